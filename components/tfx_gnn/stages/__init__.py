@@ -1,0 +1,1 @@
+"""The flow as plain functions on files, one file a stage."""

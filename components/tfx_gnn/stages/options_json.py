@@ -1,0 +1,45 @@
+"""Options as JSON, for files and for the wire between machines."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+import cattrs
+
+_Options = TypeVar("_Options")
+
+_CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
+
+
+def to_json(options: object) -> str:
+    """Writes options, or any part of them, as one line of JSON with sorted keys.
+
+    Args:
+        options: a dataclass of this library, or a str, number, bool, None, tuple or dict of such.
+
+    Returns:
+        JSON text; equal options give equal text.
+    """
+    return json.dumps(_CONVERTER.unstructure(options), sort_keys=True)
+
+
+def from_json(text: str, kind: type[_Options]) -> _Options:
+    """Reads what `to_json` wrote.
+
+    Args:
+        text: JSON text.
+        kind: class (or type expression) to build.
+
+    Returns:
+        Value of that kind; dataclasses have checked themselves.
+
+    Raises:
+        ValueError: if the text is not JSON or does not describe such a value.
+    """
+    try:
+        plain: Any = json.loads(text)
+        return _CONVERTER.structure(plain, kind)
+    except (cattrs.BaseValidationError, cattrs.ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as error:
+        name = getattr(kind, "__name__", str(kind))
+        raise ValueError(f"`text` must be JSON that describes a {name}; got {text[:200]!r}. Cause: {error!r}.") from error

@@ -1,0 +1,130 @@
+"""The user's functions by name, and a fingerprint of the code behind them.
+
+Caching compares what goes into a component, and a name says nothing about the
+code it leads to. The fingerprint does: it changes when the named module, or a
+module it imports from the same top-level package, changes.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tfx_gnn
+
+
+def load_function(reference: str) -> Callable[..., Any]:
+    """Imports the function that a reference names.
+
+    Args:
+        reference: "package.module:function".
+
+    Returns:
+        The function.
+
+    Raises:
+        ValueError: if the reference has another form, or names no callable.
+        ModuleNotFoundError: if the module cannot be found.
+    """
+    module_name, function_name = _split_reference(reference)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name + ".").startswith(error.name + "."):
+            raise
+        raise ModuleNotFoundError(
+            f"`reference` must name an importable module; got {reference!r}. Install the package that holds "
+            "it in the environment that runs the pipeline, or put its folder on PYTHONPATH.",
+            name=error.name,
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise ValueError(
+            f"`reference` must name a function of the module; got {reference!r}, where {function_name!r} is "
+            f"{'missing' if function is None else type(function).__name__}. Check the spelling."
+        )
+    return function
+
+
+def fingerprint_function(reference: str) -> str:
+    """Hashes the source code that a reference leads to, without running it.
+
+    The named module counts, and every module that it imports, directly or not,
+    from its own top-level package; of other packages only this library's
+    version counts.
+
+    Args:
+        reference: "package.module:function".
+
+    Returns:
+        SHA-256 as 64 hexadecimal digits.
+
+    Raises:
+        ValueError: if the reference has another form.
+        ModuleNotFoundError: if the module cannot be found or has no source file.
+    """
+    module_name, function_name = _split_reference(reference)
+    digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
+    sources: dict[str, bytes] = {}
+    _collect_sources(module_name, sources)
+    for name in sorted(sources):
+        digest.update(name.encode() + b"\0" + hashlib.sha256(sources[name]).digest())
+    return digest.hexdigest()
+
+
+def _split_reference(reference: str) -> tuple[str, str]:
+    module_name, colon, function_name = reference.partition(":")
+    parts = [*module_name.split("."), function_name]
+    if not colon or not all(part.isidentifier() for part in parts):
+        raise ValueError(
+            f"`reference` must have the form 'package.module:function'; got {reference!r}. "
+            "Name the function by its importable module."
+        )
+    return module_name, function_name
+
+
+def _collect_sources(module_name: str, sources: dict[str, bytes]) -> None:
+    path = _source_path(module_name)
+    if path is None:
+        raise ModuleNotFoundError(
+            f"`reference` must name a module with a Python source file; got {module_name!r}. "
+            "Install the package that holds it, or put its folder on PYTHONPATH.",
+            name=module_name,
+        )
+    package = module_name if path.name == "__init__.py" else module_name.rpartition(".")[0]
+    sources[module_name] = path.read_bytes()
+    for name in _imported_names(ast.parse(sources[module_name], filename=str(path)), package):
+        same_package = name.partition(".")[0] == module_name.partition(".")[0]
+        if same_package and name not in sources and _source_path(name) is not None:
+            _collect_sources(name, sources)
+
+
+def _source_path(module_name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(module_name)
+    except ModuleNotFoundError:
+        return None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    return Path(spec.origin)
+
+
+def _imported_names(tree: ast.Module, package: str) -> set[str]:
+    """Names that might be modules: `from a import b` gives both `a` and `a.b`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*parents, *([base] if base else [])])
+            names.add(base)
+            names.update(f"{base}.{alias.name}" for alias in node.names)
+    return names
