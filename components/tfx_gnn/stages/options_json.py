@@ -40,6 +40,7 @@ def from_json(text: str, kind: type[_Options]) -> _Options:
     try:
         plain: Any = json.loads(text)
         return _CONVERTER.structure(plain, kind)
-    except (cattrs.BaseValidationError, cattrs.ForbiddenExtraKeysError, KeyError, TypeError, ValueError) as error:
+    except (cattrs.ForbiddenExtraKeysError, AttributeError, KeyError, TypeError, ValueError) as error:
+        # cattrs raises whatever the wrong shape of the value happens to trigger.
         name = getattr(kind, "__name__", str(kind))
         raise ValueError(f"`text` must be JSON that describes a {name}; got {text[:200]!r}. Cause: {error!r}.") from error

@@ -1,0 +1,33 @@
+import pytest
+
+from tfx_gnn.stages import examples_folder
+
+
+def test_records_are_read_back_in_shard_order(tmp_path):
+    folder = str(tmp_path)
+    for shard, records in enumerate([[b"a", b"b"], [], [b"c"]]):
+        assert examples_folder.write_split_shard(folder, "train", shard, 3, records) == len(records)
+    examples_folder.write_split_shard(folder, "test", 0, 1, [b"z"])
+
+    assert examples_folder.split_names(folder) == ["test", "train"]
+    assert [r for r in examples_folder.read_split(folder, "train").as_numpy_iterator()] == [b"a", b"b", b"c"]
+
+
+def test_a_missing_split_is_refused_with_those_that_exist(tmp_path):
+    examples_folder.write_split_shard(str(tmp_path), "train", 0, 1, [b"a"])
+
+    with pytest.raises(ValueError, match=r"must be one of \['train'\]; got 'eval'"):
+        examples_folder.split_files(str(tmp_path), "eval")
+
+
+def test_a_split_without_files_is_refused(tmp_path):
+    (tmp_path / "Split-train").mkdir()
+
+    with pytest.raises(ValueError, match="must hold record files"):
+        examples_folder.split_files(str(tmp_path), "train")
+
+
+@pytest.mark.parametrize("name", ["", "absent"], ids=["without splits", "missing"])
+def test_a_folder_that_holds_no_examples_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="must hold `Split-<name>` folders"):
+        examples_folder.split_names(str(tmp_path / name))

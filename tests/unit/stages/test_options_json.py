@@ -1,0 +1,41 @@
+import dataclasses
+from typing import Optional
+
+import pytest
+
+from tfx_gnn.stages.options_json import from_json, to_json
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Step:
+    name: str
+    fan_out: int = 3
+
+    def __post_init__(self):
+        if self.fan_out < 1:
+            raise ValueError("`fan_out` must be positive.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    steps: tuple[Step, ...]
+    split: Optional[str] = None
+
+
+def test_nested_options_come_back_equal():
+    plan = Plan(steps=(Step(name="a"), Step(name="b", fan_out=9)), split="train")
+
+    text = to_json(plan)
+
+    assert from_json(text, Plan) == plan
+    assert text == to_json(from_json(text, Plan))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[1]", '{"stepz": []}', '{"steps": [], "extra": 1}', '{"steps": [{"name": "a", "fan_out": 0}]}', "{}"],
+    ids=["not json", "not an object", "misspelled", "extra field", "value out of range", "field missing"],
+)
+def test_text_that_describes_no_such_value_is_refused(text):
+    with pytest.raises(ValueError, match="must be JSON that describes a Plan"):
+        from_json(text, Plan)

@@ -1,0 +1,74 @@
+import sys
+
+import pytest
+
+from tfx_gnn.stages.user_code import fingerprint_function, load_function
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """A package `mytask` whose model imports layers relatively and settings absolutely."""
+    root = tmp_path / "mytask"
+    (root / "inner").mkdir(parents=True)
+    (root / "__init__.py").write_text("")
+    (root / "inner" / "__init__.py").write_text("")
+    (root / "model.py").write_text(
+        "from .inner import layers\nimport mytask.settings\nimport json\n\ndef model_fn():\n    return layers.width()\n\nVALUE = 3\n"
+    )
+    (root / "inner" / "layers.py").write_text("from ..deep import width\n")
+    (root / "deep.py").write_text("def width():\n    return 7\n")
+    (root / "settings.py").write_text("X = 1\n")
+    (root / "other.py").write_text("Y = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield root
+    for name in [name for name in sys.modules if name.split(".")[0] == "mytask"]:
+        del sys.modules[name]
+
+
+def test_function_is_found_by_name(package):
+    assert load_function("mytask.model:model_fn")() == 7
+
+
+@pytest.mark.parametrize("edited", ["model.py", "inner/layers.py", "deep.py", "settings.py"])
+def test_fingerprint_changes_with_every_module_that_is_reached(package, edited):
+    before = fingerprint_function("mytask.model:model_fn")
+
+    with open(package / edited, "a") as file:
+        file.write("# edited\n")
+
+    assert fingerprint_function("mytask.model:model_fn") != before
+
+
+def test_fingerprint_ignores_modules_that_are_not_reached(package):
+    before = fingerprint_function("mytask.model:model_fn")
+
+    (package / "other.py").write_text("Y = 2\n")
+
+    assert fingerprint_function("mytask.model:model_fn") == before
+    assert fingerprint_function("mytask.model:other_fn") != before
+
+
+@pytest.mark.parametrize("reference", ["mytask.model", "mytask.model:", ":f", "my-task.model:f", "mytask.model:a.b"])
+@pytest.mark.parametrize("use", [load_function, fingerprint_function])
+def test_other_forms_are_refused(reference, use):
+    with pytest.raises(ValueError, match="must have the form 'package.module:function'"):
+        use(reference)
+
+
+@pytest.mark.parametrize("use", [load_function, fingerprint_function])
+def test_an_unknown_module_is_named(use):
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        use("no_such_module.model:model_fn")
+
+
+def test_a_module_that_fails_on_its_own_imports_keeps_its_error(package):
+    (package / "broken.py").write_text("import no_such_dependency\n")
+
+    with pytest.raises(ModuleNotFoundError, match="^No module named 'no_such_dependency'$"):
+        load_function("mytask.broken:f")
+
+
+@pytest.mark.parametrize(("name", "what"), [("absent", "missing"), ("VALUE", "int")])
+def test_a_name_that_is_no_function_is_refused(package, name, what):
+    with pytest.raises(ValueError, match=f"'{name}' is {what}"):
+        load_function(f"mytask.model:{name}")
