@@ -1,0 +1,1 @@
+"""What leaves the house: exported models, asked and checked from outside."""

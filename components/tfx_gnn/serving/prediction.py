@@ -1,0 +1,144 @@
+"""Predictions of an exported model, with nothing but TensorFlow."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.serving import signature
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a classifier says about one example.
+
+    Attributes:
+        id: original id of the seed node.
+        label: name of the most probable class.
+        score: its probability, in [0, 1].
+    """
+
+    id: str | int
+    label: str
+    score: float
+
+
+class ServingModel:
+    """An exported model that answers serialized graph tf.Examples.
+
+    Args:
+        saved_model_dir: folder that holds `saved_model.pb`.
+
+    Raises:
+        ValueError: if the SavedModel has no `serving_default` signature with the
+            one input `examples`.
+    """
+
+    def __init__(self, saved_model_dir: str) -> None:
+        self._saved_model_dir = saved_model_dir
+        # The signature's function lives only as long as the object it was loaded with.
+        self._loaded: Any = tf.saved_model.load(saved_model_dir)
+        found = self._loaded.signatures.get(signature.SIGNATURE)
+        inputs = sorted(found.structured_input_signature[1]) if found is not None else []
+        if inputs != [signature.EXAMPLES_INPUT]:
+            raise ValueError(
+                f"`saved_model_dir` must hold a model whose signature {signature.SIGNATURE!r} has the one input "
+                f"{signature.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
+                f"{sorted(self._loaded.signatures)}. Export the model with GraphTrainer."
+            )
+        self._call: Any = found
+
+    def __call__(self, serialized: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Answers a batch of requests.
+
+        Args:
+            serialized: string tensor of raw graph tf.Examples, shape [n]; n may be 0.
+
+        Returns:
+            Tensors by output name, each of shape [n, ...].
+
+        Raises:
+            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+                the model's schema.
+        """
+        outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
+        return outputs
+
+    def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:
+        """Classifies a stream of examples in its order.
+
+        Args:
+            records: serialized raw graph tf.Examples.
+            batch_size: examples that are answered together, at least 1.
+
+        Yields:
+            One prediction an example.
+
+        Raises:
+            ValueError: if `batch_size` is below 1, or the model is no classifier.
+            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+                the model's schema.
+        """
+        if batch_size < 1:
+            raise ValueError(f"`batch_size` must be at least 1; got {batch_size}. Give a positive number.")
+        batch: list[bytes] = []
+        for record in records:
+            batch.append(record)
+            if len(batch) == batch_size:
+                yield from self._classify_batch(batch)
+                batch = []
+        if batch:
+            yield from self._classify_batch(batch)
+
+    def _classify_batch(self, batch: list[bytes]) -> Iterator[Prediction]:
+        outputs = self(tf.constant(batch, tf.string))
+        needed = {signature.ID_OUTPUT, signature.LABEL_OUTPUT, signature.SCORE_OUTPUT}
+        if not needed <= outputs.keys():
+            raise ValueError(
+                f"The model must give the outputs {sorted(needed)}; got {sorted(outputs)} in "
+                f"{self._saved_model_dir!r}. Choose a model that was trained to classify nodes."
+            )
+        columns = (
+            outputs[name].numpy().tolist()
+            for name in (signature.ID_OUTPUT, signature.LABEL_OUTPUT, signature.SCORE_OUTPUT)
+        )
+        for seed_id, label, score in zip(*columns, strict=True):
+            yield Prediction(id=_as_text(seed_id), label=str(_as_text(label)), score=float(score))
+
+
+def read_records(path: str) -> Iterator[bytes]:
+    """Reads serialized tf.Examples from TFRecord files.
+
+    Args:
+        path: one file, or a folder of them such as `Split-test`; names that end
+            in `.gz` are taken for GZIP.
+
+    Yields:
+        The records, file by file in name order.
+
+    Raises:
+        FileNotFoundError: if `path` does not exist or the folder holds no file.
+    """
+    if tf.io.gfile.isdir(path):
+        names = sorted(
+            name for name in tf.io.gfile.listdir(path) if not name.startswith(".") and not name.endswith(".pbtxt")
+        )
+        files = [file for file in (os.path.join(path, name) for name in names) if not tf.io.gfile.isdir(file)]
+    else:
+        files = [path] if tf.io.gfile.exists(path) else []
+    if not files:
+        raise FileNotFoundError(
+            f"`path` must be a TFRecord file or a folder that holds some; got {path!r}. "
+            "Point at one split of an examples folder, for example examples/Split-test."
+        )
+    for file in files:
+        compression = "GZIP" if file.endswith(".gz") else ""
+        yield from tf.data.TFRecordDataset(file, compression_type=compression).as_numpy_iterator()
+
+
+def _as_text(value: bytes | int) -> str | int:
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value

@@ -1,0 +1,30 @@
+"""The names that an exported model and its callers agree on."""
+
+from __future__ import annotations
+
+SIGNATURE = "serving_default"
+"""Signature that answers predictions."""
+
+EXAMPLES_INPUT = "examples"
+"""The only input: serialized raw graph tf.Examples, string, shape [n]."""
+
+LOGITS_OUTPUT = "logits"
+"""Unnormalised class scores, float32, shape [n, num_classes]."""
+
+PROBABILITIES_OUTPUT = "probabilities"
+"""Softmax of the logits, float32, shape [n, num_classes]."""
+
+LABEL_OUTPUT = "label"
+"""Name of the most probable class, string, shape [n]."""
+
+SCORE_OUTPUT = "score"
+"""Probability of that class, float32, shape [n]."""
+
+ID_OUTPUT = "id"
+"""Original id of each example's seed node, string or int64, shape [n]."""
+
+SAVED_MODEL_FILE = "saved_model.pb"
+"""File that makes a folder a SavedModel."""
+
+MODEL_ARTIFACT_FOLDER = "Format-Serving"
+"""Where TFX's standard Model artifact keeps its SavedModel."""

@@ -1,0 +1,144 @@
+"""A tiny exported classifier in plain TensorFlow, and examples for it.
+
+The model answers like an export of GraphTrainer, yet needs nothing of this
+package: tests of serving, evaluation and pushing stand without the trainer.
+Its answer is worked out by hand: the seed's feature `x` is the logit of "red",
+`-x` that of "blue".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from tfx_gnn.stages import examples_folder
+
+COLORS = ("blue", "red")
+
+
+def _bytes_feature(values: Sequence[bytes]) -> tf.train.Feature:
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+
+
+def _int_feature(values: Sequence[int]) -> tf.train.Feature:
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
+def make_toy_example(name: str, xs: Sequence[float], color: str | None) -> bytes:
+    """One subgraph: items with feature x, of which the first is the seed."""
+    features = {
+        "nodes/item.#size": _int_feature([len(xs)]),
+        "nodes/item.#id": _bytes_feature([f"{name}-{i}".encode() for i in range(len(xs))]),
+        "nodes/item.x": tf.train.Feature(float_list=tf.train.FloatList(value=xs)),
+        "nodes/_readout.#size": _int_feature([1]),
+        "edges/_readout/seed.#size": _int_feature([1]),
+        "edges/_readout/seed.#source": _int_feature([0]),
+        "edges/_readout/seed.#target": _int_feature([0]),
+    }
+    if color is not None:
+        features["nodes/_readout.color"] = _bytes_feature([color.encode()])
+    example = tf.train.Example(features=tf.train.Features(feature=features))
+    record: bytes = example.SerializeToString(deterministic=True)
+    return record
+
+
+def _first_of_row(ragged: tf.RaggedTensor) -> tf.Tensor:
+    return tf.gather(ragged.values, ragged.row_starts())
+
+
+class _ToyClassifier(tf.Module):
+    def __init__(self, defect: str) -> None:
+        super().__init__()
+        self._defect = defect
+        self._sign = tf.Variable(1.0)
+        self._colors = tf.constant(COLORS)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def predict(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        if self._defect == "answers garbage":
+            examples = tf.fill(tf.shape(examples), b"")
+        spec: dict[str, Any] = {
+            "nodes/item.#id": tf.io.RaggedFeature(tf.string),
+            "nodes/item.x": tf.io.RaggedFeature(tf.float32),
+            "nodes/_readout.#size": tf.io.FixedLenFeature([], tf.int64, default_value=0),
+            "nodes/_readout.color": tf.io.FixedLenFeature([], tf.string, default_value=b""),
+        }
+        parsed = tf.io.parse_example(examples, spec)
+        if self._defect == "answers garbage":
+            seed_x = tf.zeros_like(parsed["nodes/_readout.#size"], tf.float32)
+            seed_id = tf.as_string(parsed["nodes/_readout.#size"])
+        else:
+            checks = [tf.debugging.assert_equal(parsed["nodes/_readout.#size"], tf.constant(1, tf.int64))]
+            with tf.control_dependencies(checks):
+                seed_x = _first_of_row(parsed["nodes/item.x"])
+            seed_id = _first_of_row(parsed["nodes/item.#id"])
+        if self._defect == "reads labels":
+            seed_x += tf.cast(parsed["nodes/_readout.color"] == b"red", tf.float32)
+        if self._defect == "mixes examples":
+            seed_x += tf.reduce_sum(seed_x)
+        if self._defect == "is not finite":
+            seed_x = tf.math.log(-tf.abs(seed_x) - 1.0)
+        if self._defect == "needs python":
+            seed_x = tf.numpy_function(lambda x: x, [seed_x], tf.float32)
+            seed_x.set_shape([None])
+        logits = self._sign * tf.stack([-seed_x, seed_x], axis=1)
+        probabilities = tf.nn.softmax(logits)
+        outputs = {
+            "logits": logits,
+            "probabilities": probabilities,
+            "label": tf.gather(self._colors, tf.argmax(logits, axis=1)),
+            "score": tf.reduce_max(probabilities, axis=1),
+            "id": seed_id,
+        }
+        if self._defect == "answers once":
+            outputs["score"] = tf.reduce_max(probabilities)
+        if self._defect == "has no score":
+            del outputs["score"]
+        return outputs
+
+
+def export_toy_classifier(model_dir: str, defect: str = "") -> str:
+    """Writes `<model_dir>/Format-Serving`."""
+    module = _ToyClassifier(defect)
+    saved_model_dir = os.path.join(model_dir, "Format-Serving")
+    tf.saved_model.save(module, saved_model_dir, signatures={"serving_default": module.predict})
+    return model_dir
+
+
+TOY_EXAMPLES = {
+    # Right answers but for train "c" and test "z": red if and only if x > 0.
+    "train": [("a", [1.0], "red"), ("b", [2.0, 5.0], "red"), ("c", [-1.0], "red"), ("d", [-3.0, 1.0], "blue")],
+    "test": [("w", [1.5, 0.0], "red"), ("x", [-2.0], "blue"), ("y", [0.5], "red"), ("z", [-0.5, 4.0, 1.0], "red")],
+}
+
+
+@pytest.fixture(scope="session")
+def toy_model_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Folder of a Model artifact with the toy classifier."""
+    return export_toy_classifier(str(tmp_path_factory.mktemp("toy") / "model"))
+
+
+@pytest.fixture(scope="session")
+def defective_model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Makes a toy classifier with a named defect."""
+    return lambda defect: export_toy_classifier(str(tmp_path_factory.mktemp("defective") / "model"), defect)
+
+
+@pytest.fixture(scope="session")
+def toy_records() -> dict[str, list[bytes]]:
+    """Serialized examples by split."""
+    return {split: [make_toy_example(*item) for item in items] for split, items in TOY_EXAMPLES.items()}
+
+
+@pytest.fixture(scope="session")
+def toy_examples_dir(tmp_path_factory: pytest.TempPathFactory, toy_records: dict[str, list[bytes]]) -> str:
+    """Examples folder with splits train and test, two files each."""
+    folder: Path = tmp_path_factory.mktemp("toy") / "examples"
+    for split, records in toy_records.items():
+        for shard in range(2):
+            examples_folder.write_split_shard(str(folder), split, shard, 2, records[shard::2])
+    return str(folder)

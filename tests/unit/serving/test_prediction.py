@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tfx_gnn.serving.prediction import Prediction, ServingModel, read_records
+
+
+@pytest.fixture(scope="module")
+def toy_model(toy_model_dir: str) -> ServingModel:
+    return ServingModel(os.path.join(toy_model_dir, "Format-Serving"))
+
+
+@pytest.mark.parametrize("batch_size", [1, 3, 64])
+def test_examples_are_classified_in_order_whatever_the_batches(
+    toy_model: ServingModel, toy_records: dict[str, list[bytes]], batch_size: int
+) -> None:
+    predictions = list(toy_model.classify(toy_records["test"], batch_size=batch_size))
+
+    # softmax([-x, x]) of the winner is 1 / (1 + exp(-2 |x|)) for x = 1.5, -2, 0.5, -0.5.
+    assert [(p.id, p.label, round(p.score, 4)) for p in predictions] == [
+        ("w-0", "red", 0.9526),
+        ("x-0", "blue", 0.982),
+        ("y-0", "red", 0.7311),
+        ("z-0", "blue", 0.7311),
+    ]
+
+
+def test_no_example_gives_no_prediction(toy_model: ServingModel) -> None:
+    assert list(toy_model.classify([])) == []
+
+
+def test_empty_batch_gives_outputs_of_zero_rows(toy_model: ServingModel) -> None:
+    outputs = toy_model(tf.constant([], tf.string))
+
+    assert outputs["logits"].shape == (0, 2)
+    assert outputs["label"].shape == (0,)
+
+
+def test_garbage_raises_invalid_argument(toy_model: ServingModel) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match="parse"):
+        list(toy_model.classify([b"\x0agarbage"]))
+
+
+def test_batch_size_below_one_is_refused(toy_model: ServingModel) -> None:
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1; got 0"):
+        list(toy_model.classify([], batch_size=0))
+
+
+def test_model_without_score_is_no_classifier(defective_model_dir, toy_records) -> None:
+    model = ServingModel(os.path.join(defective_model_dir("has no score"), "Format-Serving"))
+
+    with pytest.raises(ValueError, match=r"must give the outputs .*'score'.*; got \['id', 'label'"):
+        list(model.classify(toy_records["test"]))
+
+
+def test_model_with_other_inputs_is_refused(tmp_path: Path) -> None:
+    module = tf.Module()
+    module.double = tf.function(lambda x: {"y": 2 * x}, input_signature=[tf.TensorSpec([None], tf.float32, name="x")])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.double)
+
+    with pytest.raises(ValueError, match=r"one input 'examples'; got inputs \['x'\]"):
+        ServingModel(str(tmp_path))
+
+
+def test_integer_ids_stay_integers() -> None:
+    assert Prediction(id=7, label="a", score=0.5).id == 7
+
+
+def test_records_of_a_split_are_read_in_file_order(toy_examples_dir: str, toy_records: dict[str, list[bytes]]) -> None:
+    records = list(read_records(os.path.join(toy_examples_dir, "Split-test")))
+
+    w, x, y, z = toy_records["test"]
+    assert records == [w, y, x, z]
+
+
+def test_records_of_one_plain_file_are_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "requests.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"one")
+
+    assert list(read_records(path)) == [b"one"]
+
+
+@pytest.mark.parametrize("name", ["absent", ""])
+def test_missing_records_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(FileNotFoundError, match="`path` must be a TFRecord file or a folder that holds some"):
+        list(read_records(os.path.join(str(tmp_path), name)))
