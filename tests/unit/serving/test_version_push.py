@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tfx_gnn.serving.version_push import incoming_version, publish_version, remove_leftovers
+
+
+def _push(destination: Path, content: str) -> int:
+    with incoming_version(str(destination)) as incoming:
+        Path(incoming, "saved_model.pb").write_text(content)
+        Path(incoming, "variables").mkdir()
+        Path(incoming, "variables", "data").write_text(content)
+        return publish_version(incoming, str(destination))
+
+
+def test_first_version_is_one_and_the_next_is_one_more_than_the_highest(tmp_path: Path) -> None:
+    destination = tmp_path / "serving"
+    first = _push(destination, "a")
+    (destination / "41").mkdir()
+
+    second = _push(destination, "b")
+
+    assert (first, second) == (1, 42)
+    assert (destination / "1" / "variables" / "data").read_text() == "a"
+    assert (destination / "42" / "saved_model.pb").read_text() == "b"
+    assert sorted(os.listdir(destination)) == ["1", "41", "42"]
+
+
+def test_version_is_hidden_until_it_is_published(tmp_path: Path) -> None:
+    with incoming_version(str(tmp_path)) as incoming:
+        Path(incoming, "saved_model.pb").write_text("a")
+
+        visible = [name for name in os.listdir(tmp_path) if not name.startswith(".incoming-")]
+
+        assert visible == []
+
+
+def test_failure_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="bad model"), incoming_version(str(tmp_path)) as incoming:
+        Path(incoming, "saved_model.pb").write_text("a")
+        raise RuntimeError("bad model")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_version_that_arrived_in_between_is_not_overwritten(tmp_path: Path) -> None:
+    with incoming_version(str(tmp_path)) as slow:
+        Path(slow, "saved_model.pb").write_text("slow")
+        _push(tmp_path, "fast")
+
+        version = publish_version(slow, str(tmp_path))
+
+    assert version == 2
+    assert (tmp_path / "1" / "saved_model.pb").read_text() == "fast"
+    assert (tmp_path / "2" / "saved_model.pb").read_text() == "slow"
+
+
+def test_rename_race_takes_the_next_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _push(tmp_path, "first")
+    # A pusher that listed the folder before version 1 appeared.
+    monkeypatch.setattr("tfx_gnn.serving.version_push.list_versions", lambda destination: [])
+
+    version = _push(tmp_path, "second")
+
+    assert version == 2
+    assert (tmp_path / "1" / "saved_model.pb").read_text() == "first"
+
+
+def test_concurrent_pushes_all_arrive_under_different_numbers(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        versions = list(pool.map(lambda i: _push(tmp_path, str(i)), range(40)))
+
+    assert sorted(versions) == list(range(1, 41))
+    contents = {(tmp_path / str(version) / "saved_model.pb").read_text() for version in versions}
+    assert contents == {str(i) for i in range(40)}
+    assert sorted(os.listdir(tmp_path), key=int) == [str(version) for version in range(1, 41)]
+
+
+def test_leftover_of_a_dead_push_is_removed_and_a_living_one_kept(tmp_path: Path) -> None:
+    (tmp_path / ".incoming-dead").mkdir()
+    (tmp_path / ".incoming-dead" / "saved_model.pb").write_text("half")
+    (tmp_path / ".incoming-dead.lock").write_text("")
+    with incoming_version(str(tmp_path)) as living:
+        # `incoming_version` itself has cleaned; put the dead one back.
+        assert not (tmp_path / ".incoming-dead").exists()
+        (tmp_path / ".incoming-dead").mkdir()
+        (tmp_path / ".incoming-dead.lock").write_text("")
+
+        removed = remove_leftovers(str(tmp_path))
+
+        assert removed == [".incoming-dead"]
+        assert Path(living).is_dir()
+
+
+def test_object_store_is_refused(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            ValueError, match="`destination` must be a folder of a local or mounted disk.*got 'gs://bucket/serving'"
+        ),
+        incoming_version("gs://bucket/serving"),
+    ):
+        pass
