@@ -137,7 +137,8 @@ def read_records(path: str) -> Iterator[bytes]:
         )
     for file in files:
         compression = "GZIP" if file.endswith(".gz") else ""
-        yield from tf.data.TFRecordDataset(file, compression_type=compression).as_numpy_iterator()
+        for record in tf.data.TFRecordDataset(file, compression_type=compression).as_numpy_iterator():
+            yield bytes(record)
 
 
 def _as_text(value: bytes | int) -> str | int:

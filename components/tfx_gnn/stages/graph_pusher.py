@@ -132,7 +132,7 @@ def _verification_records(examples_dir: str, count: int) -> list[bytes]:
     names = sorted(examples_folder.split_names(examples_dir), key=lambda name: (name != "test", name))
     for name in names:
         stream = examples_folder.read_split(examples_dir, name).as_numpy_iterator()
-        if records := list(itertools.islice(stream, count)):
+        if records := [bytes(record) for record in itertools.islice(stream, count)]:
             return records
     raise ValueError(
         f"`examples_dir` must hold at least one example to ask the model; got none in splits {names} of "
