@@ -112,7 +112,8 @@ class _Asker:
         for key, value in values.items():
             if value.shape[:1] != (len(records),):
                 self._report["problems"].append(
-                    f"output '{key}' must have shape [n, ...] for n examples; got {list(value.shape)} for {len(records)} ({name})"
+                    f"output '{key}' must have shape [n, ...] for n examples; got {list(value.shape)} "
+                    f"for {len(records)} ({name})"
                 )
             elif value.dtype.kind == "f" and not bool(self._tf.reduce_all(self._tf.math.is_finite(outputs[key]))):
                 self._report["problems"].append(f"output '{key}' must be finite; got NaN or infinity ({name})")
