@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 from collections import Counter
@@ -11,22 +12,26 @@ from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
-from apache_beam.options.pipeline_options import PipelineOptions
+from google.protobuf.message import DecodeError
 
 import tfx_gnn
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.signature import LABEL_OUTPUT, MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
-from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.blessing import write_blessing
 from tfx_gnn.stages.classification_metrics import ClassificationMetrics, always_predicting, classification_metrics
+from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
 
 METRICS_FILE = "metrics.json"
 
 _COUNTS_FILE = "counts.json"
 _MAX_BATCH = 128
 _NO_LABEL = ""
+
+_Counts = Counter[tuple[str, str, str]]
+"""(purpose, true class, predicted class) to a number of examples."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,7 +134,7 @@ def evaluate_graph_model(
 
 
 class _CountPredictions(beam.DoFn):
-    """Batches of serialized examples to counts of (purpose, true class, predicted class)."""
+    """Files of raw examples to counts of ("evaluate", true class, predicted class)."""
 
     def __init__(self, saved_model_dir: str, label_feature: str) -> None:
         self._saved_model_dir = saved_model_dir
@@ -139,17 +144,26 @@ class _CountPredictions(beam.DoFn):
     def setup(self) -> None:
         self._model = ServingModel(self._saved_model_dir)
 
-    def process(self, element: list[bytes]) -> Iterator[Counter[tuple[str, str, str]]]:
+    def process(self, element: RecordFile) -> Iterator[_Counts]:
         assert self._model is not None
-        predicted = self._model(tf.constant(element, tf.string))[LABEL_OUTPUT].numpy().tolist()
-        yield Counter(
-            ("evaluate", _true_class(record, self._label_feature), label.decode("utf-8", errors="replace"))
-            for record, label in zip(element, predicted, strict=True)
-        )
+        records = enumerate(read_records(element))
+        while batch := list(itertools.islice(records, _MAX_BATCH)):
+            true = [_true_class(element, position, record, self._label_feature) for position, record in batch]
+            outputs = self._model(tf.constant([record for _, record in batch], tf.string))
+            predicted = (label.decode("utf-8", errors="replace") for label in outputs[LABEL_OUTPUT].numpy().tolist())
+            yield Counter(("evaluate", *pair) for pair in zip(true, predicted, strict=True))
+
+
+def _count_labels(file: RecordFile, label_feature: str) -> _Counts:
+    """Files of raw examples to counts of ("baseline", true class, "")."""
+    return Counter(
+        ("baseline", _true_class(file, position, record, label_feature), "")
+        for position, record in enumerate(read_records(file))
+    )
 
 
 class _MergeCounts(beam.CombineFn):
-    def create_accumulator(self) -> Counter[tuple[str, str, str]]:
+    def create_accumulator(self) -> _Counts:
         return Counter()
 
     def add_input(self, mutable_accumulator: Any, element: Any) -> Any:
@@ -157,7 +171,7 @@ class _MergeCounts(beam.CombineFn):
         return mutable_accumulator
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        merged: Counter[tuple[str, str, str]] = Counter()
+        merged: _Counts = Counter()
         for accumulator in accumulators:
             merged.update(accumulator)
         return merged
@@ -172,23 +186,22 @@ def _gather_counts(
     scratch_dir: str,
     options: GraphEvaluatorOptions,
     beam_args: Sequence[str],
-) -> Counter[tuple[str, str, str]]:
+) -> _Counts:
     # A pipeline cannot return a value to its launcher on every runner; a file it can write.
     counts_file = os.path.join(scratch_dir, _COUNTS_FILE)
     label_feature = options.label_feature
-    with beam.Pipeline(options=PipelineOptions(list(beam_args))) as pipeline:
+    with make_pipeline(beam_args) as pipeline:
         evaluated = (
             pipeline
-            | "EvaluatedFiles" >> beam.Create(examples_folder.split_files(examples_dir, options.split))
-            | "ReadEvaluated" >> beam.io.ReadAllFromTFRecord(compression_type="gzip")
-            | "Batch" >> beam.BatchElements(min_batch_size=1, max_batch_size=_MAX_BATCH)
+            | "EvaluatedFiles" >> beam.Create(record_files(examples_dir, (options.split,)))
+            | "SpreadEvaluated" >> beam.Reshuffle()
             | "Predict" >> beam.ParDo(_CountPredictions(saved_model_dir, label_feature))
         )
         baseline = (
             pipeline
-            | "BaselineFiles" >> beam.Create(examples_folder.split_files(examples_dir, options.baseline_split))
-            | "ReadBaseline" >> beam.io.ReadAllFromTFRecord(compression_type="gzip")
-            | "Labels" >> beam.Map(lambda record: {("baseline", _true_class(record, label_feature), ""): 1})
+            | "BaselineFiles" >> beam.Create(record_files(examples_dir, (options.baseline_split,)))
+            | "SpreadBaseline" >> beam.Reshuffle()
+            | "CountLabels" >> beam.Map(_count_labels, label_feature)
         )
         _ = (
             (evaluated, baseline)
@@ -202,15 +215,21 @@ def _gather_counts(
     return counts
 
 
-def _write_counts(counts: Counter[tuple[str, str, str]], path: str) -> None:
+def _write_counts(counts: _Counts, path: str) -> None:
     with tf.io.gfile.GFile(path, "w") as file:
         file.write(json.dumps([[*key, count] for key, count in sorted(counts.items())]))
 
 
-def _true_class(record: bytes, label_feature: str) -> str:
+def _true_class(file: RecordFile, position: int, record: bytes, label_feature: str) -> str:
     """Class that a raw example carries, as the served label writes it; "" if it carries none."""
     key = f"nodes/_readout.{label_feature}"
-    feature = tf.train.Example.FromString(record).features.feature
+    try:
+        feature = tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise ValueError(
+            f"`examples_dir` must hold serialized tf.Examples; got {len(record)} other bytes in "
+            f"{place_of(file, position)}. Make the examples again."
+        ) from error
     if key not in feature:
         return _NO_LABEL
     kind = feature[key].WhichOneof("kind")
@@ -219,13 +238,14 @@ def _true_class(record: bytes, label_feature: str) -> str:
         return _NO_LABEL
     if kind == "float_list" or len(values) > 1:
         raise ValueError(
-            f"`label_feature` must be one string or integer an example; got {values[:3]!r} of {kind} in {key!r}. "
+            f"`label_feature` must be one string or integer an example; got {values[:3]!r} in {key!r} of "
+            f"{place_of(file, position)}. "
             "Name the label feature of a classification with one readout node an example."
         )
     return values[0].decode("utf-8", errors="replace") if kind == "bytes_list" else str(values[0])
 
 
-def _judge(counts: Counter[tuple[str, str, str]], examples_dir: str, options: GraphEvaluatorOptions) -> GraphEvaluation:
+def _judge(counts: _Counts, examples_dir: str, options: GraphEvaluatorOptions) -> GraphEvaluation:
     without_label = sum(count for (_, true, _), count in counts.items() if true == _NO_LABEL)
     if without_label > options.max_examples_without_label:
         raise ValueError(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+
 from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import read_split, write_split_shard
 from tfx_gnn.stages.graph_evaluator import GraphEvaluation, GraphEvaluatorOptions, evaluate_graph_model
@@ -141,6 +142,19 @@ def test_label_that_no_example_has_is_refused(tmp_path: Path, toy_model_dir: str
 def test_split_that_does_not_exist_is_refused(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
     with pytest.raises(ValueError, match=r"`split` must be one of \['test', 'train'\]; got 'val'"):
         _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, split="val")
+
+
+def test_record_that_is_no_example_is_named(
+    tmp_path: Path, toy_model_dir: str, toy_records: dict[str, list[bytes]]
+) -> None:
+    examples_dir = str(tmp_path / "examples")
+    write_split_shard(examples_dir, "train", 0, 1, toy_records["train"])
+    write_split_shard(examples_dir, "test", 0, 1, [toy_records["test"][0], b"\x0agarbage"])
+
+    with pytest.raises(
+        ValueError, match=r"got 8 other bytes in record 1 of graphs-00000-of-00001\.gz \(split 'test'\)"
+    ):
+        _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=examples_dir)
 
 
 def test_folder_without_model_is_refused(tmp_path: Path, toy_examples_dir: str) -> None:
