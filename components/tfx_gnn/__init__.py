@@ -1,3 +1,34 @@
-"""Graph neural networks in production on TensorFlow."""
+"""Graph neural networks in production on TensorFlow.
+
+`import tfx_gnn as tfgnn` offers the names of TF-GNN's input pipeline and graph operations.
+Names are resolved when they are first used: importing this package alone imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 __version__ = "0.1.0"
+
+_SUBPACKAGES = ("experimental", "graph", "keras", "proto")
+_ARTIFACTS = ("GraphSchemaArtifact", "SizeConstraintsArtifact")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"{__name__}.{name}")
+    if name in _ARTIFACTS:
+        value = getattr(importlib.import_module(f"{__name__}.components.artifacts"), name)
+    else:
+        graph = importlib.import_module(f"{__name__}.graph")
+        if name not in graph.__all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(graph, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    graph = importlib.import_module(f"{__name__}.graph")
+    return sorted([*globals(), *_SUBPACKAGES, *_ARTIFACTS, *graph.__all__])

@@ -1,0 +1,123 @@
+"""Contexts: features that belong to a whole component of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfx_gnn.graph import fields, tf_hooks
+from tfx_gnn.graph.feature_piece import FeaturePiece
+from tfx_gnn.graph.feature_piece_spec import FEATURES_PART, SIZES_PART, ContextSpec
+from tfx_gnn.graph.graph_constants import (
+    DEFAULT_INDICES_DTYPE,
+    Field,
+    FieldName,
+    Fields,
+    ShapeLike,
+)
+from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.piece_parts import check_index_dtype
+
+
+class Context(FeaturePiece):
+    """Features with one value per component of a graph, or of each graph of a batch.
+
+    The items of a context are the components, so its `sizes` are all 1.
+    """
+
+    _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = ContextSpec
+
+    @classmethod
+    @tf_hooks.supports_keras_tensors
+    def from_fields(
+        cls,
+        *_: Any,
+        features: Fields | None = None,
+        sizes: Field | None = None,
+        shape: ShapeLike | None = None,
+        indices_dtype: tf.DType | None = None,
+        validate: bool | None = None,
+    ) -> Context:
+        """Makes a context.
+
+        Args:
+            *_: nothing; what follows are keyword arguments.
+            features: feature names to values of shape [*shape, num_components, ...].
+            sizes: ones of shape [*shape, num_components]. By default made from the features;
+                without features there are no components.
+            shape: batch shape; by default that of `sizes`, or `[]`.
+            indices_dtype: dtype of the sizes, used if `sizes` is not given; int32 by default.
+            validate: whether to check; None for the process-wide setting.
+
+        Raises:
+            ValueError: if features disagree on the number of components or on the batch shape.
+
+        Example:
+            >>> Context.from_fields(features={"label": [3, 5]}).total_num_components.numpy()
+            2
+        """
+        feature_fields = {
+            name: fields.as_field(value, f"features[{name!r}]") for name, value in (features or {}).items()
+        }
+        batch_shape = None if shape is None else tf.TensorShape(shape)
+        if sizes is None:
+            sizes = _component_sizes(
+                feature_fields,
+                tf.TensorShape([]) if batch_shape is None else batch_shape,
+                check_index_dtype(indices_dtype or DEFAULT_INDICES_DTYPE, "indices"),
+            )
+        sizes = fields.as_field(sizes, "sizes")
+        if batch_shape is not None:
+            if sizes.shape.rank != batch_shape.rank + 1:
+                raise ValueError(
+                    "`sizes` must have one dimension more than `shape`; got sizes.shape="
+                    f"{sizes.shape}, shape={batch_shape}."
+                )
+            sizes = fields.with_batch_shape(sizes, batch_shape)
+        return cls._from_features_and_sizes(feature_fields, sizes, validate)
+
+    def with_sizes(self, sizes: Field) -> Context:
+        """Returns the context with other sizes, unchecked against the features at run time.
+
+        Args:
+            sizes: ones of shape [*batch_shape, num_components].
+        """
+        return self._assemble(
+            {SIZES_PART: sizes, FEATURES_PART: self._parts[FEATURES_PART]},
+            shape=sizes.shape[:-1],
+            row_splits_dtype=self.row_splits_dtype,
+        )
+
+    def merge_batch(self) -> Context:
+        """Concatenates the components of all graphs of a batch into one scalar context."""
+        return self._assemble(self._merged_parts(), shape=tf.TensorShape([]), row_splits_dtype=self.row_splits_dtype)
+
+    def __repr__(self) -> str:
+        return self._describe(f"shape={self.shape}", f"indices_dtype={self.indices_dtype!r}")
+
+
+def _component_sizes(features: Mapping[FieldName, Field], shape: tf.TensorShape, dtype: tf.DType) -> Field:
+    """Returns a one for each component that the first feature has a value for."""
+    rank = shape.rank
+    for name, feature in features.items():
+        if feature.shape.rank is None or feature.shape.rank <= rank:
+            raise ValueError(
+                f"The rank of context feature {name!r} must be greater than the batch rank; got "
+                f"field shape={feature.shape}, batch rank={rank}. Give one more dimension, for "
+                "the components of each graph."
+            )
+        return _ones_per_item(feature, rank, dtype)
+    return tf.zeros([size or 0 for size in shape.as_list()] + [0], dtype)
+
+
+def _ones_per_item(feature: Field, rank: int, dtype: tf.DType) -> Field:
+    if rank and isinstance(feature, tf.RaggedTensor):
+        return feature.with_values(_ones_per_item(feature.values, rank - 1, dtype))
+    if isinstance(feature, tf.RaggedTensor):
+        return tf.ones([fields.num_items(feature)], dtype)
+    dimensions = feature.shape[: rank + 1]
+    if dimensions.is_fully_defined():
+        return tf.ones(dimensions, dtype)
+    return tf.ensure_shape(tf.ones(tf.shape(feature)[: rank + 1], dtype), dimensions)

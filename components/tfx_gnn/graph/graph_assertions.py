@@ -1,0 +1,42 @@
+"""Assertions at run time that the pieces of a graph fit each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from tfx_gnn.graph import fields
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.graph_tensor import GraphTensor
+
+
+def assert_valid(graph: GraphTensor) -> None:
+    """Asserts that all pieces have the same components and all edges join existing nodes.
+
+    Args:
+        graph: scalar or batched graph.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at once in eager mode, else when the graph function runs.
+    """
+    expected = tf.reshape(graph.num_components, [-1])
+    for kind, sets in (("node", graph.node_sets), ("edge", graph.edge_sets)):
+        for name, piece in sets.items():
+            tf.debugging.assert_equal(
+                tf.reshape(piece.num_components, [-1]),
+                expected,
+                message=(
+                    f"The number of components of {kind} set {name} must be equal to that of the "
+                    "other sets and of the context."
+                ),
+            )
+    for edge_set_name, edge_set in graph.edge_sets.items():
+        for _, (node_set_name, index) in edge_set.adjacency.get_indices_dict().items():
+            counts = graph.node_sets[node_set_name]._items_per_graph()
+            limits = tf.repeat(counts, fields.items_per_graph(index, graph.rank, counts.dtype))
+            flat = fields.merge_outer_dimensions(index, graph.rank)
+            where = f"The edge set {edge_set_name} adjacency indices for the node set {node_set_name}"
+            tf.debugging.assert_less(flat, limits, message=f"{where} must be less than the number of nodes.")
+            tf.debugging.assert_non_negative(flat, message=f"{where} must not be negative.")

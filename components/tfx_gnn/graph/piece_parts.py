@@ -1,0 +1,170 @@
+"""Parts of graph pieces: nests of fields and pieces, or of their specs.
+
+A piece holds *parts*: fields, nested pieces, or mappings of these. Its type spec holds the
+specs of the parts in the same nest. What must be done alike to both - casting indices and row
+splits, agreeing on batch dimensions - is done here, once.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar
+
+import tensorflow as tf
+
+from tfx_gnn.graph import fields
+from tfx_gnn.graph.graph_constants import DEFAULT_INDICES_DTYPE, DEFAULT_ROW_SPLITS_DTYPE
+
+#: Part names to a leaf (a field or piece, or the spec of one) or to a mapping of leaves.
+Parts = dict[str, Any]
+
+
+def map_parts(function: Callable[..., Any], *parts: Parts) -> Parts:
+    """Applies `function(part_name, leaf, ...)` to the leaves of one or more equal nests.
+
+    Args:
+        function: takes the name of the part that holds the leaf, and one leaf of each nest.
+        *parts: nests with the same names.
+
+    Returns:
+        Nest of results.
+    """
+    result: Parts = {}
+    for name, part in parts[0].items():
+        others = [other[name] for other in parts[1:]]
+        if isinstance(part, Mapping):
+            result[name] = {key: function(name, leaf, *(other[key] for other in others)) for key, leaf in part.items()}
+        else:
+            result[name] = function(name, part, *others)
+    return result
+
+
+def leaves_of_parts(parts: Parts) -> list[tuple[str, Any]]:
+    """Lists (part name, leaf) in the order in which `tf.nest` flattens the parts."""
+    leaves: list[tuple[str, Any]] = []
+    for name in sorted(parts):
+        part = parts[name]
+        if isinstance(part, Mapping):
+            leaves.extend((name, part[key]) for key in sorted(part))
+        else:
+            leaves.append((name, part))
+    return leaves
+
+
+def check_index_dtype(dtype: Any, name: str) -> tf.DType:
+    """Returns `dtype` as a `tf.DType` after checking that it can hold indices.
+
+    Args:
+        dtype: anything `tf.as_dtype` takes.
+        name: what to call it in an error.
+
+    Raises:
+        ValueError: if it is neither tf.int32 nor tf.int64.
+    """
+    dtype = tf.as_dtype(dtype)
+    if dtype not in fields.INDEX_DTYPES:
+        raise ValueError(f"{name} dtype must be int32 or int64; got {dtype}.")
+    return dtype
+
+
+def _widest(dtypes: Iterable[tf.DType], default: tf.DType) -> tf.DType:
+    found = set(dtypes)
+    if tf.int64 in found:
+        return tf.int64
+    return tf.int32 if found else default
+
+
+class PieceLike(abc.ABC):
+    """Part handling that is the same for values and for specs."""
+
+    #: Names of the parts whose plain fields are indices or sizes.
+    _INDEX_PARTS: ClassVar[frozenset[str]] = frozenset()
+
+    @classmethod
+    def _is_index(cls, part_name: str) -> bool:
+        return part_name in cls._INDEX_PARTS
+
+    @classmethod
+    def _unify_dtypes(cls, parts: Parts, row_splits_dtype: tf.DType | None) -> tuple[Parts, tf.DType, tf.DType]:
+        """Casts indices and row splits of all parts to the widest dtype found among them."""
+        leaves = leaves_of_parts(parts)
+        index_dtypes = [
+            leaf.indices_dtype if isinstance(leaf, PieceLike) else leaf.dtype
+            for name, leaf in leaves
+            if isinstance(leaf, PieceLike) or cls._is_index(name)
+        ]
+        splits_dtypes = [
+            leaf.row_splits_dtype if isinstance(leaf, PieceLike) else fields.row_splits_dtype_of(leaf)
+            for _, leaf in leaves
+        ]
+        indices = _widest(index_dtypes, DEFAULT_INDICES_DTYPE)
+        splits = _widest(
+            (dtype for dtype in splits_dtypes if dtype is not None),
+            row_splits_dtype or DEFAULT_ROW_SPLITS_DTYPE,
+        )
+        return cls._cast_parts(parts, indices, splits), indices, splits
+
+    @classmethod
+    def _cast_parts(cls, parts: Parts, indices_dtype: tf.DType | None, row_splits_dtype: tf.DType | None) -> Parts:
+        def cast_leaf(name: str, leaf: Any) -> Any:
+            if isinstance(leaf, PieceLike):
+                if indices_dtype is not None:
+                    leaf = leaf.with_indices_dtype(indices_dtype)
+                if row_splits_dtype is not None:
+                    leaf = leaf.with_row_splits_dtype(row_splits_dtype)
+                return leaf
+            if indices_dtype is not None and cls._is_index(name):
+                leaf = fields.with_dtype(leaf, indices_dtype)
+            if row_splits_dtype is not None:
+                leaf = fields.with_row_splits_dtype(leaf, row_splits_dtype)
+            return leaf
+
+        return map_parts(cast_leaf, parts)
+
+    @property
+    @abc.abstractmethod
+    def indices_dtype(self) -> tf.DType:
+        """The dtype of sizes and indices, tf.int32 or tf.int64."""
+
+    @property
+    @abc.abstractmethod
+    def row_splits_dtype(self) -> tf.DType:
+        """The dtype of the row splits of ragged fields, tf.int32 or tf.int64."""
+
+    @abc.abstractmethod
+    def with_indices_dtype(self: Any, dtype: tf.DType) -> Any:
+        """Casts sizes and indices."""
+
+    @abc.abstractmethod
+    def with_row_splits_dtype(self: Any, dtype: tf.DType) -> Any:
+        """Casts row splits."""
+
+
+def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
+    """Merges what `leaf`, a field or piece or a spec, knows about the batch shape into it."""
+    prefix = leaf.shape[: shape.rank]
+    if isinstance(leaf, PieceLike):
+        if leaf.rank != shape.rank:
+            raise ValueError(
+                f"All pieces of a graph must have the same batch rank; got a piece of shape="
+                f"{leaf.shape}, expected rank {shape.rank}. "
+                "Batch or merge all of them, or none."
+            )
+    elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
+        raise ValueError(
+            f"The rank of a field must be greater than the batch rank; got field shape="
+            f"{leaf.shape}, batch rank={shape.rank}. Give one more dimension for the items."
+        )
+    if not prefix.is_compatible_with(shape):
+        raise ValueError(
+            f"Field shape {leaf.shape} is not compatible with batch shape {shape}. "
+            "All fields of a piece start with the same batch dimensions."
+        )
+    return shape.merge_with(prefix)
+
+
+def leaf_with_batch_shape(leaf: Any, shape: tf.TensorShape) -> Any:
+    if isinstance(leaf, PieceLike):
+        return leaf.with_shape(shape)
+    return fields.with_batch_shape(leaf, shape)

@@ -1,0 +1,89 @@
+"""Everything the graph core takes from TensorFlow that TensorFlow does not document.
+
+Checked on TensorFlow 2.16 and 2.21. When a new release moves one of these names, this file is
+the only place to follow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import tensorflow as tf
+from tensorflow.python.framework.composite_tensor import CompositeTensor
+from tensorflow.python.framework.type_spec import BatchableTypeSpec
+from tensorflow.python.framework.type_spec_registry import register as register_type_spec
+
+__all__ = [
+    "BatchableTypeSpec",
+    "CompositeTensor",
+    "from_flat_tensors",
+    "num_flat_tensors",
+    "register_type_spec",
+    "supports_keras_tensors",
+    "to_flat_tensors",
+    "with_ragged_shape",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def supports_keras_tensors(function: _Function) -> _Function:
+    """Lets a function take Keras tensors: called with one, it becomes a layer of the model.
+
+    TensorFlow calls the function first and asks its dispatchers, Keras among them, when the
+    function raises TypeError or ValueError. So a function decorated with this must raise one
+    of them when it meets a value that is neither a tensor nor a graph piece.
+
+    Args:
+        function: a function of tensors, graph tensors, or nests of them.
+
+    Returns:
+        The function, known to TensorFlow's dispatchers.
+    """
+    return tf.__internal__.dispatch.add_dispatch_support(function)  # type: ignore[no-any-return]
+
+
+def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
+    """Encodes `value` as the tensors that tf.data stores for it.
+
+    Args:
+        spec: type spec of `value`.
+        value: tensor, ragged tensor or graph piece.
+        batched: whether the tensors must have a first dimension to be split on.
+
+    Returns:
+        List of tensors; a ragged tensor becomes one variant tensor.
+    """
+    if batched:
+        return list(spec._to_batched_tensor_list(value))
+    return list(spec._to_tensor_list(value))
+
+
+def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
+    """Decodes what `to_flat_tensors` made, possibly stacked or split since.
+
+    Args:
+        spec: type spec of the result.
+        tensors: `num_flat_tensors(spec)` tensors.
+
+    Returns:
+        The value.
+    """
+    return spec._from_compatible_tensor_list(tensors)
+
+
+def num_flat_tensors(spec: Any) -> int:
+    """Counts the tensors that tf.data stores for a value of `spec`."""
+    return len(spec._flat_tensor_specs)
+
+
+def with_ragged_shape(value: tf.RaggedTensor, shape: tf.TensorShape) -> tf.RaggedTensor:
+    """Returns `value` with more static dimensions; its tensors are shared, not copied.
+
+    Args:
+        value: ragged tensor.
+        shape: static shape of the same rank, compatible with `value.shape`.
+    """
+    spec = tf.RaggedTensorSpec(shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
+    return spec._from_components([value.flat_values, *value.nested_row_splits])

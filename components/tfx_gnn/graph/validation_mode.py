@@ -1,0 +1,62 @@
+"""Process-wide switches for the checks that graph pieces run on themselves.
+
+Static checks (shapes known before anything runs) are on by default. Run-time checks add
+assertion ops to every new piece and are off by default; the parsers have checks of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class _Switches:
+    static: bool = True
+    runtime: bool = False
+
+
+_switches = _Switches()
+
+
+def enable_graph_tensor_validation() -> None:
+    """Turns the static checks of new graph pieces on (the default)."""
+    _switches.static = True
+
+
+def disable_graph_tensor_validation() -> None:
+    """Turns all checks of new graph pieces off, static ones and those at run time."""
+    _switches.static = False
+    _switches.runtime = False
+
+
+def enable_graph_tensor_validation_at_runtime() -> None:
+    """Turns all checks on: new graph pieces also hold assertions on sizes and indices.
+
+    The assertions raise `tf.errors.InvalidArgumentError` when the values are known, that is at
+    once in eager mode and when a traced function runs.
+    """
+    _switches.static = True
+    _switches.runtime = True
+
+
+def disable_graph_tensor_validation_at_runtime() -> None:
+    """Turns the assertions at run time off (the default); static checks stay as they are."""
+    _switches.runtime = False
+
+
+def checks_statically(validate: bool | None = None) -> bool:
+    """Tells whether static checks are wanted.
+
+    Args:
+        validate: what the caller asked for; None for the process-wide switch.
+    """
+    return _switches.static if validate is None else validate
+
+
+def checks_at_runtime(validate: bool | None = None) -> bool:
+    """Tells whether assertion ops are wanted.
+
+    Args:
+        validate: what the caller asked for; None or True for the process-wide switch.
+    """
+    return _switches.runtime and validate is not False
