@@ -1,0 +1,50 @@
+# Everything that can be asked of this project by one word. Needs make, git, a Python 3 and package
+# registries; uv, the interpreter and the packages are found or installed by infra/bootstrap.sh.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+SHELL := /bin/sh
+# Settings of whoever calls that would lead Python to other packages than those in .venv.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+
+.PHONY: help
+help:  ## Print this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## /{printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: quickstart
+quickstart:  ## Install, then train, check and push a model on real data (runs/debian_sections)
+	@infra/bootstrap.sh quickstart
+	@.venv/bin/python -m tfx_gnn_pipelines debian_sections --runner local
+
+.PHONY: test
+test: unit components e2e  ## Install, then run all tests of this machine's lane
+
+.PHONY: lint
+lint:  ## Check style, types, import arrows and the lock
+	@infra/ci/lint.sh
+
+.PHONY: unit
+unit:  ## Run the tests of the library and of the house rules
+	@infra/ci/unit.sh
+
+.PHONY: components
+components:  ## Run the tests of the TFX components
+	@infra/ci/components.sh
+
+.PHONY: e2e
+e2e:  ## Run the tests of whole pipelines and of what they push
+	@infra/ci/e2e.sh
+
+.PHONY: newest
+newest:  ## Run unit tests and quickstart on the newest releases, in a Debian 13 root (as root)
+	@infra/ci/newest.sh
+
+.PHONY: format
+format:  ## Rewrite the source in the project's format
+	@infra/bootstrap.sh test
+	@.venv/bin/ruff check --fix --quiet . ; .venv/bin/ruff format --quiet .
+
+.PHONY: clean
+clean:  ## Remove what was installed, cached and made here (runs/ stays)
+	@rm -rf .venv .tools .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	@find components pipelines infra tests -name __pycache__ -type d -prune -exec rm -rf {} +

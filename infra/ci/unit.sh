@@ -1,0 +1,8 @@
+#!/bin/sh
+# Lane `unit`: the tests of the library and the house rules. Arguments go to pytest.
+set -eu
+cd "$(dirname "$0")/../.."
+infra/bootstrap.sh test
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+# A compiler that the bootstrap installed, for machines that have none.
+PATH=$PATH:$PWD/.tools/zig/bin exec .venv/bin/python -m pytest tests/unit tests/hygiene "$@"

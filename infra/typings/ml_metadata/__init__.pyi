@@ -1,0 +1,5 @@
+"""ml_metadata publishes no usable types: everything in it is Any."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...

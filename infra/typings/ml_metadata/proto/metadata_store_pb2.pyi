@@ -1,0 +1,5 @@
+"""Made by protoc without types."""
+
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...

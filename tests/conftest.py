@@ -1,0 +1,30 @@
+"""Settings of every test process, made before anything imports TensorFlow."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Prepares the oracle, and makes hypothesis repeatable where a failure must be."""
+    lanes = {part for argument in config.args for part in Path(argument).parts}
+    if not lanes & {"components", "e2e"}:
+        # tensorflow-gnn, the oracle, needs Keras 2 under the name tf.keras. TFX components and pipelines are
+        # tested without it, as their users run them.
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    if sys.version_info < (3, 11) and importlib.util.find_spec("tensorflow_gnn") is None:
+        raise pytest.UsageError("the development packages are not all installed; run the tests by `make test`.")
+
+    import hypothesis
+
+    # A first call may trace a tf.function, which takes longer than any deadline worth having.
+    hypothesis.settings.register_profile("here", deadline=None, print_blob=True)
+    hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+    hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")

@@ -1,0 +1,80 @@
+"""What an import brings with it: nobody pays for a part that they did not ask for.
+
+The arrows between our own modules are import-linter's; here the real import is measured by which
+modules it loads, because a dependency may bring what our source does not name.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+# Loads TensorFlow first where a part may have it, so that what TensorFlow brings is not held against the part.
+_LOADED_ROOTS = """
+import importlib, json, pkgutil, sys
+baseline, names = json.loads(sys.argv[1])
+for name in baseline:
+    importlib.import_module(name)
+before = set(sys.modules)
+for name in names:
+    module = importlib.import_module(name)
+    for found in pkgutil.walk_packages(getattr(module, "__path__", ()), name + "."):
+        importlib.import_module(found.name)
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def _newly_loaded(baseline: list[str], names: list[str]) -> list[str]:
+    command = [sys.executable, "-W", "ignore", "-c", _LOADED_ROOTS, json.dumps([baseline, names])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _among(loaded: list[str], forbidden: list[str]) -> list[str]:
+    return [name for name in loaded if any(name == root or name.startswith(f"{root}.") for root in forbidden)]
+
+
+def test_the_package_alone_loads_nothing_heavy():
+    done = subprocess.run(
+        [sys.executable, "-c", "import tfx_gnn, sys; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+
+    heavy = ["apache_beam", "google.protobuf", "numpy", "pyarrow", "rich", "tensorflow", "tf_keras", "tfx", "typer"]
+    assert _among(done.stdout.split(), heavy) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "baseline", "forbidden"),
+    [
+        (
+            ["tfx_gnn.graph", "tfx_gnn.serving"],
+            ["tensorflow"],
+            ["apache_beam", "keras", "pyarrow", "tensorflow_transform", "tf_keras", "tfx", "tfx_bsl", "tfx_gnn.stages"],
+        ),
+        (
+            ["tfx_gnn.keras", "tfx_gnn.models", "tfx_gnn.sampling"],
+            ["tensorflow", "tf_keras"],
+            ["apache_beam", "tensorflow_transform", "tfx", "tfx_bsl", "tfx_gnn.stages"],
+        ),
+        (
+            ["tfx_gnn.stages"],
+            ["tensorflow"],
+            ["google.cloud.aiplatform", "kfp", "tensorflow_model_analysis", "tfx", "tfx_gnn.components"],
+        ),
+        (
+            ["tfx_gnn.components"],
+            ["tensorflow"],
+            ["google.cloud.aiplatform", "kfp", "tensorflow_model_analysis", "tfx.v1", "tfx_gnn_pipelines"],
+        ),
+    ],
+    ids=["graph-and-serving", "keras-models-and-sampling", "stages", "components"],
+)
+def test_a_part_loads_nothing_that_belongs_above_it(parts: list[str], baseline: list[str], forbidden: list[str]):
+    loaded = _newly_loaded(baseline, parts)
+
+    assert _among(loaded, parts), "the parts themselves must have been loaded"
+    assert _among(loaded, forbidden) == []

@@ -1,0 +1,127 @@
+"""The shape of the source tree: small files with one concept each, and folders of one form."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MAX_LINES = 400
+NAMES_OF_NO_CONCEPT = {"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "util", "utils"}
+LIBRARY = ROOT / "components" / "tfx_gnn"
+TFX_COMPONENTS = sorted(path.parent for path in (LIBRARY / "components").glob("*/component.py"))
+
+
+def _tracked_files() -> list[Path]:
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+
+
+def _source_files() -> list[Path]:
+    return [path for path in _tracked_files() if path.suffix == ".py" and not path.name.endswith("_pb2.py")]
+
+
+def _relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def test_every_source_file_is_short_enough_to_hold_one_concept():
+    lengths = {_relative(path): len(path.read_text().splitlines()) for path in _source_files()}
+
+    assert lengths, "the tree must have source files"
+    assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
+
+
+def test_every_source_file_is_named_after_a_concept():
+    nameless = [_relative(path) for path in _source_files() if path.stem.strip("_") in NAMES_OF_NO_CONCEPT]
+
+    assert nameless == []
+
+
+def test_an_init_file_holds_exports_and_no_logic():
+    """Imports, `__all__`, `__version__`, and the two hooks by which a package resolves names lazily."""
+    faults = []
+    for path in sorted([*(ROOT / "components").rglob("__init__.py"), *(ROOT / "pipelines").rglob("__init__.py")]):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                faults.append(f"{_relative(path)}: class {node.name}")
+            if isinstance(node, ast.FunctionDef) and node.name not in ("__getattr__", "__dir__"):
+                faults.append(f"{_relative(path)}: function {node.name}")
+
+    assert faults == []
+
+
+def test_every_unit_test_file_has_the_path_of_what_it_tests():
+    # Asks an exported model from C: its subject is TensorFlow's C API.
+    without_module = {"tests/unit/serving/test_c_api.py"}
+    homeless = []
+    for path in sorted((ROOT / "tests" / "unit").rglob("test_*.py")):
+        folder = LIBRARY / path.parent.relative_to(ROOT / "tests" / "unit")
+        subject = path.stem.removeprefix("test_")
+        # A file with many behaviours may have several test files: test_schema.py, test_schema_errors.py.
+        parts = subject.split("_")
+        modules = [folder / ("_".join(parts[:n]) + ".py") for n in range(1, len(parts) + 1)]
+        packages = [folder / "_".join(parts[:n]) / "__init__.py" for n in range(1, len(parts) + 1)]
+        if (
+            not any(candidate.is_file() for candidate in [*modules, *packages])
+            and _relative(path) not in without_module
+        ):
+            homeless.append(_relative(path))
+
+    assert homeless == []
+
+
+@pytest.mark.parametrize("folder", TFX_COMPONENTS, ids=lambda folder: folder.name)
+def test_the_folder_of_a_tfx_component_has_the_one_form(folder: Path):
+    class_name = "".join(part.capitalize() for part in folder.name.split("_"))
+    files = {path.name for path in folder.iterdir() if path.name != "__pycache__"}
+    classes = {
+        name: {node.name for node in ast.parse((folder / name).read_text()).body if isinstance(node, ast.ClassDef)}
+        for name in ("component.py", "executor.py")
+    }
+    exported = ast.parse((folder / "__init__.py").read_text()).body[-1]
+
+    assert files == {"__init__.py", "component.py", "executor.py"}
+    assert {class_name, f"{class_name}Spec"} <= classes["component.py"]
+    assert len(classes["executor.py"]) == 1
+    assert isinstance(exported, ast.Assign)
+    assert ast.literal_eval(exported.value) == [class_name]
+
+
+def test_no_file_names_a_place_on_somebodys_machine():
+    """A home folder or a mount of one machine in source, documents or settings works on that machine only."""
+    somebodys = re.compile(r"(?<![\w.])/(?:home|Users|work|mnt|root)/[\w.-]+")
+    found = {
+        _relative(path): sorted(set(somebodys.findall(path.read_text(errors="ignore"))))
+        for path in _tracked_files()
+        if path.suffix in {".cfg", ".md", ".py", ".pyi", ".sh", ".toml", ".yaml", ".yml", ".pbtxt", ".csv", ""}
+    }
+
+    assert {name: places for name, places in found.items() if places} == {}
+
+
+def test_every_place_that_the_documents_link_to_exists():
+    link = re.compile(r"\[[^\]]*\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+    broken = [
+        f"{_relative(path)}: {target}"
+        for path in _tracked_files()
+        if path.suffix == ".md"
+        for target in link.findall(path.read_text())
+        if not (path.parent / target).exists()
+    ]
+
+    assert broken == []
+
+
+def test_the_changelog_knows_the_version():
+    version = re.search(r'__version__ = "(.+)"', (LIBRARY / "__init__.py").read_text())
+
+    assert version
+    assert re.search(
+        rf"^## \[?({re.escape(version[1])}|Unreleased)\b", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
