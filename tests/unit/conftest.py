@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+
 from tfx_gnn.stages import examples_folder
 
 COLORS = ("blue", "red")

@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
     report: dict[str, Any] = {"requests": [], "problems": []}
     try:
         _check(tf, arguments, report)
-    except Exception as error:  # The caller raises it, with what is known so far.
+    except Exception as error:  # noqa: BLE001 - the caller raises it, with what is known so far.
         report["problems"].append(f"{type(error).__name__}: {error}")
     report["forbidden_modules"] = sorted(name for name in FORBIDDEN if name in sys.modules)
     report["tensorflow_version"] = tf.__version__
@@ -87,10 +87,15 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
     together = ask(f"{len(records)} examples", records)
     for position, record in enumerate(records):
         alone = ask(f"example {position} alone", [record])
-        _compare(
-            tf, report, f"example {position} alone", alone, f"in a batch of {len(records)}", _row(together, position)
+        for key in _differences(tf, alone, _row(together, position)):
+            report["problems"].append(
+                f"output '{key}' must be the same for example {position} alone as in a batch of {len(records)}; "
+                "got different values"
+            )
+    for key in _differences(tf, ask("examples without labels", stripped), together):
+        report["problems"].append(
+            f"output '{key}' must be the same for examples without labels as with labels; got different values"
         )
-    _compare(tf, report, "examples without labels", ask("examples without labels", stripped), "with labels", together)
     _refuse(tf, predict, report, "garbage bytes", [GARBAGE])
     _refuse(tf, predict, report, "garbage bytes after an example", [records[0], GARBAGE])
     _refuse(tf, predict, report, "a record without a readout", [b""])
@@ -133,22 +138,21 @@ def _row(outputs: dict[str, Any], position: int) -> dict[str, Any]:
     return {key: value[position : position + 1] for key, value in outputs.items()}
 
 
-def _compare(
-    tf: Any, report: dict[str, Any], left_name: str, left: dict[str, Any], right_name: str, right: dict[str, Any]
-) -> None:
+def _differences(tf: Any, left: dict[str, Any], right: dict[str, Any]) -> list[str]:
+    """Names of outputs that differ; wrong shapes have been noted with the answers themselves."""
+    different = []
     for key, value in left.items():
         other = right[key]
         if value.shape != other.shape:
-            continue  # The wrong shape has been noted with the answer itself.
+            continue
         if value.dtype.kind == "f":
             # Room for another order of summation, for nothing more.
             same = bool(tf.reduce_all(tf.abs(value - other) <= 1e-4 + 1e-3 * tf.abs(other)))
         else:
             same = value.tolist() == other.tolist()
         if not same:
-            report["problems"].append(
-                f"output '{key}' must be the same for {left_name} as {right_name}; got different values"
-            )
+            different.append(key)
+    return different
 
 
 def _refuse(tf: Any, predict: Callable[..., Any], report: dict[str, Any], name: str, records: list[bytes]) -> None:

@@ -288,13 +288,11 @@ def _verdicts(
     metrics: ClassificationMetrics, majority: ClassificationMetrics, options: GraphEvaluatorOptions
 ) -> list[tuple[bool, str]]:
     above = metrics.accuracy > majority.accuracy + options.min_accuracy_over_majority
-    verdicts = [
-        (
-            above,
-            f"accuracy {metrics.accuracy:.4f} {'exceeds' if above else 'does not exceed'} the majority class's "
-            f"{majority.accuracy:.4f} by more than {options.min_accuracy_over_majority:g}",
-        )
-    ]
+    sentence = (
+        f"accuracy {metrics.accuracy:.4f} {'exceeds' if above else 'does not exceed'} the majority class's "
+        f"{majority.accuracy:.4f} by more than {options.min_accuracy_over_majority:g}"
+    )
+    verdicts = [(above, sentence)]
     for name, value, minimum in (
         ("accuracy", metrics.accuracy, options.min_accuracy),
         ("macro-F1", metrics.macro_f1, options.min_macro_f1),

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+
 from tfx_gnn.serving.prediction import Prediction, ServingModel, read_records
 
 

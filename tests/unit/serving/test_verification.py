@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tfx_gnn.serving.verification import ServingVerificationError, verify_saved_model
 
 
@@ -60,5 +61,5 @@ def test_no_records_are_refused(toy_model_dir: str) -> None:
 
 
 def test_slow_model_is_given_up(toy_model_dir: str, toy_records: dict[str, list[bytes]]) -> None:
-    with pytest.raises(ServingVerificationError, match="must answer within 0.01 s"):
+    with pytest.raises(ServingVerificationError, match=r"must answer within 0\.01 s"):
         verify_saved_model(os.path.join(toy_model_dir, "Format-Serving"), toy_records["test"], timeout_seconds=0.01)

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from tfx_gnn.serving.version_push import incoming_version, publish_version, remove_leftovers
 
 
@@ -39,9 +40,13 @@ def test_version_is_hidden_until_it_is_published(tmp_path: Path) -> None:
 
 
 def test_failure_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="bad model"), incoming_version(str(tmp_path)) as incoming:
-        Path(incoming, "saved_model.pb").write_text("a")
-        raise RuntimeError("bad model")
+    def fail_while_writing():
+        with incoming_version(str(tmp_path)) as incoming:
+            Path(incoming, "saved_model.pb").write_text("a")
+            raise RuntimeError("bad model")
+
+    with pytest.raises(RuntimeError, match="bad model"):
+        fail_while_writing()
 
     assert os.listdir(tmp_path) == []
 
@@ -61,7 +66,7 @@ def test_version_that_arrived_in_between_is_not_overwritten(tmp_path: Path) -> N
 def test_rename_race_takes_the_next_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _push(tmp_path, "first")
     # A pusher that listed the folder before version 1 appeared.
-    monkeypatch.setattr("tfx_gnn.serving.version_push.list_versions", lambda destination: [])
+    monkeypatch.setattr("tfx_gnn.serving.version_push.list_versions", lambda _: [])
 
     version = _push(tmp_path, "second")
 
@@ -98,7 +103,7 @@ def test_leftover_of_a_dead_push_is_removed_and_a_living_one_kept(tmp_path: Path
 def test_object_store_is_refused(tmp_path: Path) -> None:
     with (
         pytest.raises(
-            ValueError, match="`destination` must be a folder of a local or mounted disk.*got 'gs://bucket/serving'"
+            ValueError, match=r"`destination` must be a folder of a local or mounted disk.*got 'gs://bucket/serving'"
         ),
         incoming_version("gs://bucket/serving"),
     ):

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tfx_gnn.serving.versions import list_versions, resolve_saved_model
 
 

@@ -3,11 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from tfx_gnn.stages.blessing import is_blessed, read_reasons, write_blessing
 
 
 @pytest.mark.parametrize("blessed", [True, False])
-def test_verdict_and_reasons_are_read_back(tmp_path: Path, blessed: bool) -> None:
+def test_verdict_and_reasons_are_read_back(tmp_path, blessed) -> None:
     write_blessing(str(tmp_path), blessed=blessed, reasons=["accuracy 0.7 is above 0.6"])
 
     assert is_blessed(str(tmp_path)) is blessed

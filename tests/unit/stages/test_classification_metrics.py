@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tfx_gnn.stages.classification_metrics import ClassMetrics, always_predicting, classification_metrics
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
 from tfx_gnn.stages.blessing import write_blessing

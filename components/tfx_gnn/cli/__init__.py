@@ -1,0 +1,17 @@
+"""`tfx-gnn`: every stage from the shell, and predictions of a pushed model.
+
+Each verb is a thin map onto one stage. It imports that stage only when it
+runs: `tfx-gnn predict` needs TensorFlow, not Beam.
+"""
+
+try:
+    import rich as _rich  # noqa: F401
+    import typer as _typer  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"`tfx-gnn` must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[cli]'", name=error.name
+    ) from error
+
+from tfx_gnn.cli.app import app, main
+
+__all__ = ["app", "main"]

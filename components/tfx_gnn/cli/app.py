@@ -1,0 +1,69 @@
+"""The command line itself: its verbs, and what holds for all of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+import tfx_gnn
+from tfx_gnn.cli import data_verbs, model_verbs
+from tfx_gnn.cli.errors import OneLineErrors
+
+_THIRD_PARTY_NOISE = ("You are using a non-supported Python version", "grpcio <", "Support for google-cloud-storage")
+
+app = typer.Typer(
+    name="tfx-gnn",
+    cls=OneLineErrors,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Graph neural networks from tables to a served model, one stage a command.\n\n"
+    "The order is sample, schema, transform, sizes, train, evaluate, push, predict; each reads folders that "
+    "earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
+)
+for _verb in (
+    data_verbs.sample,
+    data_verbs.schema,
+    data_verbs.transform,
+    data_verbs.sizes,
+    model_verbs.train,
+    model_verbs.evaluate,
+    model_verbs.push,
+    model_verbs.predict,
+):
+    app.command()(_verb)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so.
+    if wanted:
+        typer.echo(f"tfx-gnn {tfx_gnn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _global_options(
+    context: typer.Context,
+    *,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error, not only its message.")
+    ] = False,
+    _version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    context.obj = {"debug": debug}
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    for text in _THIRD_PARTY_NOISE:
+        warnings.filterwarnings("ignore", message=text)
+    # Functions are named "package.module:function": modules beside the user count, as for `python -m`.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
+def main() -> None:
+    """Runs the command line of this process; does not return."""
+    app()

@@ -1,0 +1,142 @@
+"""Verbs from tables to padded, transformed graphs: sample, schema, transform, sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tfx_gnn.cli import arguments
+
+if TYPE_CHECKING:
+    from tfx_gnn.sampling.plan import SamplingPlan
+
+
+def sample(
+    *,
+    tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
+    plan: Annotated[
+        str,
+        typer.Option(
+            help="What to sample around each seed: a JSON file, or 'package.module:function' of a function that "
+            "returns a SamplingPlan.",
+            show_default=False,
+        ),
+    ],
+    examples_dir: Annotated[str, arguments.folder("Where to write one graph tf.Example a seed, by split.")],
+    sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    num_shards: Annotated[int, typer.Option(help="Files a split.")] = 2,
+) -> None:
+    """Cut a subgraph out of the tables around every seed node."""
+    from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+
+    options = SubgraphExampleGenOptions(plan=_load_plan(plan), sampling_seed=sampling_seed, num_shards=num_shards)
+    generate_subgraph_examples(tables_dir=tables_dir, examples_dir=examples_dir, options=options)
+    arguments.say_written(examples=examples_dir)
+
+
+def schema(
+    *,
+    examples_dir: arguments.Examples,
+    graph_schema_dir: Annotated[
+        str, arguments.folder("Where to write the graph schema, checked against the examples.")
+    ],
+    schema_dir: Annotated[str, arguments.folder("Where to write the standard TensorFlow Metadata schema.")],
+    splits: arguments.Splits = None,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Check the examples and write the schema of their graphs."""
+    from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions, generate_graph_schema
+
+    generate_graph_schema(
+        examples_dir=examples_dir,
+        graph_schema_dir=graph_schema_dir,
+        schema_dir=schema_dir,
+        options=GraphSchemaGenOptions(splits=tuple(splits or ())),
+        beam_args=tuple(beam_args or ()),
+    )
+    arguments.say_written(graph_schema=graph_schema_dir, schema=schema_dir)
+
+
+def transform(
+    *,
+    examples_dir: arguments.Examples,
+    graph_schema_dir: arguments.GraphSchema,
+    preprocessing_fn: Annotated[
+        str,
+        typer.Option(
+            help="Your feature transform over a graph view, as 'package.module:function'; tf.Transform's analyzers "
+            "may be used in it.",
+            show_default=False,
+        ),
+    ],
+    transform_graph_dir: Annotated[str, arguments.folder("Where to write the transform, for training and serving.")],
+    transformed_examples_dir: Annotated[str, arguments.folder("Where to write the transformed examples.")],
+    transformed_graph_schema_dir: Annotated[
+        str, arguments.folder("Where to write the graph schema after the transform.")
+    ],
+    analyze_splits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analyze-split", help="Split that statistics are taken from; repeat for several.", show_default="train"
+        ),
+    ] = None,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Transform features by full-pass statistics in which every node and edge counts once."""
+    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
+
+    transform_graphs(
+        examples_dir=examples_dir,
+        graph_schema_dir=graph_schema_dir,
+        transform_graph_dir=transform_graph_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        options=GraphTransformOptions(
+            preprocessing_fn=preprocessing_fn, analyze_splits=tuple(analyze_splits or ("train",))
+        ),
+        beam_args=tuple(beam_args or ()),
+    )
+    arguments.say_written(
+        transform_graph=transform_graph_dir,
+        transformed_examples=transformed_examples_dir,
+        transformed_graph_schema=transformed_graph_schema_dir,
+    )
+
+
+def sizes(
+    *,
+    transformed_examples_dir: arguments.TransformedExamples,
+    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
+    size_constraints_dir: Annotated[str, arguments.folder("Where to write the padding budgets.")],
+    batch_size: Annotated[int, typer.Option(help="Graphs in a batch.")] = 32,
+    splits: arguments.Splits = None,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Learn how large a batch of graphs must be padded, in one pass over the sizes."""
+    from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+
+    learn_size_constraints(
+        examples_dir=transformed_examples_dir,
+        graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        options=SizeConstraintLearnerOptions(batch_size=batch_size, splits=tuple(splits or ())),
+        beam_args=tuple(beam_args or ()),
+    )
+    arguments.say_written(size_constraints=size_constraints_dir)
+
+
+def _load_plan(reference: str) -> SamplingPlan:
+    from tfx_gnn.sampling.plan import SamplingPlan
+    from tfx_gnn.stages import options_json, user_code
+
+    if reference.endswith(".json"):
+        with open(reference, encoding="utf-8") as file:
+            return options_json.from_json(file.read(), SamplingPlan)
+    plan = user_code.load_function(reference)()
+    if not isinstance(plan, SamplingPlan):
+        raise TypeError(
+            f"`plan` must name a function that returns a SamplingPlan; got {type(plan).__name__} from {reference!r}. "
+            "Return the plan."
+        )
+    return plan

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tfx_gnn.cli import app
+from tfx_gnn.cli.errors import error_line
+
+VERBS = ("sample", "schema", "transform", "sizes", "train", "evaluate", "push", "predict")
+
+
+def _run(*args: str):
+    return CliRunner().invoke(app, list(args))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_each_verb_explains_every_option(verb):
+    shown = _run(verb, "--help")
+
+    assert shown.exit_code == 0
+    from typer.main import get_command
+
+    for parameter in get_command(app).commands[verb].params:
+        assert parameter.help, f"{verb} --{parameter.name} has no help"
+
+
+def test_help_lists_verbs_in_the_order_of_use():
+    text = _run("--help").stdout
+
+    positions = [text.index(f"│ {verb} ") for verb in VERBS]
+    assert positions == sorted(positions)
+
+
+def test_help_costs_no_import_of_tensorflow():
+    code = (
+        "import sys\nfrom tfx_gnn.cli import app\n"
+        "try:\n    app(['train', '--help'])\nexcept SystemExit as done:\n    assert done.code == 0\n"
+        "assert 'tensorflow' not in sys.modules and 'apache_beam' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_predict_imports_tensorflow_and_nothing_of_the_pipeline(toy_model_dir, toy_examples_dir):
+    code = (
+        "import sys\nfrom tfx_gnn.cli import app\n"
+        f"sys.argv = ['tfx-gnn', 'predict', '--model-dir', {toy_model_dir!r}, "
+        f"'--examples', {toy_examples_dir + '/Split-test'!r}, '--json', '--limit', '2']\n"
+        "try:\n    app()\nexcept SystemExit as done:\n    assert done.code == 0, done.code\n"
+        "banned = {'apache_beam', 'tensorflow_transform', 'tf_keras', 'tfx', 'tfx_gnn.graph'}\n"
+        "assert not banned & set(sys.modules), banned & set(sys.modules)"
+    )
+
+    # With TF_USE_LEGACY_KERAS TensorFlow itself imports tf_keras.
+    environment = {key: value for key, value in os.environ.items() if key != "TF_USE_LEGACY_KERAS"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"id": "w-0", "label": "red", "score": pytest.approx(0.9526, abs=1e-4)},
+        {"id": "y-0", "label": "red", "score": pytest.approx(0.7311, abs=1e-4)},
+    ]
+
+
+def test_predict_shows_a_table_of_the_newest_version(tmp_path, toy_model_dir, toy_examples_dir):
+    for version in ("9", "10"):
+        (tmp_path / version).symlink_to(Path(toy_model_dir, "Format-Serving"))
+
+    shown = _run(
+        "predict", "--model-dir", str(tmp_path), "--examples", f"{toy_examples_dir}/Split-test", "--limit", "1"
+    )
+
+    assert shown.exit_code == 0, shown.output
+    assert "w-0" in shown.stdout
+    assert "red" in shown.stdout
+    assert "0.9526" in shown.stdout
+    assert "y-0" not in shown.stdout
+    assert "/10" in shown.stdout.replace("\n", "")
+
+
+def test_limit_zero_means_all(toy_model_dir, toy_examples_dir):
+    shown = _run(
+        "predict",
+        "--model-dir",
+        toy_model_dir,
+        "--examples",
+        f"{toy_examples_dir}/Split-test",
+        "--limit",
+        "0",
+        "--json",
+    )
+
+    assert len(shown.stdout.splitlines()) == 4
+
+
+def test_evaluate_and_push_report_what_they_did(tmp_path, toy_model_dir, toy_examples_dir):
+    common = ["--model-dir", toy_model_dir, "--examples-dir", toy_examples_dir, "--blessing-dir", str(tmp_path / "b")]
+    evaluated = _run(
+        "evaluate", *common, "--label-feature", "color", "--evaluation-dir", str(tmp_path / "e"), "--split", "train",
+        "--baseline-split", "train",
+    )  # fmt: skip
+    pushed = _run(
+        "push", *common, "--push-destination", str(tmp_path / "serving"), "--pushed-model-dir", str(tmp_path / "p")
+    )
+
+    assert evaluated.exit_code == 0, evaluated.output
+    assert "always 'red'" in evaluated.stdout
+    assert "NOT blessed" in evaluated.stdout
+    assert pushed.exit_code == 0, pushed.output
+    assert "NOT pushed: not blessed: accuracy 0.7500 does not exceed" in pushed.stdout
+
+
+def test_error_is_one_line_on_stderr_and_exit_code_2(tmp_path):
+    shown = _run("predict", "--model-dir", str(tmp_path), "--examples", str(tmp_path))
+
+    assert shown.exit_code == 2
+    assert shown.stdout == ""
+    assert shown.stderr.startswith("`path` must be a SavedModel")
+    assert shown.stderr.count("\n") == 1
+
+
+def test_debug_lets_the_traceback_through(tmp_path):
+    shown = _run("--debug", "predict", "--model-dir", str(tmp_path), "--examples", str(tmp_path))
+
+    assert isinstance(shown.exception, FileNotFoundError)
+
+
+def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
+    import tensorflow as tf
+
+    path = str(tmp_path / "requests.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"\x0agarbage")
+
+    shown = _run("predict", "--model-dir", toy_model_dir, "--examples", path)
+
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith("InvalidArgumentError: ")
+    assert "Could not parse example input" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (
+            ModuleNotFoundError("x", name="pyarrow"),
+            "This command must have 'pyarrow' installed; got none. Run: pip install 'tfx-gnn[beam]'",
+        ),
+        (ModuleNotFoundError("`reference` must name a module.", name="mine"), "`reference` must name a module."),
+        (
+            PermissionError(13, "Permission denied", "a"),
+            "`a` must be readable and writable as needed; got Permission denied. Check the path.",
+        ),
+        (FileNotFoundError("`path` must exist."), "`path` must exist."),
+        (ValueError("`x` must be 1."), "`x` must be 1."),
+        (RuntimeError("a defect"), None),
+    ],
+)
+def test_error_lines(error, line):
+    assert error_line(error) == line
