@@ -1,0 +1,1 @@
+"""Runnable pipelines: tasks, their assembly from components, and the runners."""

@@ -1,0 +1,22 @@
+"""The stages as TFX components, and the artifact types that join them."""
+
+from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
+from tfx_gnn.components.graph_evaluator import GraphEvaluator
+from tfx_gnn.components.graph_pusher import GraphPusher
+from tfx_gnn.components.graph_schema_gen import GraphSchemaGen
+from tfx_gnn.components.graph_trainer import GraphTrainer
+from tfx_gnn.components.graph_transform import GraphTransform
+from tfx_gnn.components.size_constraint_learner import SizeConstraintLearner
+from tfx_gnn.components.subgraph_example_gen import SubgraphExampleGen
+
+__all__ = [
+    "GraphEvaluator",
+    "GraphPusher",
+    "GraphSchemaArtifact",
+    "GraphSchemaGen",
+    "GraphTrainer",
+    "GraphTransform",
+    "SizeConstraintLearner",
+    "SizeConstraintsArtifact",
+    "SubgraphExampleGen",
+]

@@ -1,0 +1,68 @@
+"""Contract of GraphEvaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.graph_evaluator import executor
+from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
+
+
+class GraphEvaluatorSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphEvaluator."""
+
+    PARAMETERS = parameters.execution_parameters(GraphEvaluatorOptions)
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "model": ChannelParameter(type=standard_artifacts.Model),
+    }
+    OUTPUTS = {
+        "evaluation": ChannelParameter(type=standard_artifacts.ModelEvaluation),
+        "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
+    }
+    TYPE_ANNOTATION = system_executions.Evaluate
+
+
+class GraphEvaluator(base_beam_component.BaseBeamComponent):
+    """Measures the exported model on raw examples and blesses it if it is good enough.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | examples | Examples | raw graph tf.Examples with labels |
+    | input | model | Model | the exported model |
+    | output | evaluation | ModelEvaluation | `metrics.json` |
+    | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
+    | parameter | label_feature | str | label feature of the `_readout` node set |
+    | parameter | split | str | split to measure on |
+    | parameter | min_accuracy_over_majority | float | gain over the majority class that blesses |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        examples: channel of Examples.
+        model: channel of Model.
+        options: what to measure and what blesses.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = GraphEvaluatorSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        examples: BaseChannel,
+        model: BaseChannel,
+        options: GraphEvaluatorOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(GraphEvaluatorSpec, options, runtime_parameters, examples=examples, model=model)
+        )

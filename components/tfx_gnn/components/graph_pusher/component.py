@@ -1,0 +1,80 @@
+"""Contract of GraphPusher."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.graph_pusher import executor
+from tfx_gnn.stages.graph_pusher import GraphPusherOptions
+
+
+class GraphPusherSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphPusher."""
+
+    PARAMETERS = {
+        "push_destination": ExecutionParameter(type=str),
+        **parameters.execution_parameters(GraphPusherOptions),
+    }
+    INPUTS = {
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+    }
+    OUTPUTS = {"pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)}
+    TYPE_ANNOTATION = system_executions.Deploy
+
+
+class GraphPusher(base_component.BaseComponent):
+    """Pushes a blessed model into a new version folder, after it answered real requests.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | model | Model | the exported model |
+    | input | blessing | ModelBlessing | what the evaluator said about it |
+    | input | examples | Examples | raw graph tf.Examples to verify it with |
+    | output | pushed_model | PushedModel | copy of what was pushed; properties tell version and place |
+    | parameter | push_destination | str | folder of version folders |
+    | parameter | num_verification_requests | int | requests that the model must answer |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        model: channel of Model.
+        blessing: channel of ModelBlessing.
+        examples: channel of Examples.
+        push_destination: folder that a model server watches.
+        options: how to verify the model.
+        runtime_parameters: name of `push_destination` or of a scalar option to the
+            parameter that sets it when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = GraphPusherSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        model: BaseChannel,
+        blessing: BaseChannel,
+        examples: BaseChannel,
+        push_destination: str,
+        options: GraphPusherOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                GraphPusherSpec,
+                options,
+                runtime_parameters,
+                model=model,
+                blessing=blessing,
+                examples=examples,
+                push_destination=push_destination,
+            )
+        )

@@ -1,0 +1,59 @@
+"""Contract of GraphSchemaGen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import GraphSchemaArtifact
+from tfx_gnn.components.graph_schema_gen import executor
+from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
+
+
+class GraphSchemaGenSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphSchemaGen."""
+
+    PARAMETERS = parameters.execution_parameters(GraphSchemaGenOptions)
+    INPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
+    OUTPUTS = {
+        "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "schema": ChannelParameter(type=standard_artifacts.Schema),
+    }
+    TYPE_ANNOTATION = system_executions.Process
+
+
+class GraphSchemaGen(base_beam_component.BaseBeamComponent):
+    """Checks every graph tf.Example and describes them, as a graph and as plain features.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | examples | Examples | graph tf.Examples |
+    | output | graph_schema | tfx_gnn.GraphSchemaArtifact | node sets, edge sets, context and their features |
+    | output | schema | Schema | the same records as plain features, for stock components |
+    | parameter | splits | JSON | splits to read; none means all |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        examples: channel of Examples.
+        options: which splits to read.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = GraphSchemaGenSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        examples: BaseChannel,
+        options: GraphSchemaGenOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(spec=parameters.fill_spec(GraphSchemaGenSpec, options, runtime_parameters, examples=examples))

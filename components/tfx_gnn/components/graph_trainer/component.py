@@ -1,0 +1,100 @@
+"""Contract of GraphTrainer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
+from tfx_gnn.components.graph_trainer import executor
+from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
+
+
+class GraphTrainerSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphTrainer."""
+
+    PARAMETERS = parameters.execution_parameters(GraphTrainerOptions, parameters.CODE_FINGERPRINT)
+    INPUTS = {
+        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
+        "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
+    }
+    OUTPUTS = {
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
+    }
+    TYPE_ANNOTATION = system_executions.Train
+
+
+class GraphTrainer(base_component.BaseComponent):
+    """Trains the model of the user's `model_fn` and exports it together with the transform.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | transformed_examples | Examples | transformed graph tf.Examples |
+    | input | transform_graph | TransformGraph | the transform that made them |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema before the transform, for serving |
+    | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
+    | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
+    | output | model | Model | one SavedModel: parse, transform, merge, predict |
+    | output | model_run | ModelRun | TensorBoard logs, checkpoints, training summary |
+    | parameter | model_fn | str | the user's function, "package.module:function" |
+    | parameter | task | JSON | what the model predicts |
+    | parameter | num_epochs | int | passes over the training split |
+    | parameter | train_split | str | split to train on |
+    | parameter | eval_split | str | split to watch while training |
+    | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
+    | parameter | training_seed | int | seed of weights and order |
+    | parameter | early_stopping_patience | int | epochs without gain before stopping; 0 never stops |
+    | parameter | code_fingerprint | str | hash of the user's code |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        transformed_examples: channel of Examples.
+        transform_graph: channel of TransformGraph.
+        graph_schema: channel of GraphSchemaArtifact, before the transform.
+        transformed_graph_schema: channel of GraphSchemaArtifact, after it.
+        size_constraints: channel of SizeConstraintsArtifact.
+        options: model, task and how to train.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+
+    Raises:
+        ModuleNotFoundError: if the user's module cannot be found.
+    """
+
+    SPEC_CLASS = GraphTrainerSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        transformed_examples: BaseChannel,
+        transform_graph: BaseChannel,
+        graph_schema: BaseChannel,
+        transformed_graph_schema: BaseChannel,
+        size_constraints: BaseChannel,
+        options: GraphTrainerOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                GraphTrainerSpec,
+                options,
+                runtime_parameters,
+                code="model_fn",
+                transformed_examples=transformed_examples,
+                transform_graph=transform_graph,
+                graph_schema=graph_schema,
+                transformed_graph_schema=transformed_graph_schema,
+                size_constraints=size_constraints,
+            )
+        )

@@ -1,0 +1,37 @@
+"""Executor of GraphTransform: artifacts to paths, paths to the stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfx.dsl.components.base import base_beam_executor
+from tfx.types import artifact, artifact_utils
+
+from tfx_gnn.components import artifacts, parameters
+from tfx_gnn.stages import graph_transform as stage
+from tfx_gnn.stages.examples_folder import split_names
+
+
+class Executor(base_beam_executor.BaseBeamExecutor):
+    """Runs `transform_graphs` on the examples."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[artifact.Artifact]],
+        output_dict: dict[str, list[artifact.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Transforms the graphs; see the component for names and types."""
+        options = parameters.from_exec_properties(stage.GraphTransformOptions, exec_properties)
+        parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
+        transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])
+        stage.transform_graphs(
+            examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
+            graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
+            transform_graph_dir=artifact_utils.get_single_uri(output_dict["transform_graph"]),
+            transformed_examples_dir=transformed_examples.uri,
+            transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
+            options=options,
+            beam_args=self._beam_pipeline_args,
+        )
+        artifacts.describe_examples(transformed_examples, split_names(transformed_examples.uri))

@@ -1,0 +1,216 @@
+"""How options travel as TFX parameters, in the same way for every component.
+
+A field that is an int, a float or a str is a parameter of that type; a field
+of any other type is one JSON string. Parameters that are not options (the
+fingerprints below) exist so that caching sees what a name does not tell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import channel
+from tfx.types.component_spec import ComponentSpec, ExecutionParameter
+
+import tfx_gnn
+from tfx_gnn.stages import options_json
+from tfx_gnn.stages.user_code import fingerprint_function
+
+LIBRARY_VERSION = "library_version"
+"""Parameter of every component: a new version of this library computes anew."""
+CODE_FINGERPRINT = "code_fingerprint"
+"""Parameter of components that run the user's code: edited code computes anew."""
+TABLES_FINGERPRINT = "tables_fingerprint"
+"""Parameter of the component that reads tables: edited tables compute anew."""
+
+_MAX_EXACT_INT = 2**53
+_SCALARS: tuple[type, ...] = (int, float, str)
+
+_Options = TypeVar("_Options")
+_Spec = TypeVar("_Spec", bound=ComponentSpec)
+
+
+def wire_types(options_class: type) -> dict[str, type]:
+    """Tells the type that each option has as a TFX parameter.
+
+    Args:
+        options_class: a dataclass.
+
+    Returns:
+        Field name to int, float or str, in the order of the fields; str also
+        stands for JSON text.
+    """
+    hints = typing.get_type_hints(options_class)
+    return {
+        field.name: hints[field.name] if hints[field.name] in _SCALARS else str
+        for field in dataclasses.fields(options_class)
+    }
+
+
+def execution_parameters(options_class: type, *more: str) -> dict[str, ExecutionParameter]:
+    """Declares the parameters of a component.
+
+    Args:
+        options_class: dataclass of the component's options.
+        *more: names of further string parameters.
+
+    Returns:
+        Mapping for `ComponentSpec.PARAMETERS`; it ends with the library version.
+    """
+    parameters = {name: ExecutionParameter(type=kind) for name, kind in wire_types(options_class).items()}
+    parameters.update({name: ExecutionParameter(type=str) for name in (*more, LIBRARY_VERSION)})
+    return parameters
+
+
+def to_exec_properties(options: object) -> dict[str, int | float | str]:
+    """Writes options as parameter values.
+
+    Args:
+        options: a dataclass.
+
+    Returns:
+        One int, float or str for each field; equal options give equal values.
+
+    Raises:
+        ValueError: if an int is too large to arrive unchanged on every runner.
+    """
+    values: dict[str, int | float | str] = {}
+    hints = typing.get_type_hints(type(options))
+    for name, kind in wire_types(type(options)).items():
+        value = getattr(options, name)
+        if kind is int and abs(value) > _MAX_EXACT_INT:
+            raise ValueError(
+                f"`{name}` must lie in [-2**53, 2**53], which Kubeflow's numbers hold exactly; got {value}. "
+                "Choose a smaller number."
+            )
+        values[name] = kind(value) if hints[name] in _SCALARS else options_json.to_json(value)
+    return values
+
+
+def from_exec_properties(options_class: type[_Options], exec_properties: Mapping[str, Any]) -> _Options:
+    """Reads the options that `to_exec_properties` wrote.
+
+    Args:
+        options_class: dataclass to build.
+        exec_properties: parameter values by name; other names are ignored.
+
+    Returns:
+        The options, which have checked themselves.
+
+    Raises:
+        ValueError: if a parameter is missing or cannot be the option's value.
+    """
+    hints = typing.get_type_hints(options_class)
+    fields: dict[str, Any] = {}
+    for name, kind in wire_types(options_class).items():
+        if name not in exec_properties:
+            raise ValueError(
+                f"`exec_properties` must hold {name!r} of {options_class.__name__}; got {sorted(exec_properties)}. "
+                "Compile the pipeline again with the library's version that runs it."
+            )
+        value = exec_properties[name]
+        fields[name] = (
+            _to_scalar(name, value, kind) if hints[name] in _SCALARS else options_json.from_json(value, hints[name])
+        )
+    return options_class(**fields)
+
+
+def fill_spec(
+    spec_class: type[_Spec],
+    options: object,
+    runtime_parameters: Mapping[str, RuntimeParameter] | None,
+    *,
+    code: str | None = None,
+    **arguments: Any,
+) -> _Spec:
+    """Builds a component's spec from channels and options.
+
+    Output channels are made from the types that the spec declares.
+
+    Args:
+        spec_class: the component's ComponentSpec.
+        options: the component's options.
+        runtime_parameters: option name to the parameter that gives its value
+            when a compiled pipeline is run; only Kubeflow and Vertex have such.
+        code: option that names the user's function, if there is one.
+        **arguments: input channels, and values of parameters that are not options.
+
+    Returns:
+        The filled spec.
+
+    Raises:
+        ValueError: if a runtime parameter overrides an option that does not
+            exist, is not an int, float or str, or names the user's code.
+        TypeError: if a runtime parameter has another type than its option.
+    """
+    values: dict[str, Any] = to_exec_properties(options)
+    values[LIBRARY_VERSION] = tfx_gnn.__version__
+    if code is not None:
+        values[CODE_FINGERPRINT] = fingerprint_function(getattr(options, code))
+    overridable = {name: type(values[name]) for name in _scalar_options(type(options)) if name != code}
+    overridable.update(
+        {name: str for name in arguments if name in spec_class.PARAMETERS and not name.endswith("_fingerprint")}
+    )
+    values.update(arguments)
+    for name, parameter in (runtime_parameters or {}).items():
+        _check_runtime_parameter(name, parameter, overridable)
+        values[name] = parameter
+    outputs = {name: channel.Channel(type=output.type) for name, output in spec_class.OUTPUTS.items()}
+    return spec_class(**values, **outputs)
+
+
+def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) -> None:
+    """Refuses to run user code other than the code that the pipeline was built with.
+
+    Results are cached under the fingerprint of that code; other code would
+    leave its results under a wrong name.
+
+    Args:
+        reference: "package.module:function".
+        exec_properties: parameter values of the execution.
+
+    Raises:
+        ValueError: if the code differs.
+    """
+    expected, found = exec_properties[CODE_FINGERPRINT], fingerprint_function(reference)
+    if found != expected:
+        raise ValueError(
+            f"`{reference}` must be the code that the pipeline was built with, fingerprint {expected[:12]}; got "
+            f"fingerprint {found[:12]}. If the file was edited during the run, start the run again; if this is a "
+            "container, build its image and compile the pipeline from the same sources."
+        )
+
+
+def _scalar_options(options_class: type) -> list[str]:
+    hints = typing.get_type_hints(options_class)
+    return [name for name in wire_types(options_class) if hints[name] in _SCALARS]
+
+
+def _check_runtime_parameter(name: str, parameter: RuntimeParameter, overridable: Mapping[str, type]) -> None:
+    if name not in overridable:
+        raise ValueError(
+            f"`runtime_parameters` must override one of {sorted(overridable)}; got {name!r}. Set other options "
+            "when the pipeline is compiled."
+        )
+    if parameter.ptype is not overridable[name]:
+        raise TypeError(
+            f"`runtime_parameters` must have the types of the options; got ptype={parameter.ptype} for {name!r}. "
+            f"Use RuntimeParameter(name={parameter.name!r}, ptype={overridable[name].__name__})."
+        )
+
+
+def _to_scalar(name: str, value: Any, kind: type) -> Any:
+    # Kubeflow knows one kind of number, so an int may arrive as a float.
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(
+            f"`{name}` must be of type {kind.__name__}; got {value!r}. Give the parameter a value of that type."
+        )
+    return value

@@ -1,0 +1,66 @@
+"""Contract of SizeConstraintLearner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
+from tfx_gnn.components.size_constraint_learner import executor
+from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
+
+
+class SizeConstraintLearnerSpec(ComponentSpec):
+    """Inputs, outputs and parameters of SizeConstraintLearner."""
+
+    PARAMETERS = parameters.execution_parameters(SizeConstraintLearnerOptions)
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+    }
+    OUTPUTS = {"size_constraints": ChannelParameter(type=SizeConstraintsArtifact)}
+    TYPE_ANNOTATION = system_executions.Process
+
+
+class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
+    """Learns the fixed sizes to which a batch of graphs is padded.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | examples | Examples | the graph tf.Examples that will be batched |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
+    | output | size_constraints | tfx_gnn.SizeConstraintsArtifact | budgets by name |
+    | parameter | batch_size | int | graphs of a batch |
+    | parameter | splits | JSON | splits to read; none means all |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        examples: channel of Examples.
+        graph_schema: channel of GraphSchemaArtifact.
+        options: batch size and splits.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = SizeConstraintLearnerSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        examples: BaseChannel,
+        graph_schema: BaseChannel,
+        options: SizeConstraintLearnerOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                SizeConstraintLearnerSpec, options, runtime_parameters, examples=examples, graph_schema=graph_schema
+            )
+        )

@@ -1,0 +1,74 @@
+"""Contract of SubgraphExampleGen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.subgraph_example_gen import executor
+from tfx_gnn.components.tables import fingerprint_tables
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+
+
+class SubgraphExampleGenSpec(ComponentSpec):
+    """Inputs, outputs and parameters of SubgraphExampleGen."""
+
+    PARAMETERS = {
+        "tables_dir": ExecutionParameter(type=str),
+        **parameters.execution_parameters(SubgraphExampleGenOptions, parameters.TABLES_FINGERPRINT),
+    }
+    INPUTS: Mapping[str, ChannelParameter] = {}
+    OUTPUTS = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
+    TYPE_ANNOTATION = system_executions.Process
+
+
+class SubgraphExampleGen(base_component.BaseComponent):
+    """Samples one rooted subgraph around every seed node of a graph given as tables.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
+    | parameter | tables_dir | str | folder of `graph_schema.pbtxt` and the tables that it names |
+    | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits |
+    | parameter | sampling_seed | int | seed of every random choice |
+    | parameter | num_shards | int | files of a split |
+    | parameter | tables_fingerprint | str | hash of the tables |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        tables_dir: folder of the tables; any path or URI that TensorFlow reads.
+        options: what to sample.
+        tables_fingerprint: text that changes when the tables change. Empty: the
+            hash of the tables, which must then be readable here and now.
+        runtime_parameters: name of `tables_dir` or of a scalar option to the
+            parameter that sets it when a compiled pipeline runs.
+
+    Raises:
+        ValueError: if the tables are to be hashed and a file is missing.
+    """
+
+    SPEC_CLASS = SubgraphExampleGenSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        tables_dir: str,
+        options: SubgraphExampleGenOptions,
+        tables_fingerprint: str = "",
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                SubgraphExampleGenSpec,
+                options,
+                runtime_parameters,
+                tables_dir=tables_dir,
+                tables_fingerprint=tables_fingerprint or fingerprint_tables(tables_dir),
+            )
+        )

@@ -1,0 +1,31 @@
+"""Executor of SubgraphExampleGen: artifacts to paths, paths to the stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfx.dsl.components.base import base_executor
+from tfx.types import artifact, artifact_utils
+
+from tfx_gnn.components import artifacts, parameters
+from tfx_gnn.stages import subgraph_example_gen as stage
+from tfx_gnn.stages.examples_folder import split_names
+
+
+class Executor(base_executor.BaseExecutor):
+    """Runs `generate_subgraph_examples` on the tables."""
+
+    def Do(
+        self,
+        input_dict: dict[str, list[artifact.Artifact]],
+        output_dict: dict[str, list[artifact.Artifact]],
+        exec_properties: dict[str, Any],
+    ) -> None:
+        """Samples the subgraphs; see the component for names and types."""
+        examples = artifact_utils.get_single_instance(output_dict["examples"])
+        stage.generate_subgraph_examples(
+            tables_dir=exec_properties["tables_dir"],
+            examples_dir=examples.uri,
+            options=parameters.from_exec_properties(stage.SubgraphExampleGenOptions, exec_properties),
+        )
+        artifacts.describe_examples(examples, split_names(examples.uri))

@@ -1,0 +1,121 @@
+"""The seven components, wired once for every task and every runner."""
+
+from __future__ import annotations
+
+from tfx.dsl.components.base.base_component import BaseComponent
+from tfx.orchestration import metadata
+from tfx.orchestration.pipeline import Pipeline
+
+from tfx_gnn.components import (
+    GraphEvaluator,
+    GraphPusher,
+    GraphSchemaGen,
+    GraphTrainer,
+    GraphTransform,
+    SizeConstraintLearner,
+    SubgraphExampleGen,
+)
+from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.open_parameters import open_parameters
+
+COMPONENTS = (
+    "SubgraphExampleGen",
+    "GraphSchemaGen",
+    "GraphTransform",
+    "SizeConstraintLearner",
+    "GraphTrainer",
+    "GraphEvaluator",
+    "GraphPusher",
+)
+"""Ids of the components, in the order in which they run."""
+
+
+def build_components(config: PipelineConfig) -> list[BaseComponent]:
+    """Builds the components of the whole flow, from tables to a pushed model.
+
+    Args:
+        config: paths and options.
+
+    Returns:
+        The components, each after those that it depends on.
+
+    Raises:
+        ValueError: if the tables, or a parameter left open, do not exist.
+        ModuleNotFoundError: if the user's code cannot be found.
+    """
+    opened = open_parameters(config.runtime_parameters)
+    example_gen = SubgraphExampleGen(
+        tables_dir=config.tables_dir,
+        options=config.subgraph_example_gen,
+        tables_fingerprint=config.tables_fingerprint,
+        runtime_parameters=opened.pop("SubgraphExampleGen", None),
+    )
+    schema_gen = GraphSchemaGen(
+        examples=example_gen.outputs["examples"],
+        options=config.graph_schema_gen,
+        runtime_parameters=opened.pop("GraphSchemaGen", None),
+    )
+    transform = GraphTransform(
+        examples=example_gen.outputs["examples"],
+        graph_schema=schema_gen.outputs["graph_schema"],
+        options=config.graph_transform,
+        runtime_parameters=opened.pop("GraphTransform", None),
+    )
+    size_learner = SizeConstraintLearner(
+        examples=transform.outputs["transformed_examples"],
+        graph_schema=transform.outputs["transformed_graph_schema"],
+        options=config.size_constraint_learner,
+        runtime_parameters=opened.pop("SizeConstraintLearner", None),
+    )
+    trainer = GraphTrainer(
+        transformed_examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        graph_schema=schema_gen.outputs["graph_schema"],
+        transformed_graph_schema=transform.outputs["transformed_graph_schema"],
+        size_constraints=size_learner.outputs["size_constraints"],
+        options=config.graph_trainer,
+        runtime_parameters=opened.pop("GraphTrainer", None),
+    )
+    evaluator = GraphEvaluator(
+        examples=example_gen.outputs["examples"],
+        model=trainer.outputs["model"],
+        options=config.graph_evaluator,
+        runtime_parameters=opened.pop("GraphEvaluator", None),
+    )
+    pusher = GraphPusher(
+        model=trainer.outputs["model"],
+        blessing=evaluator.outputs["blessing"],
+        examples=example_gen.outputs["examples"],
+        push_destination=config.push_destination,
+        options=config.graph_pusher,
+        runtime_parameters=opened.pop("GraphPusher", None),
+    )
+    components: list[BaseComponent] = [example_gen, schema_gen, transform, size_learner, trainer, evaluator, pusher]
+    if opened:
+        raise ValueError(
+            f"`runtime_parameters` must name components among {[component.id for component in components]}; "
+            f"got {sorted(opened)}. Check the spelling."
+        )
+    return components
+
+
+def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline:
+    """Builds the pipeline that a runner runs or compiles.
+
+    Args:
+        config: paths and options.
+        sqlite_metadata: whether lineage goes into a SQLite file under the root;
+            remote runners bring their own.
+
+    Returns:
+        The pipeline.
+    """
+    connection = metadata.sqlite_metadata_connection_config(config.metadata_path) if sqlite_metadata else None
+    return Pipeline(
+        pipeline_name=config.pipeline_name,
+        pipeline_root=config.artifacts_dir if sqlite_metadata else config.root,
+        components=build_components(config),
+        enable_cache=config.enable_cache,
+        metadata_connection_config=connection,
+        beam_pipeline_args=list(config.beam_args),
+    )

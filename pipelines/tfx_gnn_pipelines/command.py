@@ -1,0 +1,205 @@
+"""The command line of the pipelines. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+import os
+import time
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from tfx_gnn_pipelines.config import PipelineConfig
+
+EXIT_FAILED = 1
+EXIT_NOT_PUSHED = 3
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+class Runner(str, enum.Enum):
+    """Where a pipeline runs."""
+
+    LOCAL = "local"
+    BEAM = "beam"
+    KUBEFLOW = "kubeflow"
+    VERTEX = "vertex"
+
+
+_AFTER_COMPILATION = {
+    Runner.KUBEFLOW: "with --output FILE.yaml upload the file in Kubeflow's user interface or by its client",
+    Runner.VERTEX: "submit the file with google.cloud.aiplatform.PipelineJob(template_path=...)",
+}
+_TASK_HELP = "A task's name, 'list' to see the names, or package.module:ATTRIBUTE for a task of your own."
+_OPEN_HELP = "Parameter to leave open in the compiled pipeline, as in GraphTrainer.num_epochs; repeatable."
+_BEAM_HELP = "Argument of every Beam pipeline, as in --beam-arg=--runner=DataflowRunner; repeatable."
+_TASKS_OWN = "the task's own"
+
+
+@app.command(no_args_is_help=True)
+def run(
+    task: Annotated[str, typer.Argument(help=_TASK_HELP)],
+    *,
+    runner: Annotated[Runner, typer.Option(help="Where to run it.")] = Runner.LOCAL,
+    compile_only: Annotated[bool, typer.Option("--compile-only", help="Write the pipeline spec and stop.")] = False,
+    output: Annotated[
+        str, typer.Option(help="Compiled file: JSON of the job, or the bare spec if the name ends in .yaml.")
+    ] = "",
+    root: Annotated[str, typer.Option(help="Folder or URI of all outputs.", show_default="runs/TASK")] = "",
+    tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_TASKS_OWN)] = "",
+    tables_version: Annotated[
+        str,
+        typer.Option(help="Text that changes when remote tables change.", show_default="time of compilation"),
+    ] = "",
+    push_to: Annotated[str, typer.Option(help="Folder of served versions.", show_default="serving in the root")] = "",
+    epochs: Annotated[int | None, typer.Option(help="Training epochs.", show_default=_TASKS_OWN)] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Graphs of a batch.", show_default=_TASKS_OWN)] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the model's weights and of the order of examples.")] = 0,
+    sampling_seed: Annotated[int, typer.Option(help="Seed of the sampled subgraphs.")] = 0,
+    image: Annotated[str, typer.Option(help="Container image with this project.", show_default="tfx-gnn:VERSION")] = "",
+    open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
+    beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show all logs, and the traceback of an error.")] = False,
+) -> None:
+    """Run a pipeline from tables to a pushed model, or compile it for a remote service.
+
+    Exit status: 0 if the model was pushed or the spec written, 1 after an error, 2 after wrong
+    usage, 3 if everything ran but the model was not good enough to be pushed.
+    """
+    console = Console()
+    remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
+    _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
+    try:
+        if task == "list":
+            _list_tasks(console)
+            return
+        config = _configure(
+            task,
+            runner,
+            root=root,
+            tables_dir=tables,
+            tables_fingerprint=tables_version,
+            push_destination=push_to,
+            num_epochs=epochs,
+            batch_size=batch_size,
+            training_seed=seed,
+            sampling_seed=sampling_seed,
+            enable_cache=not no_cache,
+            beam_args=tuple(beam_arg or ()),
+            runtime_parameters=tuple(open_parameter or ()),
+        )
+        if compile_only:
+            _compile(config, runner, output or f"{config.pipeline_name}_{runner.value}.json", image, console)
+            return
+        pushed = _run_here(config, runner, console, debug=debug)
+    except Exception as error:
+        if debug:
+            raise
+        _print_error(error)
+        raise typer.Exit(EXIT_FAILED) from error
+    if not pushed:
+        raise typer.Exit(EXIT_NOT_PUSHED)
+
+
+def _check_usage(runner: Runner, remote_options: list[str], *, compile_only: bool) -> None:
+    if runner in _AFTER_COMPILATION and not compile_only:
+        raise typer.BadParameter(
+            f"--runner {runner.value} submits nothing in this version; with --compile-only it writes the spec. "
+            f"Add that, and {_AFTER_COMPILATION[runner]}. To run the pipeline here, use --runner local or beam."
+        )
+    if runner not in _AFTER_COMPILATION and compile_only:
+        raise typer.BadParameter(f"--runner {runner.value} runs here; compile for kubeflow or vertex.")
+    if runner not in _AFTER_COMPILATION and remote_options:
+        raise typer.BadParameter(f"{' and '.join(remote_options)} only for --runner kubeflow or vertex.")
+
+
+def _configure(
+    task_reference: str,
+    runner: Runner,
+    *,
+    root: str,
+    tables_dir: str,
+    tables_fingerprint: str,
+    push_destination: str,
+    **settings: Any,
+) -> PipelineConfig:
+    """Builds the config: the task's own settings, and over them what the command line gave."""
+    from tfx_gnn_pipelines.config import is_uri, quickstart
+    from tfx_gnn_pipelines.task import load_task
+
+    task = load_task(task_reference)
+    root = root or os.path.join("runs", task.name)
+    if is_uri(tables_dir) and not tables_fingerprint:
+        # Remote tables are not read here, and one compilation must not take another's examples for theirs.
+        tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
+    if runner is Runner.VERTEX and is_uri(root) and not push_destination:
+        from tfx_gnn_pipelines.runners.vertex import mounted_path
+
+        push_destination = mounted_path(os.path.join(root, "serving"))
+    return quickstart(
+        task,
+        root=root,
+        tables_dir=tables_dir,
+        tables_fingerprint=tables_fingerprint,
+        push_destination=push_destination,
+        **settings,
+    )
+
+
+def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, debug: bool) -> bool:
+    """Runs the pipeline in this process; tells whether the model is pushed."""
+    started_at = time.monotonic()
+    console.print(f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False)
+    from tfx_gnn_pipelines.assembly import COMPONENTS
+    from tfx_gnn_pipelines.lineage import read_latest_run
+    from tfx_gnn_pipelines.progress import component_progress
+    from tfx_gnn_pipelines.runners import beam, local
+    from tfx_gnn_pipelines.summary import print_summary
+
+    run_pipeline = beam.run if runner is Runner.BEAM else local.run
+    if debug:
+        run_pipeline(config)
+    else:
+        with component_progress(COMPONENTS, console) as progress:
+            try:
+                run_pipeline(config)
+            except BaseException:
+                progress.fail()
+                raise
+    return print_summary(console, config, read_latest_run(config.metadata_path), time.monotonic() - started_at)
+
+
+def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, console: Console) -> None:
+    import tfx_gnn
+    from tfx_gnn_pipelines.config import is_uri
+    from tfx_gnn_pipelines.runners import kubeflow, vertex
+
+    image = image or f"tfx-gnn:{tfx_gnn.__version__}"
+    compile_to = kubeflow.compile_to if runner is Runner.KUBEFLOW else vertex.compile_to
+    compile_to(config, output, image=image)
+    console.print(f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}", style="bold", highlight=False)
+    console.print(f"  image    {image}", highlight=False, soft_wrap=True)
+    places = {"root": config.root, "tables": config.tables_dir, "push to": config.push_destination}
+    for name, place in places.items():
+        note = "" if is_uri(place) else "  (a path inside the containers: mount it there)"
+        console.print(f"  {name:<8} {place}{note}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _list_tasks(console: Console) -> None:
+    from tfx_gnn_pipelines.task import load_task, task_names
+
+    for name in task_names():
+        console.print(f"{name}  {load_task(name).description}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_error(error: Exception) -> None:
+    console = Console(stderr=True)
+    console.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+    hint = "Run the command again with --debug for the traceback."
+    if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] in ("tfx", "kfp"):
+        hint = "Install it with: pip install 'tfx-gnn[kfp]'"
+    console.print(hint, style="dim", highlight=False)

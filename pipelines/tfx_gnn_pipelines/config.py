@@ -1,0 +1,159 @@
+"""The settings of one pipeline: where it reads and writes, and every component's options."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+
+from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
+from tfx_gnn.stages.graph_transform import GraphTransformOptions
+
+from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
+from tfx_gnn.stages.graph_pusher import GraphPusherOptions
+from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
+from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+from tfx_gnn_pipelines.task import Task
+
+_PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+_URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PipelineConfig:
+    """Settings of one pipeline, complete: two equal configs build equal pipelines.
+
+    Attributes:
+        pipeline_name: lower-case letters, digits and hyphens, at most 128.
+        root: folder or URI of all that the pipeline writes, except pushed models.
+        tables_dir: folder or URI of the tables.
+        push_destination: folder of served versions, on a local or mounted disk.
+        tables_fingerprint: text that changes when the tables change; empty: their
+            hash, for which they must be readable where the pipeline is built.
+        subgraph_example_gen: options of SubgraphExampleGen.
+        graph_schema_gen: options of GraphSchemaGen.
+        graph_transform: options of GraphTransform.
+        size_constraint_learner: options of SizeConstraintLearner.
+        graph_trainer: options of GraphTrainer.
+        graph_evaluator: options of GraphEvaluator.
+        graph_pusher: options of GraphPusher.
+        enable_cache: whether a component may reuse the outputs of an equal execution.
+        beam_args: command-line arguments of every Beam pipeline; none: Beam runs inside
+            the component's process, which is fastest on small data.
+        runtime_parameters: parameters left open until a compiled pipeline is run,
+            each as "Component.parameter".
+    """
+
+    pipeline_name: str
+    root: str
+    tables_dir: str
+    push_destination: str
+    tables_fingerprint: str = ""
+    subgraph_example_gen: SubgraphExampleGenOptions
+    graph_schema_gen: GraphSchemaGenOptions
+    graph_transform: GraphTransformOptions
+    size_constraint_learner: SizeConstraintLearnerOptions
+    graph_trainer: GraphTrainerOptions
+    graph_evaluator: GraphEvaluatorOptions
+    graph_pusher: GraphPusherOptions
+    enable_cache: bool = True
+    beam_args: tuple[str, ...] = ()
+    runtime_parameters: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not _PIPELINE_NAME.fullmatch(self.pipeline_name):
+            raise ValueError(
+                "`pipeline_name` must be made of lower-case letters, digits and hyphens, at most 128, as Kubeflow "
+                f"demands; got {self.pipeline_name!r}. Rename the pipeline."
+            )
+        if is_uri(self.push_destination):
+            raise ValueError(
+                "`push_destination` must be a folder of a local or mounted disk, where one rename makes a version "
+                f"visible; got {self.push_destination!r}. Mount the bucket and name the mounted folder, as in "
+                "/gcs/BUCKET/FOLDER on Vertex AI."
+            )
+
+    @property
+    def artifacts_dir(self) -> str:
+        """Folder of the artifacts, by component and output."""
+        return os.path.join(self.root, "artifacts")
+
+    @property
+    def metadata_path(self) -> str:
+        """File of ML Metadata's SQLite database, for local runners."""
+        return os.path.join(self.root, "metadata.sqlite")
+
+
+def is_uri(path: str) -> bool:
+    """Tells whether a path is on an object store or other remote file system."""
+    return _URI.match(path) is not None
+
+
+def quickstart(
+    task: Task,
+    *,
+    root: str,
+    tables_dir: str = "",
+    tables_fingerprint: str = "",
+    push_destination: str = "",
+    num_epochs: int | None = None,
+    batch_size: int | None = None,
+    training_seed: int = 0,
+    sampling_seed: int = 0,
+    enable_cache: bool = True,
+    beam_args: tuple[str, ...] = (),
+    runtime_parameters: tuple[str, ...] = (),
+) -> PipelineConfig:
+    """Fills a config with what suits a task, except for what is given.
+
+    Args:
+        task: the task.
+        root: folder or URI of all that the pipeline writes.
+        tables_dir: folder or URI of the tables; empty: the task's own.
+        tables_fingerprint: see PipelineConfig.
+        push_destination: folder of served versions; empty: `serving` under `root`.
+        num_epochs: passes over the training split; None: the task's own.
+        batch_size: graphs of a batch; None: the task's own.
+        training_seed: seed of weights and order.
+        sampling_seed: seed of the sampled subgraphs.
+        enable_cache: see PipelineConfig.
+        beam_args: see PipelineConfig.
+        runtime_parameters: see PipelineConfig.
+
+    Returns:
+        The config. Local paths in it are absolute.
+
+    Raises:
+        ValueError: if a value breaks a rule of the options it goes to.
+    """
+    root = _absolute(root)
+    return PipelineConfig(
+        pipeline_name=task.name.replace("_", "-"),
+        root=root,
+        tables_dir=_absolute(tables_dir or task.tables_dir),
+        tables_fingerprint=tables_fingerprint,
+        push_destination=_absolute(push_destination or os.path.join(root, "serving")),
+        subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),
+        graph_schema_gen=GraphSchemaGenOptions(),
+        graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
+        size_constraint_learner=SizeConstraintLearnerOptions(
+            batch_size=task.batch_size if batch_size is None else batch_size
+        ),
+        graph_trainer=GraphTrainerOptions(
+            model_fn=task.model_fn,
+            task=task.prediction,
+            num_epochs=task.num_epochs if num_epochs is None else num_epochs,
+            training_seed=training_seed,
+            early_stopping_patience=task.early_stopping_patience,
+        ),
+        graph_evaluator=GraphEvaluatorOptions(label_feature=task.prediction.label_feature),
+        graph_pusher=GraphPusherOptions(),
+        enable_cache=enable_cache,
+        beam_args=beam_args,
+        runtime_parameters=runtime_parameters,
+    )
+
+
+def _absolute(path: str) -> str:
+    return path if is_uri(path) else os.path.abspath(path)

@@ -1,0 +1,154 @@
+"""What ML Metadata tells about the runs of a pipeline."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Mapping
+
+from ml_metadata import metadata_store
+from ml_metadata.proto import metadata_store_pb2 as mlmd
+
+from tfx_gnn.stages.atomic_folder import PARTIAL_MARK
+
+_RUN_CONTEXT = "pipeline_run"
+_NODE_CONTEXT = "node"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArtifactRecord:
+    """One output of a component.
+
+    Attributes:
+        uri: its folder.
+        properties: its custom properties: strings, and numbers as ints or floats.
+    """
+
+    uri: str
+    properties: Mapping[str, str | int | float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ComponentRun:
+    """What one component did in one run.
+
+    Attributes:
+        component: its id.
+        state: "complete", "cached", "failed" or another state of ML Metadata in
+            lower case.
+        seconds: from registration to the last change of state.
+        outputs: artifacts by output name; of a cached run, the reused ones.
+    """
+
+    component: str
+    state: str
+    seconds: float
+    outputs: Mapping[str, ArtifactRecord]
+
+
+def read_latest_run(metadata_path: str) -> list[ComponentRun]:
+    """Reads what the components of the latest run did, in the order they started.
+
+    Args:
+        metadata_path: ML Metadata's SQLite file of one pipeline.
+
+    Returns:
+        One record for each component that started; none if there was no run.
+    """
+    store = _open(metadata_path)
+    if store is None:
+        return []
+    runs = store.get_contexts_by_type(_RUN_CONTEXT)
+    if not runs:
+        return []
+    executions = store.get_executions_by_context(max(run.id for run in runs))
+    return [_component_run(store, execution) for execution in sorted(executions, key=lambda execution: execution.id)]
+
+
+def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[str]:
+    """Marks executions of dead processes as failed and removes what they had begun to write.
+
+    Only the holder of the root's lock may call this: a living run's executions
+    look the same.
+
+    Args:
+        metadata_path: ML Metadata's SQLite file of one pipeline.
+        artifacts_dir: folder of its artifacts, by component and output.
+
+    Returns:
+        Ids of the components that had been interrupted.
+    """
+    store = _open(metadata_path)
+    if store is None:
+        return []
+    abandoned = [
+        execution
+        for execution in store.get_executions()
+        if execution.last_known_state in (mlmd.Execution.NEW, mlmd.Execution.RUNNING)
+    ]
+    components = []
+    for execution in abandoned:
+        component = _component_id(store, execution)
+        _remove_begun_outputs(os.path.join(artifacts_dir, component), execution.id)
+        components.append(component)
+        execution.last_known_state = mlmd.Execution.FAILED
+    if abandoned:
+        store.put_executions(abandoned)
+    return components
+
+
+def _open(metadata_path: str) -> metadata_store.MetadataStore | None:
+    if not os.path.exists(metadata_path):
+        return None
+    config = mlmd.ConnectionConfig()
+    config.sqlite.filename_uri = metadata_path
+    config.sqlite.connection_mode = mlmd.SqliteMetadataSourceConfig.READWRITE
+    return metadata_store.MetadataStore(config)
+
+
+def _component_run(store: metadata_store.MetadataStore, execution: mlmd.Execution) -> ComponentRun:
+    outputs: dict[str, ArtifactRecord] = {}
+    events = [event for event in store.get_events_by_execution_ids([execution.id]) if event.type == mlmd.Event.OUTPUT]
+    artifacts = {
+        artifact.id: artifact for artifact in store.get_artifacts_by_id([event.artifact_id for event in events])
+    }
+    for event in events:
+        artifact = artifacts[event.artifact_id]
+        outputs[event.path.steps[0].key] = ArtifactRecord(
+            uri=artifact.uri,
+            properties={name: _plain(value) for name, value in artifact.custom_properties.items()},
+        )
+    return ComponentRun(
+        component=_component_id(store, execution),
+        state=mlmd.Execution.State.Name(execution.last_known_state).lower(),
+        seconds=(execution.last_update_time_since_epoch - execution.create_time_since_epoch) / 1000,
+        outputs=outputs,
+    )
+
+
+def _component_id(store: metadata_store.MetadataStore, execution: mlmd.Execution) -> str:
+    """Component id of an execution: TFX names its node context `<pipeline>.<component>`."""
+    for context in store.get_contexts_by_execution(execution.id):
+        if context.type == _NODE_CONTEXT:
+            return str(context.name).rpartition(".")[2]
+    raise LookupError(f"Execution {execution.id} has no context of type {_NODE_CONTEXT!r}; TFX writes one.")
+
+
+def _remove_begun_outputs(component_dir: str, execution_id: int) -> None:
+    if not os.path.isdir(component_dir):
+        return
+    for output in os.scandir(component_dir):
+        if not output.is_dir() or output.name.startswith("."):
+            continue
+        for entry in os.scandir(output.path):
+            if entry.name == str(execution_id) or entry.name.startswith(f".{execution_id}{PARTIAL_MARK}"):
+                shutil.rmtree(entry.path)
+
+
+def _plain(value: mlmd.Value) -> str | int | float:
+    kind = value.WhichOneof("value")
+    if kind not in ("string_value", "int_value", "double_value"):
+        return str(value)
+    plain: str | int | float = getattr(value, kind)
+    return plain

@@ -1,0 +1,101 @@
+"""One line a component while a pipeline runs, from the launcher's own log records."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Iterator, Sequence
+
+from rich.console import Console
+
+_STARTED = re.compile(r"(?:Component|node) %s is running\.")
+_FINISHED = re.compile(r"(?:Component|node) %s is finished\.")
+_CACHED = re.compile(r"A cached execution %d is used\.")
+_EXECUTING = re.compile(r"Going to run a new execution %d")
+
+
+class ComponentProgress(logging.Handler):
+    """Prints which component runs, was reused or has ended.
+
+    TFX's runners tell it in log records of level INFO, by message templates that
+    are the same on all local runners. Their other thousands of records are
+    dropped without being formatted.
+
+    Args:
+        components: ids of the components, in order.
+        console: where to print.
+
+    Attributes:
+        current: id of the component that runs now; "" between components.
+    """
+
+    def __init__(self, components: Sequence[str], console: Console) -> None:
+        super().__init__(level=logging.INFO)
+        self.current = ""
+        self._components = list(components)
+        self._console = console
+        self._started_at = 0.0
+        self._is_cached = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Handles one log record."""
+        template = str(record.msg)
+        if _STARTED.fullmatch(template):
+            self.current, self._started_at, self._is_cached = _argument(record), time.monotonic(), False
+        elif _CACHED.fullmatch(template):
+            self._is_cached = True
+        elif _EXECUTING.fullmatch(template):
+            self._print(" ", "running ...", "dim")
+        elif _FINISHED.fullmatch(template):
+            if self._is_cached:
+                self._print("=", "cached", "cyan")
+            else:
+                self._print("+", f"done in {self._elapsed:.1f} s", "green")
+            self.current = ""
+
+    def fail(self) -> None:
+        """Prints that the current component failed, if one is running."""
+        if self.current:
+            self._print("x", f"failed after {self._elapsed:.1f} s", "bold red")
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started_at
+
+    def _print(self, mark: str, what: str, style: str) -> None:
+        position = self._components.index(self.current) + 1
+        width = max(len(component) for component in self._components)
+        line = f"{mark} {position}/{len(self._components)} {self.current:<{width}}  {what}"
+        self._console.print(line, style=style, highlight=False, markup=False)
+
+
+@contextlib.contextmanager
+def component_progress(components: Sequence[str], console: Console) -> Iterator[ComponentProgress]:
+    """Shows progress while its block runs, and nothing else of what absl logs below an error.
+
+    Args:
+        components: ids of the components, in order.
+        console: where to print.
+
+    Yields:
+        The handler; `fail()` it when the block catches an error.
+    """
+    logger = logging.getLogger("absl")
+    handler = ComponentProgress(components, console)
+    before = logger.level, logger.handlers[:], logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.handlers[:] = [handler]
+    logger.propagate = False
+    try:
+        yield handler
+    finally:
+        logger.setLevel(before[0])
+        logger.handlers[:] = before[1]
+        logger.propagate = before[2]
+
+
+def _argument(record: logging.LogRecord) -> str:
+    # logging unpacks a one-element tuple that holds a mapping, and leaves others as they are.
+    return str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""

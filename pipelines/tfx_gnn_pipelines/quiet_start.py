@@ -1,0 +1,30 @@
+"""A terminal without other people's messages. Imports nothing heavy: it must come first."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+
+_NOISE = (
+    "You are using a non-supported Python version",
+    "grpcio <",
+    "Support for google-cloud-storage",
+    "pkg_resources is deprecated",
+)
+"""Beginnings of warnings that a user of this project can do nothing about."""
+
+
+def quiet_start() -> None:
+    """Silences start-up messages of TensorFlow, TFX, Beam and Google's clients.
+
+    Environment variables that the user set stay as they are.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    for message in _NOISE:
+        warnings.filterwarnings("ignore", message=message)
+    for name in ("absl", "tensorflow"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    # Beam logs an error with its traceback and then raises it.
+    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)

@@ -1,0 +1,53 @@
+"""One run at a time under one root, and order after a run that was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+from tfx_gnn_pipelines.config import PipelineConfig, is_uri
+from tfx_gnn_pipelines.lineage import close_abandoned_executions
+
+_LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def locked_root(config: PipelineConfig) -> Iterator[None]:
+    """Holds the root of a local run, after cleaning up what a killed run left there.
+
+    The lock goes with the process, however it ends. Whoever holds it knows that
+    executions still marked as running belong to dead processes.
+
+    Args:
+        config: paths and options.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        ValueError: if the root is remote or the config leaves parameters open.
+        BlockingIOError: if another run holds the root.
+    """
+    if is_uri(config.root):
+        raise ValueError(
+            f"`root` must be a local folder for a local run; got {config.root!r}. Give --root a folder, or compile "
+            "for a remote runner."
+        )
+    if config.runtime_parameters:
+        raise ValueError(
+            f"`runtime_parameters` must be empty for a local run; got {config.runtime_parameters}. Give the values "
+            "themselves, or compile for a remote runner."
+        )
+    os.makedirs(config.root, exist_ok=True)
+    with open(os.path.join(config.root, _LOCK_FILE), "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(
+                f"`root` must be used by one run at a time; got {config.root!r}, which another run uses now. "
+                "Wait for its end or choose another root."
+            ) from error
+        close_abandoned_executions(config.metadata_path, config.artifacts_dir)
+        yield

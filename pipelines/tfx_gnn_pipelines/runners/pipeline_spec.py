@@ -1,0 +1,60 @@
+"""Compiles a pipeline into the spec (schema 2.1) that Kubeflow Pipelines and Vertex AI run."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import yaml
+from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
+
+from tfx_gnn_pipelines.assembly import build_pipeline
+from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.open_parameters import open_values
+
+
+def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
+    """Compiles a pipeline.
+
+    Args:
+        config: paths and options.
+        image: container image that holds this project with the extra `kfp`.
+        display_name: name that the service shows.
+
+    Returns:
+        A PipelineJob as plain JSON values: the spec under "pipelineSpec", the
+        root and the values of open parameters under "runtimeConfig".
+
+    Raises:
+        ValueError: if the tables, or a parameter left open, do not exist.
+    """
+    runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
+        config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
+            display_name=display_name, default_image=image, use_pipeline_spec_2_1=True
+        )
+    )
+    job: dict[str, Any] = runner.run(
+        build_pipeline(config, sqlite_metadata=False), parameter_values=open_values(config), write_out=False
+    )
+    return job
+
+
+def write_pipeline(job: dict[str, Any], output: str) -> None:
+    """Writes a compiled pipeline, whole or not at all.
+
+    Args:
+        job: what `compile_pipeline` gave.
+        output: file to write. A name that ends in `.yaml` or `.yml` gets the bare
+            pipeline spec, as Kubeflow's user interface and client take it; any
+            other name gets the whole job as JSON, as Vertex AI takes it.
+    """
+    if output.endswith((".yaml", ".yml")):
+        text = yaml.safe_dump(job["pipelineSpec"], sort_keys=True)
+    else:
+        text = json.dumps(job, indent=2, sort_keys=True) + "\n"
+    os.makedirs(os.path.dirname(os.path.abspath(output)), exist_ok=True)
+    partial = f"{output}.partial"
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(partial, output)

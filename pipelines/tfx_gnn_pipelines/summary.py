@@ -1,0 +1,146 @@
+"""What a finished run says: where things are, how good the model is, how to ask it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.stages.blessing import read_reasons
+from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
+from tfx_gnn.stages.graph_evaluator import METRICS_FILE
+from tfx_gnn_pipelines.config import PipelineConfig
+from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
+
+_CACHED = "cached"
+
+
+def print_summary(console: Console, config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> bool:
+    """Prints the summary of a run in which every component succeeded.
+
+    Args:
+        console: where to print.
+        config: what was run.
+        runs: what each component did.
+        seconds: how long the whole took.
+
+    Returns:
+        Whether the model is pushed, and still where it was pushed to.
+    """
+    outputs = {run.component: run.outputs for run in runs}
+    evaluation = outputs["GraphEvaluator"]["evaluation"]
+    with open(os.path.join(evaluation.uri, METRICS_FILE), encoding="utf-8") as file:
+        metrics: dict[str, Any] = json.load(file)
+    pushed = outputs["GraphPusher"]["pushed_model"]
+    version_dir = str(pushed.properties.get("pushed_destination", ""))
+    is_there = bool(version_dir) and os.path.isdir(version_dir)
+
+    console.print()
+    console.print(_metrics_table(metrics))
+    console.print()
+    _print_places(console, config, outputs, version_dir if is_there else "")
+    console.print()
+    _print_line(console, "components", _components_line(runs, seconds))
+    if is_there:
+        examples_dir = split_dir(outputs["SubgraphExampleGen"]["examples"].uri, config.graph_evaluator.split)
+        _print_command(
+            console,
+            "Ask the pushed model:",
+            [_program("tfx-gnn"), "predict", "--model-dir", shorten(version_dir), "--examples", shorten(examples_dir)],
+            ["--limit", "5"],
+        )
+    else:
+        _print_not_pushed(console, version_dir, outputs["GraphEvaluator"]["blessing"])
+    return is_there
+
+
+def shorten(path: str) -> str:
+    """Writes a path relative to the current folder if it lies below it.
+
+    Args:
+        path: an absolute path.
+
+    Returns:
+        The shorter way to write it.
+    """
+    relative = os.path.relpath(path)
+    return path if relative.startswith("..") else relative
+
+
+def _metrics_table(metrics: Mapping[str, Any]) -> Table:
+    majority = metrics["majority_baseline"]
+    table = Table(title=f"{metrics['split']} split, {metrics['num_examples']} examples", title_justify="left")
+    table.add_column("")
+    table.add_column("accuracy", justify="right")
+    table.add_column("macro-F1", justify="right")
+    table.add_row("this model", f"{metrics['accuracy']:.3f}", f"{metrics['macro_f1']:.3f}", style="bold")
+    table.add_row(
+        Text(f"majority class ({majority['class']})"), f"{majority['accuracy']:.3f}", f"{majority['macro_f1']:.3f}"
+    )
+    return table
+
+
+def _print_places(
+    console: Console, config: PipelineConfig, outputs: Mapping[str, Mapping[str, ArtifactRecord]], version_dir: str
+) -> None:
+    logs_dir = shorten(os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"))
+    places = {
+        "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
+        "budgets": os.path.join(outputs["SizeConstraintLearner"]["size_constraints"].uri, "size_constraints.json"),
+        "model": os.path.join(outputs["GraphTrainer"]["model"].uri, MODEL_ARTIFACT_FOLDER),
+        "metrics": os.path.join(outputs["GraphEvaluator"]["evaluation"].uri, METRICS_FILE),
+        "pushed model": version_dir,
+        "lineage": config.metadata_path,
+    }
+    for name, path in places.items():
+        if path:
+            _print_line(console, name, shorten(path))
+    _print_line(console, "TensorBoard", f"{shlex.quote(_program('tensorboard'))} --logdir {shlex.quote(logs_dir)}")
+
+
+def _print_not_pushed(console: Console, version_dir: str, blessing: ArtifactRecord) -> None:
+    if version_dir:
+        console.print(
+            f"An earlier run pushed the model, but {shorten(version_dir)} is gone. Run with --no-cache to push again.",
+            style="bold yellow",
+            markup=False,
+            highlight=False,
+        )
+        return
+    console.print("The model was not pushed, because it was not blessed:", style="bold yellow")
+    for reason in read_reasons(blessing.uri):
+        console.print(f"  {reason}", markup=False, highlight=False)
+
+
+def _components_line(runs: Sequence[ComponentRun], seconds: float) -> str:
+    cached = [run.component for run in runs if run.state == _CACHED]
+    ran = [run.component for run in runs if run.state != _CACHED]
+    parts = [f"{len(runs)} in {seconds:.0f} s"]
+    for what, names in (("cached", cached), ("run", ran)):
+        if names:
+            parts.append(f"{what}: {'all' if len(names) == len(runs) else ', '.join(names)}")
+    return "; ".join(parts)
+
+
+def _program(name: str) -> str:
+    """Path of a program of this environment, as it can be typed here."""
+    path = os.path.join(os.path.dirname(sys.executable), name)
+    return shorten(path) if os.path.exists(path) else name
+
+
+def _print_line(console: Console, name: str, value: str) -> None:
+    console.print(Text(f"{name:<13} ", style="dim"), Text(value), sep="", soft_wrap=True, highlight=False)
+
+
+def _print_command(console: Console, title: str, command: Sequence[str], options: Sequence[str]) -> None:
+    console.print()
+    console.print(title, style="bold")
+    console.print("  " + shlex.join([*command, *options]), soft_wrap=True, markup=False, highlight=False)

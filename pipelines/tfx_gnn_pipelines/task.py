@@ -1,0 +1,96 @@
+"""A task: data, sampling plan, the user's two functions and what is predicted."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import os
+import pkgutil
+
+from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.sampling.plan import SamplingPlan
+
+TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
+TASK_ATTRIBUTE = "TASK"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """Everything that one pipeline has and another has not.
+
+    Attributes:
+        name: name of the task; pipelines and folders are named after it.
+        description: one line on what is predicted from what.
+        tables_dir: folder of `graph_schema.pbtxt` and its tables.
+        plan: how to sample subgraphs from the tables.
+        preprocessing_fn: the feature transform, "package.module:function".
+        model_fn: the model, "package.module:function".
+        prediction: what the model predicts.
+        num_epochs: passes over the training split that suit the task.
+        batch_size: graphs of a batch that suit the task.
+        early_stopping_patience: epochs without gain before training stops; 0 never.
+    """
+
+    name: str
+    description: str
+    tables_dir: str
+    plan: SamplingPlan
+    preprocessing_fn: str
+    model_fn: str
+    prediction: NodeClassification
+    num_epochs: int = 10
+    batch_size: int = 32
+    early_stopping_patience: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or not self.name.islower():
+            raise ValueError(
+                f"`name` must have lower-case letters, digits and underscores only; got {self.name!r}. Rename it."
+            )
+
+
+def task_names() -> list[str]:
+    """Lists the tasks that come with this package, in alphabetical order."""
+    package = importlib.import_module(TASKS_PACKAGE)
+    return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
+
+
+def load_task(reference: str) -> Task:
+    """Finds a task by name, or a task of the user's own by reference.
+
+    Args:
+        reference: a name that `task_names` lists, or "package.module:ATTRIBUTE".
+
+    Returns:
+        The task.
+
+    Raises:
+        ValueError: if there is no such task, or the attribute is no task.
+        ModuleNotFoundError: if the module of a reference cannot be found.
+    """
+    module_name, colon, attribute = reference.partition(":")
+    if not colon:
+        if reference not in task_names():
+            raise ValueError(
+                f"`task` must be one of {task_names()} or 'package.module:ATTRIBUTE'; got {reference!r}. "
+                "Check the spelling, or name a task of your own by its module."
+            )
+        module_name, attribute = f"{TASKS_PACKAGE}.{reference}", TASK_ATTRIBUTE
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not (module_name + ".").startswith(error.name + "."):
+            raise
+        raise ModuleNotFoundError(
+            f"`task` must name an importable module; got {reference!r} in {os.getcwd()!r}. Start from the folder "
+            "that holds it, or put that folder on PYTHONPATH.",
+            name=error.name,
+        ) from error
+    task = getattr(module, attribute, None)
+    if not isinstance(task, Task):
+        raise ValueError(
+            f"`task` must name a tfx_gnn_pipelines.task.Task; got {reference!r}, where {attribute!r} is "
+            f"{type(task).__name__}. Define `{attribute} = Task(...)` there."
+        )
+    return task

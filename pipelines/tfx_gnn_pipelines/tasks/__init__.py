@@ -1,0 +1,1 @@
+"""What differs between pipelines, one package a task."""
