@@ -1,0 +1,168 @@
+"""GraphTransform: a user's preprocessing with full-pass statistics, kept as a transform graph."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import uuid
+from collections.abc import Sequence
+
+import apache_beam as beam
+import tensorflow as tf
+import tensorflow_transform.beam as tft_beam
+from apache_beam import pvalue
+from tfx_bsl.public import tfxio
+
+from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.beam_pipeline import make_pipeline
+from tfx_gnn.stages.graph_layout import graph_layout
+from tfx_gnn.stages.record_files import RecordFile, record_files
+from tfx_gnn.stages.summary_pass import take_merged, write_merged
+from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.stages.transform_application import RAW_METADATA_DIR
+from tfx_gnn.stages.transform_metadata import rewrite_transformed_metadata
+from tfx_gnn.stages.transform_preprocessing import TensorPreprocessingFn, analyzed_keys, tensor_preprocessing_fn
+from tfx_gnn.stages.transform_shards import TransformedShards, TransformShard, merge_transformed_shards
+from tfx_gnn.stages.transform_unique_items import UniqueItemExamples
+from tfx_gnn.stages.user_code import load_function
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphTransformOptions:
+    """How to transform.
+
+    Attributes:
+        preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView.
+        analyze_splits: splits that statistics are taken of, at least one. The transform is applied to all.
+    """
+
+    preprocessing_fn: str
+    analyze_splits: tuple[str, ...] = ("train",)
+
+    def __post_init__(self) -> None:
+        if not self.analyze_splits:
+            raise ValueError(
+                "`analyze_splits` must name at least one split; got (). Name the split that the model is trained on."
+            )
+
+
+def transform_graphs(
+    *,
+    examples_dir: str,
+    graph_schema_dir: str,
+    transform_graph_dir: str,
+    transformed_examples_dir: str,
+    transformed_graph_schema_dir: str,
+    options: GraphTransformOptions,
+    beam_args: Sequence[str] = (),
+) -> graph_schema_pb2.GraphSchema:
+    """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
+
+    The statistics of tf.Transform's analyzers count every node and edge once, however many
+    subgraphs it was sampled into: items of one set with the same "#id" are one. Items of sets without
+    "#id", readouts among them, and the context count once in each example. The order of examples and the number
+    of files stay as they are.
+
+    Args:
+        examples_dir: graph tf.Examples.
+        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        transform_graph_dir: absent or empty folder for what `tft.TFTransformOutput` and
+            `SavedGraphTransform` read.
+        transformed_examples_dir: absent or empty folder for the transformed examples, with their
+            `graph_schema.pbtxt` beside the splits.
+        transformed_graph_schema_dir: absent or empty folder for the same `graph_schema.pbtxt`.
+        options: how to transform.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The schema of the transformed graphs.
+
+    Raises:
+        ValueError: if a split is missing or empty, the function's result does not fit the graph, or a
+            statistic depends on the structure of the sampled subgraphs.
+        TypeError: if the function returns something else than a GraphView of tensors.
+    """
+    files = record_files(examples_dir)
+    analyzed_files = record_files(examples_dir, options.analyze_splits)
+    raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
+    layout = graph_layout(raw_schema)
+    preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
+    raw_tfmd = make_tfmd_schema(layout)
+    source = tfxio.TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["tfx_gnn"], schema=raw_tfmd)
+    keys = analyzed_keys(preprocessing_fn, source.TensorAdapter().TypeSpecs(), layout)
+
+    with contextlib.ExitStack() as folders:
+        schema_partial = folders.enter_context(atomic_folder(transformed_graph_schema_dir))
+        transform_partial = folders.enter_context(atomic_folder(transform_graph_dir))
+        examples_partial = folders.enter_context(atomic_folder(transformed_examples_dir))
+        raw_metadata_dir = os.path.join(transform_partial, RAW_METADATA_DIR)
+        tf.io.gfile.makedirs(raw_metadata_dir)
+        write_tfmd_schema(raw_tfmd, raw_metadata_dir)
+        graph_schema_io.write_schema(raw_schema, examples_folder.graph_schema_path(raw_metadata_dir))
+
+        shards = _run(
+            files=files,
+            analyzed_files=analyzed_files,
+            unique_items=UniqueItemExamples(layout, keys),
+            source=source,
+            preprocessing_fn=preprocessing_fn,
+            transform_dir=transform_partial,
+            output_dir=examples_partial,
+            beam_args=beam_args,
+        )
+        _check_shards(shards, options, examples_dir)
+        schema = rewrite_transformed_metadata(transform_partial, raw_schema)
+        for folder in (schema_partial, examples_partial):
+            graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(folder))
+    return schema
+
+
+def _run(
+    *,
+    files: list[RecordFile],
+    analyzed_files: list[RecordFile],
+    unique_items: UniqueItemExamples,
+    source: tfxio.TFExampleBeamRecord,
+    preprocessing_fn: TensorPreprocessingFn,
+    transform_dir: str,
+    output_dir: str,
+    beam_args: Sequence[str],
+) -> TransformedShards:
+    scratch_dir = os.path.join(transform_dir, f"scratch-{uuid.uuid4().hex}")
+    tf.io.gfile.makedirs(scratch_dir)
+    shards_path = os.path.join(scratch_dir, "shards.json")
+    with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
+        items = (
+            pipeline
+            | "AnalyzedFiles" >> beam.Create(analyzed_files)
+            | "SpreadAnalyzed" >> beam.Reshuffle()
+            | "UniqueItems" >> unique_items
+            | "ToRecordBatches" >> source.BeamSource()
+        )
+        transform_fn = (items, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+        written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(transform_dir)
+        shards = (
+            pipeline
+            | "Files" >> beam.Create(files)
+            | "Spread" >> beam.Reshuffle()
+            | "Transform" >> beam.ParDo(TransformShard(transform_dir, output_dir), pvalue.AsIter(written))
+        )
+        write_merged(shards, merge_transformed_shards, shards_path)
+    result = take_merged(shards_path, TransformedShards)
+    tf.io.gfile.rmtree(scratch_dir)
+    return result
+
+
+def _check_shards(shards: TransformedShards, options: GraphTransformOptions, examples_dir: str) -> None:
+    if shards.problem:
+        raise ValueError(shards.problem)
+    empty = [split for split in options.analyze_splits if not shards.num_examples.get(split)]
+    if empty:
+        raise ValueError(
+            f"`analyze_splits` must hold at least one example each; got none in {empty} of {examples_dir!r}. "
+            "Make the examples again, or analyze other splits."
+        )

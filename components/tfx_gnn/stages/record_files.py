@@ -1,0 +1,92 @@
+"""Records of an examples folder with their places, file by file.
+
+Gzipped files cannot be split, so a file is the unit of work on any runner, and
+reading it in order costs nothing and tells where each record stands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+
+import tensorflow as tf
+
+from tfx_gnn.stages import examples_folder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class RecordFile:
+    """One record file of a split.
+
+    Attributes:
+        split: name of the split.
+        shard: position of the file in the split.
+        num_shards: number of files of the split.
+        path: where it is.
+    """
+
+    split: str
+    shard: int
+    num_shards: int
+    path: str
+
+
+def record_files(examples_dir: str, splits: Sequence[str] = ()) -> list[RecordFile]:
+    """Lists the files of some splits.
+
+    Args:
+        examples_dir: folder with `Split-<name>` folders.
+        splits: names of splits; empty for all.
+
+    Returns:
+        The files by split and name.
+
+    Raises:
+        ValueError: if a split does not exist or is empty, or is named twice.
+    """
+    names = list(splits) or examples_folder.split_names(examples_dir)
+    if len(set(names)) != len(names):
+        raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
+    files = []
+    for split in sorted(names):
+        paths = examples_folder.split_files(examples_dir, split)
+        files += [
+            RecordFile(split=split, shard=shard, num_shards=len(paths), path=path) for shard, path in enumerate(paths)
+        ]
+    return files
+
+
+def read_records(file: RecordFile) -> Iterator[bytes]:
+    """Reads the records of a file in order.
+
+    Args:
+        file: a gzipped TFRecord file.
+
+    Yields:
+        Serialized tf.Examples.
+
+    Raises:
+        ValueError: if the file is damaged or of another format.
+    """
+    try:
+        yield from tf.data.TFRecordDataset(file.path, compression_type="GZIP").as_numpy_iterator()
+    except tf.errors.DataLossError as error:
+        raise ValueError(
+            f"`examples_dir` must hold gzipped TFRecord files; got a damaged record in {place_of(file)}. "
+            f"Make the examples again. Cause: {error.message}"
+        ) from error
+
+
+def place_of(file: RecordFile, record: int | None = None) -> str:
+    """Names a file, or a record in it, for messages.
+
+    Args:
+        file: the file.
+        record: position of the record in the file, from 0.
+
+    Returns:
+        For instance "record 3 of graphs-00000-of-00002.gz (split 'train')".
+    """
+    prefix = "" if record is None else f"record {record} of "
+    return f"{prefix}{os.path.basename(file.path)} (split {file.split!r})"

@@ -1,0 +1,70 @@
+"""A user's preprocessing function over a graph, as tf.Transform wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from tfx_gnn.stages.graph_layout import GraphLayout
+from tfx_gnn.stages.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
+
+GraphPreprocessingFn = Callable[[GraphView], GraphView]
+TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
+
+
+def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: GraphLayout) -> TensorPreprocessingFn:
+    """Wraps a function over a graph view into one over a flat dict of tensors.
+
+    Args:
+        preprocessing_fn: takes a GraphView, returns `graph.replace_features(...)`.
+        layout: the keys of the graph before the transform.
+
+    Returns:
+        Function from ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to the same for the
+        transformed graph. Structure keys pass through.
+    """
+
+    def apply(tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+        graph = preprocessing_fn(graph_view_from_ragged(tensors, layout))
+        if not isinstance(graph, GraphView):
+            raise TypeError(
+                f"`preprocessing_fn` must return a GraphView; got {type(graph).__name__}. "
+                "Return graph.replace_features(...)."
+            )
+        outputs = ragged_from_graph_view(graph)
+        for one_set in layout.sets:
+            outputs.update({key: tensors[key] for key in one_set.structure_keys})
+        return outputs
+
+    return apply
+
+
+def analyzed_keys(
+    preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], layout: GraphLayout
+) -> frozenset[str]:
+    """Finds the features that full-pass statistics are taken of.
+
+    Args:
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+        layout: the keys of the graph before the transform.
+
+    Returns:
+        tf.Example keys; empty if the function uses no analyzer.
+
+    Raises:
+        ValueError: if a statistic depends on the structure of the graphs. Every node and edge is counted
+            once, apart from the subgraphs it was sampled into, so sizes and ends of edges have no meaning there.
+    """
+    keys = frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
+    structure = sorted(keys & {key for one_set in layout.sets for key in one_set.structure_keys})
+    if structure:
+        raise ValueError(
+            "`preprocessing_fn` must take full-pass statistics (tft analyzers) of features of items only; got one "
+            f"that depends on {structure}. Every node and edge is counted once, outside of the subgraphs it "
+            "was sampled into, so sizes and neighbours have no meaning there. Compute such statistics when the "
+            "tables are made, and read them as features."
+        )
+    return keys

@@ -1,0 +1,229 @@
+"""The saved transform applied to record files, one output file for one input file."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.example_check import KIND_OF_DTYPE
+from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout
+from tfx_gnn.stages.record_files import RecordFile, place_of
+from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+
+_BATCH = 128
+_Batch = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformedShards:
+    """What came of some files.
+
+    Attributes:
+        num_examples: examples written, by split.
+        problem: message for the first file that could not be transformed; empty if all could.
+    """
+
+    num_examples: dict[str, int] = dataclasses.field(default_factory=dict)
+    problem: str = ""
+
+
+def merge_transformed_shards(parts: Iterable[TransformedShards]) -> TransformedShards:
+    """Adds up what came of disjoint files."""
+    num_examples: dict[str, int] = {}
+    problem = ""
+    for part in parts:
+        for split, count in part.num_examples.items():
+            num_examples[split] = num_examples.get(split, 0) + count
+        problem = min(filter(None, (problem, part.problem)), default="")
+    return TransformedShards(num_examples=num_examples, problem=problem)
+
+
+class TransformShard(beam.DoFn):
+    """Record files to transformed record files of the same split, position and order."""
+
+    def __init__(self, transform_graph_dir: str, output_dir: str) -> None:
+        """Names the folders.
+
+        Args:
+            transform_graph_dir: folder with the saved transform; read when the first file comes.
+            output_dir: examples folder to write to.
+        """
+        self._transform_graph_dir = transform_graph_dir
+        self._output_dir = output_dir
+        self._transform: SavedGraphTransform | None = None
+        self._transform_batch: Callable[[tf.Tensor], _Batch] | None = None
+
+    def process(self, element: RecordFile, *_: object) -> Iterator[TransformedShards]:
+        """Transforms one file.
+
+        Args:
+            element: the file.
+            *_: side inputs that hold the work back until the transform is written.
+
+        Yields:
+            What came of it.
+        """
+        if self._transform is None or self._transform_batch is None:
+            self._transform = SavedGraphTransform(self._transform_graph_dir)
+            self._transform_batch = _batch_function(self._transform)
+        # Elsewhere first, then renamed: if Beam repeats the work, nobody sees half a file.
+        attempt_dir = os.path.join(self._output_dir, f".attempt-{uuid.uuid4().hex}")
+        try:
+            count = examples_folder.write_split_shard(
+                attempt_dir, element.split, element.shard, element.num_shards, self._records(element)
+            )
+        except _ShardError as error:
+            tf.io.gfile.rmtree(attempt_dir)
+            yield TransformedShards(problem=str(error))
+            return
+        (written,) = examples_folder.split_files(attempt_dir, element.split)
+        folder = examples_folder.split_dir(self._output_dir, element.split)
+        tf.io.gfile.makedirs(folder)
+        tf.io.gfile.rename(written, os.path.join(folder, os.path.basename(written)), overwrite=True)
+        tf.io.gfile.rmtree(attempt_dir)
+        yield TransformedShards(num_examples={element.split: count})
+
+    def _records(self, file: RecordFile) -> Iterator[bytes]:
+        assert self._transform is not None
+        assert self._transform_batch is not None
+        dataset = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_BATCH).prefetch(1)
+        try:
+            for records in dataset:
+                batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._transform_batch(records))
+                yield from _encode(batch, self._transform.raw_layout, file)
+        except tf.errors.OpError as error:
+            raise _ShardError(
+                "`preprocessing_fn` must be able to transform every example; got an error of TensorFlow in "
+                f"{place_of(file)}. Check the examples by GraphSchemaGen. Cause: {error.message}"
+            ) from error
+
+
+class _ShardError(ValueError):
+    """A file could not be transformed; the message says where and why."""
+
+
+def _batch_function(transform: SavedGraphTransform) -> Callable[[tf.Tensor], _Batch]:
+    layout = transform.raw_layout
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
+    def transform_batch(records: tf.Tensor) -> _Batch:
+        sizes, ends, raw = _parse(records, layout)
+        features = transform_merged_features(transform, raw, sizes)
+        return {
+            "sizes": sizes,
+            "ends": ends,
+            "features": {
+                key: [value.flat_values, *value.nested_row_splits] if isinstance(value, tf.RaggedTensor) else [value]
+                for key, value in features.items()
+            },
+        }
+
+    result: Callable[[tf.Tensor], _Batch] = transform_batch
+    return result
+
+
+def _parse(
+    records: tf.Tensor, layout: GraphLayout
+) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], dict[str, const.Field]]:
+    """Sizes by prefix, edge ends as they stand by key, and merged features and ends by key."""
+    spec: dict[str, Any] = {}
+    for one_set in layout.sets:
+        keys = [*one_set.structure_keys]
+        for column in one_set.features:
+            spec[column.key] = tf.io.RaggedFeature(column.dtype, row_splits_dtype=tf.int64)
+            keys += column.row_length_keys.values()
+        spec.update({key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for key in keys})
+        if one_set.set_type != const.CONTEXT:
+            spec[one_set.size_key] = tf.io.FixedLenFeature([], tf.int64, default_value=0)
+    parsed = tf.io.parse_example(records, spec)
+    sizes = {one_set.prefix: parsed[one_set.size_key] for one_set in layout.sets if one_set.set_type != const.CONTEXT}
+    ends: dict[str, tf.Tensor] = {}
+    raw: dict[str, const.Field] = {column.key: _shaped(parsed, column) for column in layout.features.values()}
+    for one_set in layout.sets:
+        if one_set.set_type == const.EDGES:
+            for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
+                begins = tf.cumsum(sizes[f"{const.NODES}/{node_set}"], exclusive=True)
+                ends[key] = parsed[key].values
+                raw[key] = ends[key] + tf.gather(begins, parsed[key].value_rowids())
+    return sizes, ends, raw
+
+
+def _shaped(parsed: Mapping[str, tf.RaggedTensor], column: FeatureColumn) -> const.Field:
+    """The values of all examples in the column's shape, `[total_items, *shape]`."""
+    sizes = list(column.shape)
+    inner: list[int] = []
+    while sizes and sizes[-1] is not None:
+        inner.insert(0, sizes.pop() or 0)
+    value: const.Field = tf.reshape(parsed[column.key].values, [-1, *inner])
+    for axis in range(len(sizes) - 1, -1, -1):
+        size = sizes[axis]
+        if size is None:
+            lengths = parsed[column.row_length_keys[axis]].values
+        else:
+            num_rows = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value, tf.int64)[0]
+            lengths = tf.fill([num_rows // size], tf.constant(size, tf.int64))
+        value = tf.RaggedTensor.from_row_lengths(value, lengths, validate=False)
+    return value
+
+
+def _encode(batch: _Batch, layout: GraphLayout, file: RecordFile) -> Iterator[bytes]:
+    sizes = batch["sizes"]
+    num_graphs = len(next(iter(sizes.values())))
+    item_splits = {prefix: np.concatenate([[0], np.cumsum(value)]) for prefix, value in sizes.items()}
+    item_splits[const.CONTEXT] = np.arange(num_graphs + 1)
+    slots = [
+        _Slot(layout.set_by_prefix[prefix].size_key, value, item_splits[const.CONTEXT])
+        for prefix, value in sizes.items()
+    ]
+    for key, value in batch["ends"].items():
+        slots.append(_Slot(key, value, item_splits[layout.owner_of(key).prefix]))
+    for key, (flat_values, *row_splits) in batch["features"].items():
+        slots += _feature_slots(key, flat_values, row_splits, item_splits[layout.owner_of(key).prefix], file)
+    for graph in range(num_graphs):
+        example = tf.train.Example()
+        feature = example.features.feature
+        for slot in slots:
+            values = slot.values[slot.splits[graph] : slot.splits[graph + 1]].tolist()
+            getattr(feature[slot.key], slot.kind).value.extend(values)
+        record: bytes = example.SerializeToString(deterministic=True)
+        yield record
+
+
+class _Slot:
+    """One tf.Example key: all values, and where each example's begin."""
+
+    def __init__(self, key: str, values: npt.NDArray[Any], splits: npt.NDArray[np.int64]) -> None:
+        self.key, self.values, self.splits = key, values, splits.tolist()
+        self.kind = KIND_OF_DTYPE[tf.string if values.dtype == object else tf.as_dtype(values.dtype)]
+
+
+def _feature_slots(
+    key: str,
+    flat_values: npt.NDArray[Any],
+    row_splits: list[npt.NDArray[np.int64]],
+    item_splits: npt.NDArray[np.int64],
+    file: RecordFile,
+) -> list[_Slot]:
+    num_rows = len(row_splits[0]) - 1 if row_splits else len(flat_values)
+    if num_rows != item_splits[-1]:
+        raise _ShardError(
+            f"`preprocessing_fn` must give one row for each item; got {num_rows} rows of {key!r} for "
+            f"{item_splits[-1]} items in {place_of(file)}. Keep the first dimension of the features."
+        )
+    slots = []
+    splits = item_splits
+    for axis, ends in enumerate(row_splits):
+        slots.append(_Slot(f"{key}.d{axis + 1}", np.diff(ends), splits))
+        splits = ends[splits]
+    values_per_row = int(np.prod(flat_values.shape[1:], dtype=np.int64))
+    return [_Slot(key, flat_values.reshape(-1), splits * values_per_row), *slots]
