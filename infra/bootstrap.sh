@@ -6,7 +6,7 @@ unset PYTHONPATH PYTHONHOME PYTHONSTARTUP
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 
 for python in "${TFX_GNN_PYTHON:-python3}" python3 python3.13 python3.12 python3.11 python3.10 python \
-    /usr/bin/python3 /usr/local/bin/python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3; do
+    /usr/bin/python3 /usr/local/bin/python3 "${PYENV_ROOT:-${HOME:-/}/.pyenv}"/versions/3.*/bin/python3; do
     if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1; then
         exec "$python" "$here/bootstrap" "$@"
     fi

@@ -14,6 +14,11 @@ from interpreters import Interpreter
 from setup_error import SetupError
 
 _WRAPPER = """#!/bin/sh
+# Debian's Python passes a linker flag that zig does not know and that only orders look-ups.
+for argument; do
+    shift
+    [ "$argument" = -Wl,-Bsymbolic-functions ] || set -- "$@" "$argument"
+done
 # -mcpu=baseline: what is built stays in uv's cache, which other machines may share.
 exec "{zig}" {name} -mcpu=baseline "$@"
 """

@@ -159,13 +159,13 @@ def _advice(without_headers: list[Interpreter]) -> str:
     if without_headers:
         found = without_headers[0]
         newer = (
-            f" Python {found.version} is here without its C headers: "
-            f"with them it would do (Debian, Ubuntu: apt-get install python{found.minor}-dev)."
+            f" The Python {found.version} that is here would do as well once it has its C headers "
+            f"(Debian, Ubuntu: apt-get install python{found.minor}-dev)."
         )
     elif glibc_version() >= LANE_2_GLIBC:
-        newer = " Python 3.11 to 3.13 with C headers would do too (Debian, Ubuntu: apt-get install python3-dev)."
+        newer = " Python 3.11 to 3.13 with C headers would do as well (Debian, Ubuntu: apt-get install python3-dev)."
     return (
-        "no usable Python: a Python 3.10 that runs is neither on PATH, nor in pyenv, nor could uv download one."
-        f"{newer} Install it (for example `pyenv install 3.10`), or set TFX_GNN_PYTHON to an interpreter, "
-        "and run the same command again."
+        "no usable Python: no Python 3.10 that runs is on PATH or in pyenv, and uv could not download one. "
+        "Install Python 3.10 (for example `pyenv install 3.10`) or set TFX_GNN_PYTHON to one."
+        f"{newer} Then run the same command again."
     )
