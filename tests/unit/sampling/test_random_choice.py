@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from tfx_gnn.sampling import random_choice
+
+
+def test_mix_is_the_output_function_of_splitmix64():
+    # The first outputs of the reference implementation for seed 1234567.
+    step = 0x9E3779B97F4A7C15
+    states = np.array([(1234567 + i * step) % 2**64 for i in range(3)], np.uint64)
+
+    assert random_choice.mix(states).tolist() == [6457827717110365317, 3203168211198807973, 9817491932198370423]
+
+
+def test_hashes_are_the_same_for_ever():
+    # Changing a hash changes every sample that users have drawn so far.
+    assert random_choice.hash_texts(["", "libc6", "naïve"]).tolist() == [
+        13020603013274838756,
+        14624691757763104291,
+        15874322196465251006,
+    ]
+    assert random_choice.hash_integers(np.array([0, -1])).tolist() == [16294208416658607535, 16490336266968443936]
+
+
+def test_a_key_depends_on_every_part():
+    def key(seed=1, hop="h", subgraph=2, node=3):
+        return random_choice.choice_keys(seed, hop, np.array([subgraph], np.uint64), np.array([node], np.uint64))[0]
+
+    keys = {key(), key(seed=2), key(hop="g"), key(subgraph=3), key(node=2), key(subgraph=3, node=2)}
+
+    assert len(keys) == 6
+    assert key() == key()
+
+
+@pytest.mark.parametrize(("count", "fan_out"), [(1, 1), (5, 5), (5, 2), (1000, 7), (10**12, 3)])
+def test_positions_are_different_ascending_and_in_range(count, fan_out):
+    keys = random_choice.hash_integers(np.arange(50))
+
+    positions = random_choice.choose_positions(keys, np.full(50, count), fan_out)
+
+    assert positions.shape == (50, fan_out)
+    assert (np.diff(positions, axis=1) > 0).all()
+    assert ((positions >= 0) & (positions < count)).all()
+
+
+def test_rows_with_different_counts_do_not_disturb_each_other():
+    keys = random_choice.hash_integers(np.arange(3))
+
+    together = random_choice.choose_positions(keys, np.array([4, 9, 1000]), 3)
+
+    for row, count in enumerate([4, 9, 1000]):
+        alone = random_choice.choose_positions(keys[row : row + 1], np.array([count]), 3)
+        assert together[row].tolist() == alone[0].tolist()
+
+
+def test_all_sets_are_equally_likely():
+    keys = random_choice.hash_integers(np.arange(20_000))
+
+    positions = random_choice.choose_positions(keys, np.full(20_000, 5), 2)
+
+    # Ten sets of two positions out of five, 2,000 times each. 27.9 is the 0.999 quantile of chi-square with 9 degrees.
+    observed = np.bincount(positions[:, 0] * 5 + positions[:, 1])
+    observed = observed[observed > 0]
+    assert len(observed) == 10
+    assert ((observed - 2000) ** 2 / 2000).sum() < 27.9
+
+
+def test_positions_of_a_hub_are_uniform():
+    keys = random_choice.hash_integers(np.arange(5_000))
+
+    positions = random_choice.choose_positions(keys, np.full(5_000, 20_000), 8)
+
+    # 40,000 draws in 20 bins; 43.8 is the 0.999 quantile of chi-square with 19 degrees.
+    observed = np.bincount(positions.ravel() // 1000, minlength=20)
+    assert ((observed - 2000) ** 2 / 2000).sum() < 43.8
