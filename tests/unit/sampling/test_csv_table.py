@@ -1,0 +1,116 @@
+import pyarrow as pa
+import pytest
+
+from tfx_gnn.sampling.csv_table import CsvColumn, read_csv_table
+
+TEXT = pa.large_string()
+
+
+def _read(tmp_path, data, **columns):
+    path = tmp_path / "table.csv"
+    path.write_bytes(data if isinstance(data, bytes) else data.encode())
+    return read_csv_table(str(path), {name: CsvColumn(name=name, dtype=dtype) for name, dtype in columns.items()})
+
+
+def _values(table):
+    return {name: column.to_pylist() for name, column in table.columns.items()}
+
+
+def test_columns_are_typed_and_others_left_alone(tmp_path):
+    table = _read(
+        tmp_path, "a,b,c,d,e\nx,1,2.5,true,?\ny,-7,1e3,0,?\n", a=TEXT, b=pa.int64(), c=pa.float32(), d=pa.bool_()
+    )
+
+    assert table.num_rows == 2
+    assert _values(table) == {"a": ["x", "y"], "b": [1, -7], "c": [2.5, 1000.0], "d": [True, False]}
+    assert table.columns["b"].type == pa.int64()
+
+
+def test_one_column_may_be_read_twice(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a\n1\n")
+
+    table = read_csv_table(
+        str(path), {"text": CsvColumn(name="a", dtype=TEXT), "number": CsvColumn(name="a", dtype=pa.int64())}
+    )
+
+    assert _values(table) == {"text": ["1"], "number": [1]}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"\xef\xbb\xbfa,b\r\n1,2\r\n", [("1", "2")]),
+        ('a,b\n"x\ny",2\n\n"p, q","say ""hi"""\n', [("x\ny", "2"), ("p, q", 'say "hi"')]),
+        ('a,b\n"",nan\n', [("", "nan")]),
+        ("a,b\nnaïve,2", [("naïve", "2")]),
+    ],
+    ids=["byte order mark and CRLF", "quoted", "quoted empty text", "no last newline"],
+)
+def test_text_is_taken_as_it_stands(tmp_path, data, expected):
+    table = _read(tmp_path, data, a=TEXT, b=TEXT)
+
+    assert list(zip(*_values(table).values(), strict=True)) == expected
+
+
+def test_empty_cells_get_the_declared_default(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b\n,1\nx,\n")
+
+    table = read_csv_table(
+        str(path),
+        {"a": CsvColumn(name="a", dtype=TEXT, default="?"), "b": CsvColumn(name="b", dtype=pa.int64(), default="-1")},
+    )
+
+    assert _values(table) == {"a": ["?", "x"], "b": [1, -1]}
+
+
+def test_a_record_is_placed_by_the_line_where_it_starts(tmp_path):
+    table = _read(tmp_path, 'a,b\n1,1\n"2\n2\n2",2\n\n\n3,3\n', a=TEXT)
+
+    assert [table.place_of(row).rpartition("table.csv, ")[2] for row in range(3)] == ["line 2", "line 3", "line 8"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ("", "table.csv` must start with a header line; got an empty file"),
+        ("a,b\n", "table.csv` must hold at least one record; got a header line only"),
+        ("a,c\n1,2\n", r"`b` must be one column of the table; got none among \['a', 'c'\] in .*table.csv"),
+        ("a,b,b\n1,2,3\n", r"`b` must be one column of the table; got 2 of that name among"),
+        ("a,b\n1,2\n3\n", r"must be a UTF-8 CSV file with 2 cells in every record; got 1 cells in .*table.csv, line 3"),
+        ("a,b\n1,2\n\n3,4,5\n", r"got 3 cells in .*table.csv, line 4"),
+        (b"a,b\n1,2\n\xff,4\n", "must be a UTF-8 CSV file .* invalid UTF8"),
+        ("a,b\n1,2\n\n,4\n", "`a` must have a value in every record; got an empty cell in .*table.csv, line 4"),
+        ("a,b\n1,2\n3,\n", "`b` must have a value in every record; got an empty cell in .*table.csv, line 3"),
+        ("a,b\n1,2\n3,4\n5,six\n7,8\n9,ten\n", "`b` must be of type int32; got 'six' in .*table.csv, line 4"),
+        ("a,b\n1,2\n3,2147483648\n", "`b` must be of type int32; got '2147483648' in .*table.csv, line 3"),
+        ("a,b\n1,2\n3,4.5\n", "`b` must be of type int32; got '4.5' in .*table.csv, line 3"),
+        ("a,b\n1, 2\n", "`b` must be of type int32; got ' 2' in .*table.csv, line 2"),
+    ],
+)
+def test_a_bad_table_is_refused_with_file_line_and_rule(tmp_path, data, message):
+    with pytest.raises(ValueError, match=message):
+        _read(tmp_path, data, a=TEXT, b=pa.int32())
+
+
+@pytest.mark.parametrize("cell", ["nan", "-inf", "1e39"])
+def test_numbers_must_be_finite(tmp_path, cell):
+    with pytest.raises(
+        ValueError, match=rf"`a` must be a finite number \(float\); got '{cell}' in .*table.csv, line 3"
+    ):
+        _read(tmp_path, f"a\n1\n{cell}\n", a=pa.float32())
+
+
+def test_a_number_that_is_none_is_found_among_many(tmp_path):
+    cells = [str(i) for i in range(1000)]
+    cells[777] = "x"
+
+    with pytest.raises(ValueError, match=r"got 'x' in .*table.csv, line 779"):
+        _read(tmp_path, "a\n" + "\n".join(cells) + "\n", a=pa.float32())
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "."])
+def test_an_absent_file_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"`path` must be a CSV file; got"):
+        read_csv_table(str(tmp_path / name), {"a": CsvColumn(name="a", dtype=TEXT)})

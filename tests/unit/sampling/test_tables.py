@@ -1,0 +1,187 @@
+from pathlib import Path
+
+import pytest
+
+from tfx_gnn.sampling.tables import read_tables, read_tables_schema
+
+
+def test_tables_are_read_in_the_order_of_ids(shop_dir):
+    tables = read_tables(shop_dir)
+
+    users, items = tables.node_tables["user"], tables.node_tables["item"]
+    assert users.ids.to_pylist() == ["ann", "bob", "cid", "dan"]
+    assert users.num_nodes == 4
+    assert {name: column.to_pylist() for name, column in users.features.items()} == {
+        "age": [20, 30, 40, 50],
+        "color": ["blue", "red", "blue", "red"],
+    }
+    assert items.ids.to_pylist() == [7, 12]
+    assert {name: column.to_pylist() for name, column in items.features.items()} == {"price": [0.25, 1.5]}
+
+
+def test_edges_keep_the_order_of_the_file_and_point_to_rows(shop_dir):
+    tables = read_tables(shop_dir)
+
+    knows, buys = tables.edge_tables["knows"], tables.edge_tables["buys"]
+    assert (knows.source_set, knows.target_set, knows.num_edges) == ("user", "user", 4)
+    assert list(zip(knows.sources.tolist(), knows.targets.tolist(), strict=True)) == [(0, 1), (0, 0), (1, 2), (0, 1)]
+    assert list(zip(buys.sources.tolist(), buys.targets.tolist(), strict=True)) == [(0, 0), (1, 0), (2, 1), (1, 1)]
+    assert buys.features["count"].to_pylist() == [1, 2, 3, 4]
+
+
+def test_only_what_is_asked_for_is_read(shop_dir):
+    (Path(shop_dir) / "knows.csv").write_text("broken")
+
+    tables = read_tables(shop_dir, node_sets=["item", "user"], edge_sets=["buys"], extra_columns={"user": ["part"]})
+
+    assert list(tables.edge_tables) == ["buys"]
+    assert tables.node_tables["user"].extra_columns["part"].to_pylist() == ["train", "train", "val", "test"]
+    assert "part" not in tables.node_tables["user"].features
+
+
+def test_a_feature_may_name_its_column(shop_dir):
+    path = Path(shop_dir) / "graph_schema.pbtxt"
+    path.write_text(path.read_text().replace('key: "age" value { dtype', 'key: "years" value { source: "age" dtype'))
+
+    tables = read_tables(shop_dir)
+
+    assert tables.node_tables["user"].features["years"].to_pylist() == [20, 30, 40, 50]
+
+
+def test_a_declared_default_stands_for_empty_cells(shop_dir):
+    path = Path(shop_dir) / "graph_schema.pbtxt"
+    default = 'filename: "users.csv" extra { key: "default.age" value: "-1" }'
+    path.write_text(path.read_text().replace('filename: "users.csv"', default))
+    users = Path(shop_dir) / "users.csv"
+    users.write_text(users.read_text().replace("ann,20", "ann,"))
+
+    assert read_tables(shop_dir).node_tables["user"].features["age"].to_pylist() == [-1, 30, 40, 50]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        (
+            "users.csv",
+            "dan,50",
+            "bob,50",
+            r"`id` must be different in every record; got 'bob' again in .*users.csv, line 4",
+        ),
+        ("items.csv", "12,", "7,", r"`number` must be different in every record; got 7 again in .*items.csv, line 3"),
+        ("users.csv", "ann,20", "ann,young", r"`age` must be of type int64; got 'young' in .*users.csv, line 3"),
+        (
+            "users.csv",
+            "ann,20",
+            "ann,",
+            r"`age` must have a value in every record; got an empty cell in .*users.csv, line 3",
+        ),
+        (
+            "users.csv",
+            "ann,20",
+            ",20",
+            r"`id` must have a value in every record; got an empty cell in .*users.csv, line 3",
+        ),
+        ("users.csv", "age", "years", r"`age` must be one column of the table; got none among .* in .*users.csv"),
+        ("items.csv", "12,", "twelve,", r"`number` must be of type int64; got 'twelve' in .*items.csv, line 2"),
+        (
+            "knows.csv",
+            "bob,cid\nann,bob",
+            "bob,eve\nann,zoe",
+            r"`target` must name a node of 'user' \(.*users.csv\); got 'eve' in .*knows.csv, line 4, one of 2",
+        ),
+        ("buys.csv", "cid,12", "zoe,12", r"`user` must name a node of 'user' .* got 'zoe' in .*buys.csv, line 4"),
+        ("buys.csv", "cid,12", "cid,13", r"`item` must name a node of 'item' .* got 13 in .*buys.csv, line 4"),
+        ("buys.csv", "item", "thing", r"`item` must be one column of the table; got none"),
+    ],
+)
+def test_bad_rows_are_refused(shop_dir, file, old, new, message):
+    path = Path(shop_dir) / file
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+    with pytest.raises(ValueError, match=message):
+        read_tables(shop_dir)
+
+
+@pytest.mark.parametrize("file", ["users.csv", "knows.csv"])
+def test_an_empty_table_is_refused(shop_dir, file):
+    path = Path(shop_dir) / file
+    path.write_text(path.read_text().partition("\n")[0] + "\n")
+
+    with pytest.raises(ValueError, match=f"{file}` must hold at least one record; got a header line only"):
+        read_tables(shop_dir)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "buys.csv",
+            "sells.csv",
+            "`metadata.filename` must name a file that exists.* got 'sells.csv' for edge set 'buys' in .*schema.pbtxt",
+        ),
+        (
+            "users.csv",
+            "users.parquet",
+            "`metadata.filename` must name a .csv file; got 'users.parquet' for node set 'user'",
+        ),
+        ('filename: "users.csv"', "", "`metadata.filename` must name a .csv file; got '' for node set 'user'"),
+        (
+            'filename: "users.csv"',
+            'bigquery { sql: "SELECT" }',
+            "`metadata.filename` must name a .csv file; got a BigQuery source for node set 'user'",
+        ),
+        (
+            'node_sets { key: "user"',
+            'context { features { key: "year" value { dtype: DT_INT64 } } } node_sets { key: "user"',
+            r"`context` must have no features in a graph of tables; got \['year'\]",
+        ),
+        ('target: "item"', 'target: "shop"', "shop"),
+    ],
+)
+def test_a_schema_that_tables_cannot_fill_is_refused(shop_dir, old, new, message):
+    path = Path(shop_dir) / "graph_schema.pbtxt"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+    with pytest.raises(ValueError, match=message):
+        read_tables_schema(shop_dir)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "dtype: DT_FLOAT",
+            "dtype: DT_FLOAT shape { dim { size: 3 } }",
+            r"`shape` must be that of a scalar for a CSV column; got \[3\] for feature 'price' of node set 'item'",
+        ),
+        (
+            'key: "#id" value { dtype: DT_INT64',
+            'key: "#id" value { dtype: DT_INT32',
+            "`#id` must be DT_STRING or DT_INT64; got int32 in node set 'item'",
+        ),
+        (
+            'key: "count"',
+            'key: "#id"',
+            "`#id` must not be declared for an edge table; got it in edge set 'buys'",
+        ),
+        (
+            'filename: "users.csv"',
+            'filename: "users.csv" extra { key: "default.size" value: "0" }',
+            r"`metadata.extra` must give defaults to declared features; got 'default.size' in node set 'user'",
+        ),
+    ],
+)
+def test_a_declaration_that_is_not_supported_is_refused(shop_dir, old, new, message):
+    path = Path(shop_dir) / "graph_schema.pbtxt"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+    with pytest.raises(ValueError, match=message):
+        read_tables(shop_dir)
+
+
+def test_a_folder_without_a_schema_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`tables_dir` must hold a graph_schema.pbtxt; got none in"):
+        read_tables_schema(str(tmp_path))
