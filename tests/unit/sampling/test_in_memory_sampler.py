@@ -1,0 +1,258 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.sampled_subgraphs import HopCounts
+from tfx_gnn.sampling.tables import EdgeTable, GraphTables, NodeTable, read_tables
+
+KNOWS = Hop(edge_set="knows", fan_out=10)
+KNOWN_BY = Hop(edge_set="knows", fan_out=10, direction="backward")
+BUYS = Hop(edge_set="buys", fan_out=10)
+
+
+def _plan(*hops):
+    return SamplingPlan(seed_node_set="user", hops=hops)
+
+
+def _describe(subgraphs, which):
+    """Node rows by set and edges (row, source position, target position) by set of one subgraph."""
+    nodes, edges = {}, {}
+    for name, sampled in subgraphs.node_sets.items():
+        nodes[name] = sampled.rows[sampled.splits[which] : sampled.splits[which + 1]].tolist()
+    for name, sampled in subgraphs.edge_sets.items():
+        part = slice(sampled.splits[which], sampled.splits[which + 1])
+        triples = (sampled.rows[part], sampled.sources[part], sampled.targets[part])
+        edges[name] = list(zip(*(values.tolist() for values in triples), strict=True))
+    return nodes, edges
+
+
+def _sample_one(shop_dir, row, *hops):
+    sampler = InMemorySampler(read_tables(shop_dir), _plan(*hops), sampling_seed=0)
+    return _describe(sampler.sample(np.array([row])), 0)
+
+
+def test_self_loops_and_parallel_edges_are_kept_and_nodes_occur_once(shop_dir):
+    ann = _sample_one(shop_dir, 0, KNOWS)
+
+    assert ann == ({"user": [0, 1]}, {"knows": [(0, 0, 1), (1, 0, 0), (3, 0, 1)]})
+
+
+def test_a_seed_without_edges_is_alone(shop_dir):
+    dan = _sample_one(shop_dir, 3, KNOWS, BUYS)
+
+    assert dan == ({"user": [3], "item": []}, {"knows": [], "buys": []})
+
+
+def test_a_plan_without_hops_leaves_the_seed(shop_dir):
+    assert _sample_one(shop_dir, 2) == ({"user": [2]}, {})
+
+
+def test_edges_found_backward_keep_their_direction_and_the_seed_comes_first(shop_dir):
+    bob = _sample_one(shop_dir, 1, KNOWN_BY)
+
+    assert bob == ({"user": [1, 0]}, {"knows": [(0, 1, 0), (3, 1, 0)]})
+
+
+def test_an_edge_that_two_hops_find_occurs_once(shop_dir):
+    back = Hop(edge_set="knows", fan_out=10, direction="backward", inputs=("knows",))
+
+    ann = _sample_one(shop_dir, 0, KNOWS, back)
+
+    assert ann == ({"user": [0, 1]}, {"knows": [(0, 0, 1), (1, 0, 0), (3, 0, 1)]})
+
+
+def test_a_hop_that_does_not_name_the_seed_does_not_expand_it(shop_dir):
+    bought_by = Hop(edge_set="buys", fan_out=10, direction="backward", inputs=("buys",))
+    knows = Hop(edge_set="knows", fan_out=10, inputs=("buys_reverse",))
+
+    ann = _sample_one(shop_dir, 0, BUYS, bought_by, knows)
+
+    # Item 7 leads back to ann and to bob; bob knows cid. Whom ann knows is not revealed.
+    assert ann == ({"user": [0, 1, 2], "item": [0]}, {"buys": [(0, 0, 0), (1, 1, 0)], "knows": [(2, 1, 2)]})
+
+
+def test_a_hop_may_start_from_the_seed_and_from_others(shop_dir):
+    both = Hop(edge_set="buys", fan_out=10, inputs=("seed", "knows"))
+
+    bob = _sample_one(shop_dir, 1, KNOWS, both)
+
+    assert bob == (
+        {"user": [1, 2], "item": [0, 1]},
+        {"knows": [(2, 0, 1)], "buys": [(1, 0, 0), (2, 1, 1), (3, 0, 1)]},
+    )
+
+
+def _star(num_leaves):
+    """A hub, row 0 of its set, with an edge from every leaf."""
+    schema = GraphSchema()
+    schema.node_sets["leaf"].SetInParent()
+    schema.node_sets["hub"].SetInParent()
+    schema.edge_sets["spoke"].source = "leaf"
+    schema.edge_sets["spoke"].target = "hub"
+    leaves = np.arange(num_leaves)
+    return GraphTables(
+        schema=schema,
+        node_tables={
+            "leaf": NodeTable(path="", ids=pa.array(leaves), features={}),
+            "hub": NodeTable(path="", ids=pa.array(["h"], pa.large_string()), features={}),
+        },
+        edge_tables={
+            "spoke": EdgeTable(
+                path="", source_set="leaf", target_set="hub", sources=leaves, targets=np.zeros_like(leaves), features={}
+            )
+        },
+    )
+
+
+def test_a_hub_is_cut_to_the_fan_out_and_counted():
+    plan = SamplingPlan(seed_node_set="hub", hops=(Hop(edge_set="spoke", fan_out=8, direction="backward"),))
+
+    subgraphs = InMemorySampler(_star(20_000), plan, sampling_seed=0).sample(np.array([0]))
+
+    (nodes, edges) = _describe(subgraphs, 0)
+    assert nodes["hub"] == [0]
+    assert len(nodes["leaf"]) == 8 == len(set(nodes["leaf"]))
+    assert edges["spoke"] == [(row, position, 0) for position, row in enumerate(nodes["leaf"])]
+    assert subgraphs.hop_counts == {
+        "spoke_reverse": HopCounts(num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000)
+    }
+
+
+def test_each_subgraph_and_each_run_draws_for_itself():
+    plan = SamplingPlan(
+        seed_node_set="leaf",
+        hops=(
+            Hop(edge_set="spoke", fan_out=1),
+            Hop(edge_set="spoke", fan_out=3, direction="backward", inputs=("spoke",)),
+        ),
+    )
+    tables = _star(1000)
+    seeds = np.arange(100)
+
+    first = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
+    again = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
+    other = InMemorySampler(tables, plan, sampling_seed=1).sample(seeds)
+
+    def drawn(subgraphs):
+        return [tuple(_describe(subgraphs, which)[1]["spoke"]) for which in range(100)]
+
+    assert drawn(first) == drawn(again)
+    assert len(set(drawn(first))) == 100
+    assert not set(drawn(first)) & set(drawn(other))
+
+
+@st.composite
+def _graphs(draw):
+    """Graphs of two node sets with edges within and across."""
+    num_a, num_b = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+
+    def edges(num_sources, num_targets):
+        ends = st.tuples(st.integers(0, num_sources - 1), st.integers(0, num_targets - 1))
+        return np.array(draw(st.lists(ends, max_size=20)), np.int64).reshape(-1, 2)
+
+    schema = GraphSchema()
+    tables = {}
+    for name, source, target, pairs in (("aa", "a", "a", edges(num_a, num_a)), ("ab", "a", "b", edges(num_a, num_b))):
+        schema.edge_sets[name].source = source
+        schema.edge_sets[name].target = target
+        tables[name] = EdgeTable(
+            path="", source_set=source, target_set=target, sources=pairs[:, 0], targets=pairs[:, 1], features={}
+        )
+    nodes = {
+        "a": NodeTable(path="", ids=pa.array([f"a{i}" for i in range(num_a)], pa.large_string()), features={}),
+        "b": NodeTable(path="", ids=pa.array(np.arange(num_b) + 100), features={}),
+    }
+    for name in nodes:
+        schema.node_sets[name].SetInParent()
+    return GraphTables(schema=schema, node_tables=nodes, edge_tables=tables)
+
+
+_PLAN = SamplingPlan(
+    seed_node_set="a",
+    hops=(
+        Hop(edge_set="aa", fan_out=2, name="out"),
+        Hop(edge_set="aa", fan_out=1, direction="backward", inputs=("seed", "out"), name="in"),
+        Hop(edge_set="ab", fan_out=2, inputs=("in", "out"), name="across"),
+        Hop(edge_set="ab", fan_out=3, direction="backward", inputs=("across",), name="back"),
+        Hop(edge_set="aa", fan_out=1, inputs=("back", "in"), name="last"),
+    ),
+)
+
+
+def _hash(node_table, row):
+    node_id = node_table.ids[row].as_py()
+    return (
+        random_choice.hash_integers(np.array([node_id]))
+        if isinstance(node_id, int)
+        else random_choice.hash_texts([node_id])
+    )
+
+
+def _sample_by_the_book(tables, plan, seed):
+    """One subgraph, one node and one edge at a time."""
+    nodes = {name: set() for name in tables.node_tables}
+    edges = {name: set() for name in tables.edge_tables}
+    nodes[plan.seed_node_set].add(seed)
+    found = {"seed": {seed}}
+    for hop in plan.hops:
+        table = tables.edge_tables[hop.edge_set]
+        near, far = table.sources.tolist(), table.targets.tolist()
+        near_set, far_set = table.source_set, table.target_set
+        if hop.direction == "backward":
+            near, far, near_set, far_set = far, near, far_set, near_set
+        ends = set()
+        for node in set().union(*(found[name] for name in hop.inputs)):
+            rows = [row for row, start in enumerate(near) if start == node]
+            if len(rows) > hop.fan_out:
+                hashes = _hash(tables.node_tables[plan.seed_node_set], seed), _hash(tables.node_tables[near_set], node)
+                key = random_choice.choice_keys(5, hop.name, *hashes)
+                chosen = random_choice.choose_positions(key, np.array([len(rows)]), hop.fan_out)[0]
+                rows = [rows[position] for position in chosen]
+            edges[hop.edge_set].update(rows)
+            ends.update(far[row] for row in rows)
+        if far_set == plan.seed_node_set:
+            ends.discard(seed)
+        found[hop.name] = ends
+        nodes[far_set] |= ends
+    order = {name: sorted(rows) for name, rows in nodes.items()}
+    order[plan.seed_node_set] = [seed, *sorted(nodes[plan.seed_node_set] - {seed})]
+    triples = {}
+    for name, rows in edges.items():
+        table = tables.edge_tables[name]
+        sources, targets = order[table.source_set], order[table.target_set]
+        triples[name] = [(r, sources.index(table.sources[r]), targets.index(table.targets[r])) for r in sorted(rows)]
+    return order, triples
+
+
+@given(_graphs())
+def test_a_batch_agrees_with_sampling_node_by_node(tables):
+    seeds = np.arange(tables.node_tables["a"].num_nodes)[::-1]
+
+    subgraphs = InMemorySampler(tables, _PLAN, sampling_seed=5).sample(seeds)
+
+    for which, seed in enumerate(seeds.tolist()):
+        assert _describe(subgraphs, which) == _sample_by_the_book(tables, _PLAN, seed)
+
+
+def test_an_empty_batch_has_no_subgraphs(shop_dir):
+    subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample(np.zeros(0, np.int64))
+
+    assert subgraphs.node_sets["user"].splits.tolist() == [0]
+    assert subgraphs.edge_sets["knows"].splits.tolist() == [0]
+
+
+@pytest.mark.parametrize("sampling_seed", [-1, 2**63])
+def test_a_sampling_seed_out_of_range_is_refused(shop_dir, sampling_seed):
+    with pytest.raises(ValueError, match=r"`sampling_seed` must be in \[0, 2\*\*63\); got"):
+        InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=sampling_seed)
+
+
+def test_a_plan_that_does_not_fit_is_refused(shop_dir):
+    with pytest.raises(ValueError, match="`edge_set` must be one of"):
+        InMemorySampler(read_tables(shop_dir), _plan(Hop(edge_set="sells", fan_out=1)), sampling_seed=0)
