@@ -1,0 +1,42 @@
+import numpy as np
+
+from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.sampled_subgraphs import HopCounts
+from tfx_gnn.sampling.subgraph_statistics import SizeStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.tables import read_tables
+
+
+def test_sizes_and_cuts_are_summed_over_batches(shop_dir):
+    plan = SamplingPlan(seed_node_set="user", hops=(Hop(edge_set="knows", fan_out=2), Hop(edge_set="buys", fan_out=1)))
+    sampler = InMemorySampler(read_tables(shop_dir), plan, sampling_seed=0)
+    builder = SubgraphStatisticsBuilder()
+
+    builder.add("train", sampler.sample(np.array([1])))
+    builder.add("train", sampler.sample(np.array([2])))
+    builder.add("test", sampler.sample(np.array([3])))
+
+    statistics = builder.build()
+    # bob: users bob, cid and one of two items; cid: one item; dan: nothing.
+    assert statistics.num_subgraphs == {"train": 2, "test": 1}
+    assert statistics.node_sets == {
+        "user": SizeStatistics(total=4, mean=4 / 3, max=2),
+        "item": SizeStatistics(total=2, mean=2 / 3, max=1),
+    }
+    assert statistics.edge_sets == {
+        "knows": SizeStatistics(total=1, mean=1 / 3, max=1),
+        "buys": SizeStatistics(total=2, mean=2 / 3, max=1),
+    }
+    assert statistics.all_nodes == SizeStatistics(total=6, mean=2.0, max=3)
+    assert statistics.all_edges == SizeStatistics(total=3, mean=1.0, max=2)
+    assert statistics.hops == {
+        "knows": HopCounts(num_inputs=3, num_truncated=0, num_edges=1, num_candidates=1),
+        "buys": HopCounts(num_inputs=3, num_truncated=1, num_edges=2, num_candidates=3),
+    }
+
+
+def test_nothing_counted_is_no_subgraphs():
+    statistics = SubgraphStatisticsBuilder().build()
+
+    assert statistics.num_subgraphs == {}
+    assert statistics.all_nodes == SizeStatistics(total=0, mean=0.0, max=0)
