@@ -1,0 +1,206 @@
+import dataclasses
+import json
+import os
+
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.graph import schema as graph_schema
+from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.stages import examples_folder, options_json
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+
+NUM_NODES = 60
+
+SCHEMA = """
+node_sets { key: "n" value {
+  features { key: "label" value { dtype: DT_STRING } }
+  features { key: "x" value { dtype: DT_FLOAT } }
+  metadata { filename: "n.csv" } } }
+edge_sets { key: "e" value { source: "n" target: "n" metadata { filename: "e.csv" } } }
+"""
+
+PLAN = SamplingPlan(
+    seed_node_set="n",
+    hops=(Hop(edge_set="e", fan_out=2), Hop(edge_set="e", fan_out=3, inputs=("e",), direction="backward")),
+    label_features=("label",),
+    split_column="part",
+)
+
+
+@pytest.fixture
+def ring_dir(tmp_path):
+    """A ring of nodes, each with an edge to the next four; every tenth is in the split "test"."""
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    nodes = [
+        f"n{i:02d},{'odd' if i % 2 else 'even'},{i / 4},{'test' if i % 10 == 9 else 'train'}" for i in range(NUM_NODES)
+    ]
+    edges = [f"n{i:02d},n{(i + step) % NUM_NODES:02d}" for i in range(NUM_NODES) for step in (1, 2, 3, 4)]
+    (folder / "graph_schema.pbtxt").write_text(SCHEMA)
+    (folder / "n.csv").write_text("\n".join(["id,label,x,part", *nodes]) + "\n")
+    (folder / "e.csv").write_text("\n".join(["source,target", *edges]) + "\n")
+    return str(folder)
+
+
+def _generate(ring_dir, tmp_path, name="examples", **options):
+    examples_dir = str(tmp_path / name)
+    options = SubgraphExampleGenOptions(**{"plan": PLAN, **options})
+    return examples_dir, generate_subgraph_examples(tables_dir=ring_dir, examples_dir=examples_dir, options=options)
+
+
+def _records(examples_dir):
+    return {
+        split: list(examples_folder.read_split(examples_dir, split).as_numpy_iterator())
+        for split in examples_folder.split_names(examples_dir)
+    }
+
+
+def _values(record, key):
+    feature = tf.train.Example.FromString(record).features.feature[key]
+    return list(getattr(feature, feature.WhichOneof("kind")).value)
+
+
+def test_every_seed_gets_one_record_in_its_split(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path)
+
+    seeds = {
+        split: {_values(r, "nodes/n.#id")[0] for r in records} for split, records in _records(examples_dir).items()
+    }
+    assert seeds == {
+        "test": {f"n{i:02d}".encode() for i in range(9, NUM_NODES, 10)},
+        "train": {f"n{i:02d}".encode() for i in range(NUM_NODES) if i % 10 != 9},
+    }
+
+
+def test_records_hold_the_seeds_label_and_edges_of_the_graph(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path)
+
+    for record in _records(examples_dir)["train"]:
+        ids = [int(node_id[1:]) for node_id in _values(record, "nodes/n.#id")]
+        assert _values(record, "nodes/_readout.label") == [b"odd" if ids[0] % 2 else b"even"]
+        assert _values(record, "nodes/n.x") == [node_id / 4 for node_id in ids]
+        ends = zip(_values(record, "edges/e.#source"), _values(record, "edges/e.#target"), strict=True)
+        pairs = [(ids[source], ids[target]) for source, target in ends]
+        rows = _values(record, "edges/e.#id")
+        assert pairs == [(row // 4, (row // 4 + row % 4 + 1) % NUM_NODES) for row in rows]
+        assert sum(source == ids[0] for source, _ in pairs) >= 2
+
+
+def test_the_schema_beside_the_records_lists_their_keys(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path)
+
+    schema = graph_schema.read_schema(examples_folder.graph_schema_path(examples_dir))
+    keys = {f"nodes/{name}.#size" for name in schema.node_sets}
+    keys |= {f"edges/{name}.{part}" for name in schema.edge_sets for part in ("#size", "#source", "#target")}
+    keys |= {f"nodes/{name}.{feature}" for name, node_set in schema.node_sets.items() for feature in node_set.features}
+    keys |= {f"edges/{name}.{feature}" for name, edge_set in schema.edge_sets.items() for feature in edge_set.features}
+    for record in _records(examples_dir)["test"]:
+        assert set(tf.train.Example.FromString(record).features.feature) == keys
+    assert "part" not in schema.node_sets["n"].features
+    assert "label" not in schema.node_sets["n"].features
+
+
+@pytest.mark.parametrize("num_shards", [1, 7, 100])
+def test_records_do_not_depend_on_the_number_of_shards(ring_dir, tmp_path, num_shards):
+    two_shards, _ = _generate(ring_dir, tmp_path, "two")
+
+    examples_dir, _ = _generate(ring_dir, tmp_path, num_shards=num_shards)
+
+    assert _records(examples_dir) == _records(two_shards)
+    assert len(examples_folder.split_files(examples_dir, "test")) == min(num_shards, 6)
+    assert len(examples_folder.split_files(examples_dir, "train")) == min(num_shards, 54)
+
+
+def test_shards_are_even(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path, num_shards=4)
+
+    files = examples_folder.split_files(examples_dir, "train")
+    sizes = [sum(1 for _ in tf.data.TFRecordDataset(file, compression_type="GZIP")) for file in files]
+    assert sizes == [14, 14, 13, 13]
+
+
+def test_the_sampling_seed_changes_the_subgraphs(ring_dir, tmp_path):
+    first, _ = _generate(ring_dir, tmp_path, "first")
+
+    other, _ = _generate(ring_dir, tmp_path, "other", sampling_seed=1)
+
+    assert _records(first)["train"] != _records(other)["train"]
+
+
+def test_without_a_split_column_a_hash_decides(ring_dir, tmp_path):
+    plan = dataclasses.replace(PLAN, split_column="")
+
+    examples_dir, statistics = _generate(ring_dir, tmp_path, plan=plan, split_weights={"a": 1, "b": 1})
+
+    assert examples_folder.split_names(examples_dir) == ["a", "b"]
+    assert sum(statistics.num_subgraphs.values()) == NUM_NODES
+    assert min(statistics.num_subgraphs.values()) > 15
+
+
+def test_statistics_are_returned_and_written(ring_dir, tmp_path):
+    examples_dir, statistics = _generate(ring_dir, tmp_path)
+
+    assert statistics.num_subgraphs == {"test": 6, "train": 54}
+    assert statistics.hops["e"].num_truncated == statistics.hops["e"].num_inputs == NUM_NODES
+    assert statistics.edge_sets["e"].total == sum(
+        _values(record, "edges/e.#size")[0] for records in _records(examples_dir).values() for record in records
+    )
+    with open(os.path.join(examples_dir, "statistics.json"), encoding="utf-8") as file:
+        assert json.load(file) == dataclasses.asdict(statistics)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("n.csv", "part", "share"), "`part` must be one column of the table; got none among .*n.csv"),
+        (("n.csv", "test", ""), "`part` must have a value in every record; got an empty cell in .*n.csv, line 11"),
+        (("n.csv", "test", "a/b"), "`part` must name splits .*; got 'a/b' in the record with id 'n09'"),
+        (("e.csv", "n00,n01", "n00,n99"), "`target` must name a node of 'n' .*; got 'n99' in .*e.csv, line 2"),
+        (("graph_schema.pbtxt", "e.csv", "f.csv"), "`metadata.filename` must name a file that exists"),
+        (("graph_schema.pbtxt", '"e"', '"f"'), r"`edge_set` must be one of \['f'\] in hop 'e'; got 'e'"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(ring_dir, tmp_path, change, message):
+    file, old, new = change
+    path = os.path.join(ring_dir, file)
+    with open(path, encoding="utf-8") as source:
+        text = source.read()
+    assert old in text
+    with open(path, "w", encoding="utf-8") as target:
+        target.write(text.replace(old, new, 1))
+
+    with pytest.raises(ValueError, match=message):
+        _generate(ring_dir, tmp_path)
+
+    assert os.listdir(tmp_path) == ["tables"]
+
+
+def test_a_folder_that_holds_files_is_left_alone(ring_dir, tmp_path):
+    examples_dir, _ = _generate(ring_dir, tmp_path)
+    before = _records(examples_dir)
+
+    with pytest.raises(FileExistsError, match="must be absent or an empty folder"):
+        _generate(ring_dir, tmp_path, sampling_seed=1)
+
+    assert _records(examples_dir) == before
+
+
+def test_options_survive_json():
+    options = SubgraphExampleGenOptions(plan=PLAN, sampling_seed=3, num_shards=5, split_weights={"a": 2})
+
+    assert options_json.from_json(options_json.to_json(options), SubgraphExampleGenOptions) == options
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"plan": "plan"}, TypeError, "`plan` must be a SamplingPlan; got str"),
+        ({"sampling_seed": -1}, ValueError, r"`sampling_seed` must be in \[0, 2\*\*63\); got -1"),
+        ({"num_shards": 0}, ValueError, "`num_shards` must be at least 1; got 0"),
+        ({"split_weights": {}}, ValueError, "`split_weights` must name at least one split"),
+    ],
+)
+def test_bad_options_are_refused(fields, error, message):
+    with pytest.raises(error, match=message):
+        SubgraphExampleGenOptions(**{"plan": PLAN, **fields})
