@@ -10,7 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 COMPONENTS = ROOT / "components" / "tfx_gnn" / "components"
 FOLDERS = sorted(path for path in COMPONENTS.iterdir() if path.is_dir() and path.name != "__pycache__")
-EXECUTOR_IMPORTS = ("__future__", "typing", "tfx.dsl.components.base", "tfx.types", "tfx_gnn.components", "tfx_gnn.stages")
+EXECUTOR_IMPORTS = (
+    "__future__",
+    "typing",
+    "tfx.dsl.components.base",
+    "tfx.types",
+    "tfx_gnn.components",
+    "tfx_gnn.stages",
+)
 
 each_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
@@ -99,4 +106,7 @@ def test_only_leaf_modules_of_tfx_are_imported(path: Path):
     # The whole of `tfx.v1` costs 20 s.
     tfx_modules = {name for name in imported_modules(parse(path)) if name.split(".")[0] == "tfx"}
 
-    assert all(name.startswith(("tfx.types", "tfx.dsl.components.base", "tfx.orchestration.data_types")) for name in tfx_modules)
+    assert all(
+        name.startswith(("tfx.types", "tfx.dsl.components.base", "tfx.orchestration.data_types"))
+        for name in tfx_modules
+    )

@@ -41,7 +41,11 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | label_feature | str | label feature of the `_readout` node set |
     | parameter | split | str | split to measure on |
-    | parameter | min_accuracy_over_majority | float | gain over the majority class that blesses |
+    | parameter | baseline_split | str | split whose most frequent class is the baseline |
+    | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing takes |
+    | parameter | min_accuracy | float | accuracy that a blessing takes |
+    | parameter | min_macro_f1 | float | macro-F1 that a blessing takes |
+    | parameter | max_examples_without_label | int | examples that may lack a label |
     | parameter | library_version | str | version of this library |
 
     Args:

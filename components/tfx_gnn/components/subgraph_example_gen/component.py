@@ -37,6 +37,7 @@ class SubgraphExampleGen(base_component.BaseComponent):
     | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits |
     | parameter | sampling_seed | int | seed of every random choice |
     | parameter | num_shards | int | files of a split |
+    | parameter | split_weights | JSON | share of each split where the plan names no split column |
     | parameter | tables_fingerprint | str | hash of the tables |
     | parameter | library_version | str | version of this library |
 

@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from tfx.components.example_gen import utils as example_gen_utils
+from tfx.components.util import examples_utils, model_utils
+from tfx.orchestration.kubeflow.v2 import compiler_utils
+from tfx.proto import example_gen_pb2
+from tfx.types import standard_artifacts
+from tfx.utils import import_utils
+
+from tfx_gnn.components import artifacts
+
+each_type = pytest.mark.parametrize("artifact_type", [artifacts.GraphSchemaArtifact, artifacts.SizeConstraintsArtifact])
+
+
+@each_type
+def test_type_name_is_the_import_path_of_the_class(artifact_type):
+    assert import_utils.import_class_by_path(artifact_type.TYPE_NAME) is artifact_type
+
+
+@each_type
+def test_kubeflow_takes_the_type(artifact_type):
+    assert re.fullmatch(r"\w+\.\w+", artifact_type.TYPE_NAME)
+    assert not artifact_type.PROPERTIES
+    assert f"title: {artifact_type.TYPE_NAME}\n" in compiler_utils.get_artifact_schema(artifact_type)
+
+
+def test_stock_components_read_the_examples_as_gzipped_tf_examples():
+    examples = standard_artifacts.Examples()
+
+    artifacts.describe_examples(examples, ["test", "train"])
+
+    assert examples.splits == ["test", "train"]
+    assert examples_utils.get_payload_format(examples) == example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE
+    assert examples_utils.get_file_format(examples) == "tfrecords_gzip"
+    assert artifacts.PAYLOAD_FORMAT_PROPERTY == example_gen_utils.PAYLOAD_FORMAT_PROPERTY_NAME
+    assert artifacts.FILE_FORMAT_PROPERTY == example_gen_utils.FILE_FORMAT_PROPERTY_NAME
+
+
+@pytest.mark.parametrize("blessed", [True, False])
+def test_stock_pusher_understands_the_blessing(blessed):
+    blessing, model = standard_artifacts.ModelBlessing(), standard_artifacts.Model()
+    model.uri, model.id = "/models/7", 7
+
+    artifacts.describe_blessing(blessing, model, blessed=blessed)
+
+    assert model_utils.is_model_blessed(blessing) is blessed
+    assert blessing.get_string_custom_property("current_model") == "/models/7"
+    assert blessing.get_int_custom_property("current_model_id") == 7
+
+
+def test_pushed_model_tells_version_and_place():
+    pushed = standard_artifacts.PushedModel()
+
+    artifacts.describe_pushed_model(pushed, "/serving/3", 3)
+
+    assert pushed.get_int_custom_property("pushed") == 1
+    assert pushed.get_string_custom_property("pushed_destination") == "/serving/3"
+    assert pushed.get_string_custom_property("pushed_version") == "3"
+
+
+def test_model_that_was_not_pushed_has_no_version():
+    pushed = standard_artifacts.PushedModel()
+
+    artifacts.describe_pushed_model(pushed, "", None)
+
+    assert pushed.get_int_custom_property("pushed") == 0
+    assert not pushed.has_custom_property("pushed_version")
