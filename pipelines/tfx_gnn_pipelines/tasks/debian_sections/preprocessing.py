@@ -1,0 +1,80 @@
+"""Features of packages, sources, maintainers, tags and relations, ready for a model.
+
+Every node set ends with `numbers`, one float vector a node, scaled to mean 0 and
+variance 1 over all nodes, and with integer features that are positions in a
+vocabulary of the same name. Values that the vocabulary lacks get its size as
+position, so an embedding table needs one row more.
+
+What would give the label away stays out: names count only as identities (the
+position in a vocabulary of whole names, never their letters), and the model has
+to hide the identity of the seed from itself.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from tfx_gnn.stages.graph_view import EdgeSetView, GraphView, ItemsView
+
+LABEL = "section"
+
+_COUNTS = {
+    "package": ("installed_size_kib", "size_bytes"),
+    "source": ("n_build_depends", "n_uploaders"),
+}
+"""Numbers that span orders of magnitude; their logarithm is what matters."""
+
+_FLAGS = {
+    "package": ("arch_all", "essential", "has_homepage"),
+    "source": ("has_testsuite", "has_vcs"),
+    "maintainer": ("is_team",),
+}
+
+_CATEGORIES = {
+    "package": ("multi_arch", "priority"),
+    "source": ("format", "standards_version"),
+    "tag": ("facet",),
+}
+
+
+def preprocessing_fn(graph: GraphView) -> GraphView:
+    """Prepares sampled subgraphs for the model.
+
+    Args:
+        graph: subgraphs with any of the node sets and edge sets of the tables.
+
+    Returns:
+        Node sets with `numbers` (float32 `[n, k]`, where the set has numbers), `<set>_id` and their categories
+        (int64 `[n]`); edge sets with `numbers` (float32 `[n, k]`) where they have features; `_readout` with the label as
+        class index, -1 for a section that the analyzed splits lack.
+    """
+    node_sets = {name: _node_features(name, graph.node_sets[name]) for name in graph.node_sets if name[0] != "_"}
+    node_sets["_readout"] = {
+        LABEL: tft.compute_and_apply_vocabulary(graph.node_sets["_readout"][LABEL], vocab_filename=LABEL)
+    }
+    edge_sets = {name: _edge_features(graph.edge_sets[name]) for name in graph.edge_sets}
+    return graph.replace_features(node_sets=node_sets, edge_sets=edge_sets)
+
+
+def _node_features(name: str, nodes: ItemsView) -> dict[str, tf.Tensor]:
+    features = {f"{name}_id": _vocabulary_index(nodes["#id"], f"{name}_id")}
+    for category in _CATEGORIES.get(name, ()):
+        features[category] = _vocabulary_index(nodes[category], category)
+    columns = [tf.math.log1p(tf.cast(nodes[count], tf.float32)) for count in _COUNTS.get(name, ())]
+    columns += [tf.cast(nodes[flag], tf.float32) for flag in _FLAGS.get(name, ())]
+    if columns:
+        features["numbers"] = tft.scale_to_z_score(tf.stack(columns, axis=1), elementwise=True)
+    return features
+
+
+def _edge_features(edges: EdgeSetView) -> dict[str, tf.Tensor]:
+    names = sorted(name for name in edges if name != "#id")
+    if not names:
+        return {}
+    columns = [tf.math.log1p(tf.cast(edges[name], tf.float32)) for name in names]
+    return {"numbers": tft.scale_to_z_score(tf.stack(columns, axis=1), elementwise=True)}
+
+
+def _vocabulary_index(values: tf.Tensor, vocabulary: str) -> tf.Tensor:
+    return tft.compute_and_apply_vocabulary(values, vocab_filename=vocabulary, num_oov_buckets=1)
