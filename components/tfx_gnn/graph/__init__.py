@@ -14,6 +14,9 @@ _NAMES_BY_MODULE = {
     "adjacency_spec": ("AdjacencySpec", "HyperAdjacencySpec"),
     "context": ("Context",),
     "edge_set": ("EdgeSet",),
+    "example_layout": ("get_io_spec",),
+    "example_parsing": ("parse_and_merge", "parse_example", "parse_single_example"),
+    "example_writing": ("write_example",),
     "feature_piece_spec": ("ContextSpec", "EdgeSetSpec", "NodeSetSpec"),
     "fields": ("is_dense_tensor", "is_ragged_tensor"),
     "graph_constants": (
@@ -43,6 +46,7 @@ _NAMES_BY_MODULE = {
     ),
     "graph_tensor": ("GraphTensor",),
     "graph_tensor_spec": ("GraphTensorSpec",),
+    "graph_values": ("graph_tensor_to_values",),
     "node_set": ("NodeSet",),
     "validation_mode": (
         "disable_graph_tensor_validation",

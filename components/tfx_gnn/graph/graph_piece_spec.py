@@ -14,8 +14,8 @@ import tensorflow as tf
 from tfx_gnn.graph import fields, tf_hooks
 from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.piece_parts import (
-    PieceLike,
     Parts,
+    PieceLike,
     check_index_dtype,
     leaf_with_batch_shape,
     leaves_of_parts,

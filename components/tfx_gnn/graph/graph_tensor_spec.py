@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
-
 from tfx_gnn.graph import fields, tf_hooks
 from tfx_gnn.graph.feature_piece_spec import (
     ContextSpec,

@@ -1,0 +1,110 @@
+"""Values for features that a tf.Example lacks, such as labels when a model serves."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graph import example_layout
+from tfx_gnn.graph.graph_constants import FieldSpec
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.parsing_checks import repeat_values
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultFill:
+    """Fills a feature where it is absent.
+
+    Attributes:
+        value: array of the shape of one item, of the dtype that tf.Examples store.
+    """
+
+    value: np.ndarray[Any, Any]
+
+    def apply(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """Inserts the value for every item of the examples that have no values at all.
+
+        Args:
+            parsed: values as they are stored, shape [num_examples, (values)].
+            expected: int64 of shape [num_examples + 1], running number of values.
+            num_values: number of values of an item.
+
+        Returns:
+            Running number of values after filling, and all values in one vector.
+        """
+        lengths = parsed.row_lengths()
+        expected_lengths = expected[1:] - expected[:-1]
+        missing = tf.logical_and(tf.equal(lengths, 0), tf.greater(expected_lengths, 0))
+        filled = tf.where(missing, expected_lengths, lengths)
+        splits = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(filled)], axis=0)
+        if num_values == 0:
+            return splits, parsed.flat_values
+        # Each value comes from the vector of stored values, or from the default behind it.
+        position = tf.range(splits[-1])
+        stored = position + repeat_values(parsed.row_splits[:-1] - splits[:-1], filled)
+        behind = tf.size(parsed.flat_values, out_type=tf.int64)
+        default = behind + (position - repeat_values(splits[:-1], filled)) % num_values
+        is_missing = repeat_values(tf.cast(missing, tf.int64), filled) > 0
+        source = tf.concat([parsed.flat_values, tf.constant(self.value.reshape([-1]))], axis=0)
+        return splits, tf.gather(source, tf.where(is_missing, default, stored))
+
+
+def default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | None) -> dict[str, DefaultFill]:
+    """Checks default values against the spec of the graph.
+
+    Args:
+        spec: spec of the graph in one tf.Example.
+        default_values: keys without prefix, such as "nodes/paper.label", to a scalar or to a
+            value of the shape of one item.
+
+    Returns:
+        The same keys to fills.
+
+    Raises:
+        ValueError: if a key names no feature, the feature is ragged, or the value does not fit.
+    """
+    field_specs: dict[str, FieldSpec] = {}
+    for layout in example_layout.set_layouts(spec, None):
+        piece = example_layout.piece_spec(spec, layout)
+        for name, key in layout.features.items():
+            field_specs[key] = piece[name]
+    fills = {}
+    for key, value in (default_values or {}).items():
+        if key not in field_specs:
+            raise ValueError(
+                f"`default_values` must name features of the graph; got '{key}'. Known are {sorted(field_specs)}."
+            )
+        fills[key] = _fill(key, field_specs[key], value)
+    return fills
+
+
+def _fill(key: str, spec: FieldSpec, value: Any) -> DefaultFill:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        raise ValueError(
+            f"`default_values['{key}']` must be for a feature without ragged dimensions; got one "
+            f"of shape {spec.shape}. Store empty rows for it instead."
+        )
+    dtype = example_layout.stored_dtype(spec.dtype, key)
+    item_shape = spec.shape[1:].as_list()
+    try:
+        array = np.asarray(value)
+        if dtype == tf.string:
+            array = np.asarray(tf.convert_to_tensor(value, tf.string).numpy(), object)
+        else:
+            if array.dtype.kind not in "biuf" or (dtype == tf.int64 and array.dtype.kind == "f"):
+                raise ValueError(f"{array.dtype} is not convertible to {spec.dtype.name}")
+            array = array.astype(dtype.as_numpy_dtype)
+        array = np.broadcast_to(array, item_shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`default_values['{key}']` must be a {spec.dtype.name} value of shape {item_shape} or "
+            f"a scalar; got {value!r}."
+        ) from error
+    if math.prod(item_shape) == 0:
+        return DefaultFill(np.zeros(item_shape, dtype.as_numpy_dtype))
+    return DefaultFill(array)
