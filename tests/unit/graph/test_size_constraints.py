@@ -8,10 +8,14 @@ from tfx_gnn.graph.size_constraints import (
     with_room_for_padding,
 )
 
-ONE_SET = {"max_num_nodes": {"docs": 3}, "max_num_edges": {"cites": 6}, "incident_node_sets": {"cites": ("docs", "docs")}}
+ONE_SET = {
+    "max_num_nodes": {"docs": 3},
+    "max_num_edges": {"cites": 6},
+    "incident_node_sets": {"cites": ("docs", "docs")},
+}
 
 
-@pytest.mark.parametrize("demand, num_nodes", [(0, 31), (1, 31), (4, 34)])
+@pytest.mark.parametrize(("demand", "num_nodes"), [(0, 31), (1, 31), (4, 34)])
 def test_maxima_are_multiplied_and_room_for_one_padding_component_is_added(demand, num_nodes):
     constraints = tight_size_constraints_from_maxima(
         **ONE_SET, batch_size=10, max_num_components=5, min_nodes_per_component={"docs": demand}
@@ -76,7 +80,7 @@ def test_constraints_grow_with_the_batch(nodes, edges, batch_size, demand):
 
 
 @pytest.mark.parametrize(
-    "change, message",
+    ("change", "message"),
     [
         ({"batch_size": 0}, r"`batch_size` must be at least 1; got 0"),
         ({"max_num_components": 0}, r"`max_num_components` must be at least 1"),

@@ -1,0 +1,28 @@
+"""Which graph component each node or edge belongs to."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+
+def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tensor:
+    """Returns the component of each item of a node set or edge set of a scalar graph.
+
+    Items of a component are contiguous, and components follow each other in order.
+
+    Args:
+        sizes: int32 or int64 tensor, shape [num_components]: number of items of each component.
+        total_size: sum of `sizes`, as int or scalar. The result has a static shape if this is
+            known statically.
+
+    Returns:
+        Tensor of shape [total_size], dtype of `sizes`, values in [0, num_components), not
+        decreasing. Legal for XLA if `total_size` is static.
+
+    Example:
+        >>> component_indices(tf.constant([2, 0, 3]), 5).numpy().tolist()
+        [0, 0, 2, 2, 2]
+    """
+    ends = tf.cumsum(sizes)
+    positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
+    return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)

@@ -1,0 +1,111 @@
+"""What functions of the graph core do when they are called with symbolic tensors of Keras.
+
+Keras' functional API passes placeholders around while a model is put together. Each function of
+the core either becomes one layer of that model (`becomes_keras_layer`) or says that it cannot
+(`refuses_keras_tensors`). `tfx_gnn.keras` installs the handler; without it there are no such
+placeholders for graphs, and calls go straight through.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import tensorflow as tf
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class SymbolicCallHandler(Protocol):
+    """What `tfx_gnn.keras` knows about symbolic tensors."""
+
+    def is_symbolic(self, value: object) -> bool:
+        """Tells whether a value is a symbolic tensor."""
+        ...
+
+    def call_as_layer(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Calls the registered function by way of a new Keras layer."""
+        ...
+
+
+# At most one; a list, so that installing does not rebind a global.
+_handlers: list[SymbolicCallHandler] = []
+_functions: dict[str, Callable[..., Any]] = {}
+
+
+def install_handler(handler: SymbolicCallHandler) -> None:
+    """Sets the process-wide handler of symbolic tensors.
+
+    Args:
+        handler: replaces the one before.
+    """
+    _handlers[:] = [handler]
+
+
+def registered_function(function_name: str) -> Callable[..., Any]:
+    """Returns a function that was decorated with `becomes_keras_layer`.
+
+    Args:
+        function_name: its `__name__`.
+
+    Raises:
+        KeyError: if there is none of that name.
+    """
+    if function_name not in _functions:
+        raise KeyError(
+            f"`function_name` must name a function of tfx_gnn that can be a layer; got '{function_name}'. "
+            f"Known are {sorted(_functions)}."
+        )
+    return _functions[function_name]
+
+
+def becomes_keras_layer(function: _Function) -> _Function:
+    """Lets a function be called with symbolic tensors: the call becomes a layer of the model.
+
+    Args:
+        function: takes tensors or graphs, possibly in nests, and returns such.
+
+    Returns:
+        The function; calls without symbolic tensors go straight through.
+    """
+    _functions[function.__name__] = function
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for handler in _handlers:
+            if _has_symbolic(handler, args, kwargs):
+                return handler.call_as_layer(function.__name__, args, kwargs)
+        return function(*args, **kwargs)
+
+    return call  # type: ignore[return-value]
+
+
+def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Function]:
+    """Makes a function raise a helpful ValueError when it is called with symbolic tensors.
+
+    Args:
+        alternative: what to use instead, such as the name of a layer.
+
+    Returns:
+        A decorator.
+    """
+
+    def decorate(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if any(_has_symbolic(handler, args, kwargs) for handler in _handlers):
+                raise ValueError(
+                    f"Calling `{function.__name__}()` using the Keras Functional API is not supported. "
+                    "Call this function from the `call()` method of a custom Keras layer"
+                    + (f" or use {alternative}." if alternative else ".")
+                )
+            return function(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+def _has_symbolic(handler: SymbolicCallHandler, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return any(handler.is_symbolic(value) for value in tf.nest.flatten([args, kwargs]))
