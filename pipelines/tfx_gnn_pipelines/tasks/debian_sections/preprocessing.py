@@ -1,7 +1,7 @@
 """Features of packages, sources, maintainers, tags and relations, ready for a model.
 
 Every node set ends with `numbers`, one float vector a node, scaled to mean 0 and
-variance 1 over all nodes, and with integer features that are positions in a
+variance 1 over all nodes (each counted once), and with integer features that are positions in a
 vocabulary of the same name. Values that the vocabulary lacks get its size as
 position, so an embedding table needs one row more.
 
@@ -72,8 +72,8 @@ def _edge_features(edges: EdgeSetView) -> dict[str, tf.Tensor]:
     names = sorted(name for name in edges if name != "#id")
     if not names:
         return {}
-    columns = [tf.math.log1p(tf.cast(edges[name], tf.float32)) for name in names]
-    return {"numbers": tft.scale_to_z_score(tf.stack(columns, axis=1), elementwise=True)}
+    # Flags, and positions that are hardly ever above 3: near 1 as they are, without statistics.
+    return {"numbers": tf.stack([tf.math.log1p(tf.cast(edges[name], tf.float32)) for name in names], axis=1)}
 
 
 def _vocabulary_index(values: tf.Tensor, vocabulary: str) -> tf.Tensor:
