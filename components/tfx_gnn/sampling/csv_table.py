@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import tensorflow as tf
 
+_BLOCK_BYTES = 1 << 24  # Arrow refuses a record that does not fit into one block
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CsvColumn:
@@ -70,7 +72,10 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
         ValueError: if the file is missing, empty or malformed, a column is missing, or a
             cell is empty without a default or not of its type. The message names file, line and column.
     """
-    header = _read_header(path)
+    data = _read(path)
+    header = next((record for _, record in _records(data)), None)
+    if header is None:
+        raise ValueError(f"`{path}` must start with a header line; got an empty file. Write the column names first.")
     wanted = sorted({column.name for column in columns.values()})
     for name in wanted:
         if header.count(name) != 1:
@@ -79,11 +84,10 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
                 f"`{name}` must be one column of the table; got {count} among {header} in {path}. "
                 "Correct the header line, or the names in the graph schema."
             )
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data = file.read()
     try:
         texts = pa_csv.read_csv(
             io.BytesIO(data),
+            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
                 include_columns=wanted,
@@ -94,7 +98,7 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
             ),
         )
     except pa.ArrowInvalid as error:
-        place, cause = _first_uneven_record(path, len(header)) or (path, str(error))
+        place, cause = _first_uneven_record(path, data, len(header)) or (path, str(error))
         raise ValueError(
             f"`{path}` must be a UTF-8 CSV file with {len(header)} cells in every record; got {cause} in {place}. "
             "Correct or quote the cells."
@@ -111,8 +115,6 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
 
 def _typed(table: CsvTable, column: CsvColumn, cells: pa.ChunkedArray) -> pa.Array:
     texts = cells.combine_chunks()
-    if isinstance(texts, pa.ChunkedArray):  # what newer Arrow releases return for zero chunks
-        texts = pa.concat_arrays(texts.chunks)
     if texts.null_count:
         if column.default is None:
             row = pc.index(texts.is_null(), True).as_py()
@@ -158,25 +160,25 @@ def _first_uncastable(texts: pa.Array, dtype: pa.DataType) -> int:
     return good
 
 
-def _read_header(path: str) -> list[str]:
+def _read(path: str) -> bytes:
     if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         raise ValueError(
             f"`path` must be a CSV file; got {path!r}, which is no file. Correct the name or put the file there."
         )
-    for _, record in _records(path):
-        return record
-    raise ValueError(f"`{path}` must start with a header line; got an empty file. Write the column names first.")
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    return data
 
 
-def _first_uneven_record(path: str, width: int) -> tuple[str, str] | None:
-    for line, record in _records(path):
+def _first_uneven_record(path: str, data: bytes, width: int) -> tuple[str, str] | None:
+    for line, record in _records(data):
         if len(record) != width:
             return f"{path}, line {line}", f"{len(record)} cells"
     return None
 
 
 def _line_of(path: str, row: int) -> int:
-    for position, (line, _) in enumerate(_records(path)):
+    for position, (line, _) in enumerate(_records(_read(path))):
         if position == row + 1:
             return line
     raise ValueError(
@@ -184,11 +186,9 @@ def _line_of(path: str, row: int) -> int:
     )
 
 
-def _records(path: str) -> Iterator[tuple[int, list[str]]]:
+def _records(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
-    with tf.io.gfile.GFile(path, "rb") as file:
-        lines = io.TextIOWrapper(io.BytesIO(file.read()), encoding="utf-8-sig", errors="replace", newline="")
-    reader = csv.reader(lines)
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="replace", newline=""))
     start = 1
     for record in reader:
         if record:

@@ -53,6 +53,12 @@ def test_text_is_taken_as_it_stands(tmp_path, data, expected):
     assert list(zip(*_values(table).values(), strict=True)) == expected
 
 
+def test_a_long_text_is_read_whole(tmp_path):
+    table = _read(tmp_path, f"a\n{'x' * 3_000_000}\n", a=TEXT)
+
+    assert len(table.columns["a"][0].as_py()) == 3_000_000
+
+
 def test_empty_cells_get_the_declared_default(tmp_path):
     path = tmp_path / "table.csv"
     path.write_text("a,b\n,1\nx,\n")
