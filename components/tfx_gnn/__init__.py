@@ -11,19 +11,21 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = ("experimental", "graph", "keras", "proto")
+_SUBPACKAGES = {"experimental": "experimental", "graph": "graph", "keras": "keras", "proto": "graph.proto"}
 _ARTIFACTS = ("GraphSchemaArtifact", "SizeConstraintsArtifact")
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _ARTIFACTS:
+        value: Any = importlib.import_module(f"{__name__}.{_SUBPACKAGES[name]}")
+    elif name in _ARTIFACTS:
         value = getattr(importlib.import_module(f"{__name__}.components.artifacts"), name)
     else:
         graph = importlib.import_module(f"{__name__}.graph")
         if name not in graph.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        # As in TF-GNN, `tf_keras.layers.Input(type_spec=...)` knows graphs once a name was used.
+        importlib.import_module(f"{__name__}.keras.keras_tensors")
         value = getattr(graph, name)
     globals()[name] = value
     return value

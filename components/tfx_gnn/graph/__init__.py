@@ -10,15 +10,49 @@ import importlib
 from typing import Any
 
 _NAMES_BY_MODULE = {
-    "adjacency": ("Adjacency", "HyperAdjacency"),
-    "adjacency_spec": ("AdjacencySpec", "HyperAdjacencySpec"),
+    "adjacency": (
+        "Adjacency",
+        "HyperAdjacency",
+    ),
+    "adjacency_spec": (
+        "AdjacencySpec",
+        "HyperAdjacencySpec",
+    ),
+    "broadcasting": (
+        "broadcast",
+        "broadcast_context_to_edges",
+        "broadcast_context_to_nodes",
+        "broadcast_node_to_edges",
+    ),
     "context": ("Context",),
     "edge_set": ("EdgeSet",),
     "example_layout": ("get_io_spec",),
-    "example_parsing": ("parse_and_merge", "parse_example", "parse_single_example"),
+    "example_parsing": (
+        "parse_and_merge",
+        "parse_example",
+        "parse_single_example",
+    ),
     "example_writing": ("write_example",),
-    "feature_piece_spec": ("ContextSpec", "EdgeSetSpec", "NodeSetSpec"),
-    "fields": ("is_dense_tensor", "is_ragged_tensor"),
+    "feature_piece_spec": (
+        "ContextSpec",
+        "EdgeSetSpec",
+        "NodeSetSpec",
+    ),
+    "fields": (
+        "is_dense_tensor",
+        "is_ragged_tensor",
+    ),
+    "first_node_readout": (
+        "add_readout_from_first_node",
+        "gather_first_node",
+    ),
+    "graph_checks": (
+        "check_homogeneous_graph_tensor",
+        "check_scalar_graph_tensor",
+        "get_aux_type_prefix",
+        "get_homogeneous_node_and_edge_set_name",
+        "is_graph_tensor",
+    ),
     "graph_constants": (
         "CONTEXT",
         "DEFAULT_STATE_NAME",
@@ -47,7 +81,66 @@ _NAMES_BY_MODULE = {
     "graph_tensor": ("GraphTensor",),
     "graph_tensor_spec": ("GraphTensorSpec",),
     "graph_values": ("graph_tensor_to_values",),
+    "neighbors": (
+        "pool_neighbors_to_node",
+        "pool_neighbors_to_node_feature",
+    ),
     "node_set": ("NodeSet",),
+    "normalization": (
+        "softmax",
+        "softmax_edges_per_node",
+    ),
+    "padding": (
+        "FeatureDefaultValues",
+        "pad_to_total_sizes",
+    ),
+    "pooling": (
+        "get_registered_reduce_operation_names",
+        "node_degree",
+        "pool",
+        "pool_edges_to_context",
+        "pool_edges_to_node",
+        "pool_nodes_to_context",
+    ),
+    "proto.graph_schema_pb2": (
+        "Feature",
+        "GraphSchema",
+    ),
+    "readout": (
+        "readout_named",
+        "readout_named_into_feature",
+        "structured_readout",
+        "structured_readout_into_feature",
+    ),
+    "readout_structure": (
+        "validate_graph_tensor_for_readout",
+        "validate_graph_tensor_spec_for_readout",
+    ),
+    "schema": (
+        "iter_features",
+        "iter_sets",
+        "parse_schema",
+        "read_schema",
+        "write_schema",
+    ),
+    "schema_spec": (
+        "check_compatible_with_schema_pb",
+        "create_graph_spec_from_schema_pb",
+        "create_schema_pb_from_graph_spec",
+    ),
+    "schema_validation": (
+        "ValidationError",
+        "check_required_features",
+        "validate_schema",
+    ),
+    "size_checks": (
+        "assert_satisfies_size_constraints",
+        "assert_satisfies_total_sizes",
+        "satisfies_size_constraints",
+        "satisfies_total_sizes",
+    ),
+    "size_constraints": ("SizeConstraints",),
+    "tags": ("reverse_tag",),
     "validation_mode": (
         "disable_graph_tensor_validation",
         "disable_graph_tensor_validation_at_runtime",

@@ -78,7 +78,7 @@ class HyperAdjacency(GraphPiece):
         if validation_mode.checks_statically(validate):
             _check_same_shapes(parts, names)
         adjacency = cls._assemble(parts, shape=tf.TensorShape([None] * rank), static=names)
-        if validation_mode.checks_at_runtime(validate):
+        if parts and validation_mode.checks_at_runtime(validate):
             adjacency._assert_ends_agree()
         return adjacency
 
@@ -88,17 +88,16 @@ class HyperAdjacency(GraphPiece):
             tag: fields.items_per_graph(index, self.rank, tf.int64)
             for tag, (_, index) in self.get_indices_dict().items()
         }
-        first = next(iter(sizes), None)
-        for tag in sizes:
-            if tag != first:
-                tf.debugging.assert_equal(
-                    sizes[tag],
-                    sizes[first],
-                    message=(
-                        f"Adjacency indices are not compatible: tags {first} and {tag} must "
-                        "have the same number of edges in each graph."
-                    ),
-                )
+        first, *others = sizes.items()
+        for tag, counts in others:
+            tf.debugging.assert_equal(
+                counts,
+                first[1],
+                message=(
+                    f"Adjacency indices are not compatible: tags {first[0]} and {tag} must have "
+                    "the same number of edges in each graph."
+                ),
+            )
 
     def get_indices_dict(self) -> dict[IncidentNodeTag, _Index]:
         """Returns tag to (node set name, node indices)."""

@@ -24,6 +24,14 @@ _ANY_INDEX = tf.TensorSpec([None], DEFAULT_INDICES_DTYPE)
 
 
 def check_tag(tag: Any) -> str:
+    """Returns the name of the part that holds the indices of one end of the edges.
+
+    Args:
+        tag: tag of the end.
+
+    Raises:
+        ValueError: if it is no integer.
+    """
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise ValueError(
             f"Node set tag must be integer; got {tag!r}. Use tfx_gnn.SOURCE, tfx_gnn.TARGET or another small number."
@@ -32,6 +40,16 @@ def check_tag(tag: Any) -> str:
 
 
 def check_adjacency_dtype(tag: str, node_set_name: str, dtype: tf.DType) -> None:
+    """Refuses indices of a dtype that cannot count nodes.
+
+    Args:
+        tag: tag of the end of the edges, for the error.
+        node_set_name: name of its node set, for the error.
+        dtype: dtype of the indices.
+
+    Raises:
+        ValueError: if it is neither int32 nor int64.
+    """
     if dtype not in fields.INDEX_DTYPES:
         raise ValueError(
             f"Adjacency indices ({tag}, {node_set_name}) must have tf.int32 or tf.int64 dtype; got {dtype}."

@@ -92,19 +92,23 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> DefaultFill:
     dtype = example_layout.stored_dtype(spec.dtype, key)
     item_shape = spec.shape[1:].as_list()
     try:
-        array = np.asarray(value)
-        if dtype == tf.string:
-            array = np.asarray(tf.convert_to_tensor(value, tf.string).numpy(), object)
-        else:
-            if array.dtype.kind not in "biuf" or (dtype == tf.int64 and array.dtype.kind == "f"):
-                raise ValueError(f"{array.dtype} is not convertible to {spec.dtype.name}")
-            array = array.astype(dtype.as_numpy_dtype)
-        array = np.broadcast_to(array, item_shape)
+        array = np.broadcast_to(_stored_array(value, dtype), item_shape)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`default_values['{key}']` must be a {spec.dtype.name} value of shape {item_shape} or "
-            f"a scalar; got {value!r}."
+            f"`default_values['{key}']` must be a {spec.dtype.name} value of shape {item_shape} or a scalar; got "
+            f"{value!r}."
         ) from error
     if math.prod(item_shape) == 0:
         return DefaultFill(np.zeros(item_shape, dtype.as_numpy_dtype))
     return DefaultFill(array)
+
+
+def _stored_array(value: Any, dtype: tf.DType) -> np.ndarray[Any, Any]:
+    """Converts a value to the dtype that tf.Examples store, if nothing is lost."""
+    if dtype == tf.string:
+        return np.asarray(tf.convert_to_tensor(value, tf.string).numpy(), object)
+    array = np.asarray(value)
+    kinds = "biu" if dtype == tf.int64 else "biuf"
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"got {array.dtype} for {dtype.name}")
+    return array.astype(dtype.as_numpy_dtype)

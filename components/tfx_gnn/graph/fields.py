@@ -253,11 +253,14 @@ def merge_outer_dimensions(field: Field, rank: int) -> Field:
         rank -= 1
     if rank:
         inner = field.shape[rank + 1 :]
-        inner_sizes = inner.as_list() if inner.is_fully_defined() else tf.shape(field)[rank + 1 :]
         outer = static_total
         if outer is None:
             outer = tf.reduce_prod(tf.shape(field)[: rank + 1])
-        field = tf.reshape(field, tf.concat([[outer], inner_sizes], axis=0))
+        if inner.is_fully_defined():
+            new_shape: Any = [outer, *inner.as_list()]
+        else:
+            new_shape = tf.concat([[outer], tf.shape(field)[rank + 1 :]], axis=0)
+        field = tf.reshape(field, new_shape)
         field.set_shape(tf.TensorShape([static_total]).concatenate(inner))
     elif static_total is not None:
         field = with_item_count(field, static_total)

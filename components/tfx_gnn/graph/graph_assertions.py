@@ -33,10 +33,10 @@ def assert_valid(graph: GraphTensor) -> None:
                 ),
             )
     for edge_set_name, edge_set in graph.edge_sets.items():
-        for _, (node_set_name, index) in edge_set.adjacency.get_indices_dict().items():
+        for node_set_name, index in edge_set.adjacency.get_indices_dict().values():
             counts = graph.node_sets[node_set_name]._items_per_graph()
             limits = tf.repeat(counts, fields.items_per_graph(index, graph.rank, counts.dtype))
             flat = fields.merge_outer_dimensions(index, graph.rank)
             where = f"The edge set {edge_set_name} adjacency indices for the node set {node_set_name}"
             tf.debugging.assert_less(flat, limits, message=f"{where} must be less than the number of nodes.")
-            tf.debugging.assert_non_negative(flat, message=f"{where} must not be negative.")
+            tf.debugging.assert_non_negative(flat, message=f"{where} must not be negative")

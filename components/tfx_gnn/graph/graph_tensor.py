@@ -135,6 +135,7 @@ class GraphTensor(GraphPiece):
         """The number of components of all graphs together: a scalar tensor."""
         return self.context.total_num_components
 
+    @tf.autograph.experimental.do_not_convert
     def merge_batch_to_components(self) -> GraphTensor:
         """Merges all graphs of a batch into one scalar graph.
 
@@ -157,6 +158,7 @@ class GraphTensor(GraphPiece):
             row_splits_dtype=self.row_splits_dtype,
         )
 
+    @tf.autograph.experimental.do_not_convert
     def replace_features(
         self,
         context: Fields | None = None,
@@ -183,6 +185,7 @@ class GraphTensor(GraphPiece):
             row_splits_dtype=self.row_splits_dtype,
         )
 
+    @tf.autograph.experimental.do_not_convert
     def remove_features(
         self,
         context: Sequence[FieldName] | None = None,

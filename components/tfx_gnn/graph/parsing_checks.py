@@ -111,7 +111,7 @@ def check_indices(
         row = tf.searchsorted(tf.cumsum(lengths), position[tf.newaxis], side="right")[0]
         row = tf.cast(row, tf.int64)
         _assert(
-            tf.constant(False),
+            tf.reduce_all(fits),
             "`serialized` must hold node indices in [0, number of nodes); got {} in feature {} of "
             "example {} of the batch, whose number of nodes is {}.",
             indices[position],
@@ -151,9 +151,9 @@ def _run_unless(holds: tf.Tensor, explain: Callable[[], None]) -> tf.Operation:
 
     def fail() -> tf.Tensor:
         explain()
-        return tf.constant(False)
+        return tf.zeros([])
 
-    return tf.cond(holds, lambda: tf.constant(True), fail)
+    return tf.cond(holds, lambda: tf.zeros([]), fail)
 
 
 def _assert(condition: tf.Tensor, template: str, *values: tf.Tensor) -> None:

@@ -165,6 +165,7 @@ def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
 
 
 def leaf_with_batch_shape(leaf: Any, shape: tf.TensorShape) -> Any:
+    """Fixes the static batch dimensions of a field or piece, or of the spec of one."""
     if isinstance(leaf, PieceLike):
         return leaf.with_shape(shape)
     return fields.with_batch_shape(leaf, shape)

@@ -41,7 +41,8 @@ def supports_keras_tensors(function: _Function) -> _Function:
     Returns:
         The function, known to TensorFlow's dispatchers.
     """
-    return tf.__internal__.dispatch.add_dispatch_support(function)  # type: ignore[no-any-return]
+    plain = tf.autograph.experimental.do_not_convert(function)
+    return tf.__internal__.dispatch.add_dispatch_support(plain)  # type: ignore[no-any-return]
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:

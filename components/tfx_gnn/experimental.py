@@ -1,0 +1,16 @@
+"""Names of TF-GNN's `experimental` module, resolved when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULE_BY_NAME = {"context_readout_into_feature": "first_node_readout"}
+
+__all__ = ["context_readout_into_feature"]  # noqa: F822 - found by `__getattr__`
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_BY_NAME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"tfx_gnn.graph.{_MODULE_BY_NAME[name]}"), name)

@@ -1,0 +1,212 @@
+"""Graphs as symbolic tensors of Keras' functional API.
+
+Importing this module registers, for each graph piece, the kind of Keras tensor that stands for
+it, so that `tf_keras.layers.Input(type_spec=graph_spec)` has the properties and methods of the
+graph. It is the only file that uses Keras' private names; they exist in tf_keras 2.16 to 2.21.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import tensorflow as tf
+import tf_keras
+from tf_keras.src.engine import keras_tensor
+from tf_keras.src.layers.core import tf_op_layer
+
+from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
+from tfx_gnn.graph.context import Context
+from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.graph_constants import SOURCE, TARGET, FieldName, IncidentNodeTag, NodeSetName
+from tfx_gnn.graph.graph_piece import GraphPiece
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.node_set import NodeSet
+
+
+class GraphPieceKerasTensor(keras_tensor.KerasTensor):
+    """Stands for a graph piece while a model is put together.
+
+    What the type spec knows is answered at once; everything else becomes a layer.
+    """
+
+    #: Properties and methods of the piece that become layers of the model.
+    LAYER_PROPERTIES: ClassVar[tuple[str, ...]] = ()
+    LAYER_METHODS: ClassVar[tuple[str, ...]] = ("with_indices_dtype", "with_row_splits_dtype")
+
+    @property
+    def spec(self) -> Any:
+        """The type spec of the piece."""
+        return self.type_spec
+
+    @property
+    def rank(self) -> int:
+        """The number of batch dimensions."""
+        return self.type_spec.rank
+
+    @property
+    def indices_dtype(self) -> tf.DType:
+        """The dtype of sizes and indices."""
+        return self.type_spec.indices_dtype
+
+    @property
+    def row_splits_dtype(self) -> tf.DType:
+        """The dtype of the row splits of ragged fields."""
+        return self.type_spec.row_splits_dtype
+
+
+class FeaturePieceKerasTensor(GraphPieceKerasTensor):
+    """Stands for a context, a node set or an edge set."""
+
+    LAYER_PROPERTIES = ("features", "num_components", "sizes", "total_num_components", "total_size")
+    LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "replace_features")
+
+    def __getitem__(self, feature_name: FieldName) -> Any:
+        """Returns a feature.
+
+        Args:
+            feature_name: its name.
+
+        Raises:
+            KeyError: if there is none of this name.
+        """
+        return self.features[feature_name]
+
+    def get_features_dict(self) -> dict[FieldName, Any]:
+        """Returns a new dict of the features, free to be changed."""
+        return dict(self.features)
+
+
+class ContextKerasTensor(FeaturePieceKerasTensor):
+    """Stands for a `Context`."""
+
+
+class NodeSetKerasTensor(FeaturePieceKerasTensor):
+    """Stands for a `NodeSet`."""
+
+
+class EdgeSetKerasTensor(FeaturePieceKerasTensor):
+    """Stands for an `EdgeSet`."""
+
+    LAYER_PROPERTIES = (*FeaturePieceKerasTensor.LAYER_PROPERTIES, "adjacency")
+
+
+class HyperAdjacencyKerasTensor(GraphPieceKerasTensor):
+    """Stands for a `HyperAdjacency`."""
+
+    LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "__getitem__")
+
+    def node_set_name(self, node_set_tag: IncidentNodeTag) -> NodeSetName:
+        """Returns the name of the node set at one end.
+
+        Args:
+            node_set_tag: tag of the end.
+        """
+        return self.type_spec.node_set_name(node_set_tag)
+
+    def get_indices_dict(self) -> dict[IncidentNodeTag, tuple[NodeSetName, Any]]:
+        """Returns tag to (node set name, node indices)."""
+        return {tag: (name, self[tag]) for tag, (name, _) in self.type_spec.get_index_specs_dict().items()}
+
+
+class AdjacencyKerasTensor(HyperAdjacencyKerasTensor):
+    """Stands for an `Adjacency`."""
+
+    LAYER_PROPERTIES = ("source", "target")
+
+    @property
+    def source_name(self) -> NodeSetName:
+        """The name of the node set where the edges start."""
+        return self.node_set_name(SOURCE)
+
+    @property
+    def target_name(self) -> NodeSetName:
+        """The name of the node set where the edges end."""
+        return self.node_set_name(TARGET)
+
+
+class GraphKerasTensor(GraphPieceKerasTensor):
+    """Stands for a `GraphTensor`."""
+
+    LAYER_PROPERTIES = ("context", "edge_sets", "node_sets", "num_components", "total_num_components")
+    LAYER_METHODS = (
+        *GraphPieceKerasTensor.LAYER_METHODS,
+        "merge_batch_to_components",
+        "remove_features",
+        "replace_features",
+    )
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class PieceFromParts(tf_keras.layers.Layer):
+    """Calls a class method that makes a graph piece, as a layer of a functional model."""
+
+    def __init__(self, piece_type: str, method_name: str, **kwargs: Any) -> None:
+        """Remembers what to call.
+
+        Args:
+            piece_type: name of the class, such as "NodeSet".
+            method_name: name of the class method, such as "from_fields".
+            **kwargs: for the base class.
+        """
+        super().__init__(**kwargs)
+        self._piece_type = piece_type
+        self._method_name = method_name
+
+    def call(self, args: Any, kwargs: Any) -> Any:
+        """Makes the piece.
+
+        Args:
+            args: positional arguments of the class method.
+            kwargs: its keyword arguments.
+        """
+        method = getattr(_PIECE_TYPES[self._piece_type], self._method_name)
+        return method(*args, **kwargs)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "piece_type": self._piece_type,
+            "method_name": self._method_name,
+        }
+
+
+class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
+    """Turns a class method called with Keras tensors into a layer."""
+
+    def __init__(self, piece_type: type[GraphPiece], method_name: str) -> None:
+        self._piece_type = piece_type
+        self._method_name = method_name
+
+    def handle(self, args: Any, kwargs: Any) -> Any:
+        """Makes the layer and calls it, if an argument is a Keras tensor.
+
+        Args:
+            args: positional arguments, the first being the class.
+            kwargs: keyword arguments.
+        """
+        leaves = tf.nest.flatten([args[1:], kwargs])
+        if not any(isinstance(leaf, keras_tensor.KerasTensor) for leaf in leaves):
+            return self.NOT_SUPPORTED
+        layer = PieceFromParts(self._piece_type.__name__, self._method_name)
+        return layer(tuple(args[1:]), dict(kwargs))
+
+
+#: The most specific type comes first: Keras takes the first that fits.
+_REGISTRATIONS: tuple[tuple[type[GraphPiece], type[GraphPieceKerasTensor], str], ...] = (
+    (GraphTensor, GraphKerasTensor, "from_pieces"),
+    (Context, ContextKerasTensor, "from_fields"),
+    (NodeSet, NodeSetKerasTensor, "from_fields"),
+    (EdgeSet, EdgeSetKerasTensor, "from_fields"),
+    (Adjacency, AdjacencyKerasTensor, "from_indices"),
+    (HyperAdjacency, HyperAdjacencyKerasTensor, "from_indices"),
+)
+_PIECE_TYPES = {piece_type.__name__: piece_type for piece_type, _, _ in _REGISTRATIONS}
+
+for _piece_type, _symbolic_type, _method_name in _REGISTRATIONS:
+    for _name in _symbolic_type.LAYER_PROPERTIES:
+        tf_op_layer._delegate_property(_symbolic_type, _name)  # noqa: SLF001
+    for _name in _symbolic_type.LAYER_METHODS:
+        tf_op_layer._delegate_method(_symbolic_type, _name)  # noqa: SLF001
+    keras_tensor.register_keras_tensor_specialization(_piece_type, _symbolic_type)
+    _FactoryDispatcher(_piece_type, _method_name).register(getattr(_piece_type, _method_name))
