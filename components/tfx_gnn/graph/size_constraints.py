@@ -37,6 +37,8 @@ def with_room_for_padding(
 
     Padding goes into components of its own, so there must be room for one; that component has the
     smallest number of nodes that is demanded; and a padding edge needs a padding node at each end.
+    With a demand, graphs must all have the same number of components: a graph with fewer needs
+    more padding components, and each of them takes its share of nodes.
 
     Args:
         sizes: largest sizes of a batch; `min_nodes_per_component` is the demand.
@@ -48,8 +50,7 @@ def with_room_for_padding(
     """
     demand = dict(sizes.min_nodes_per_component)
     room = {
-        name: max(demand.get(name, 0), 1 if name in padded_incident_node_sets else 0)
-        for name in sizes.total_num_nodes
+        name: max(demand.get(name, 0), 1 if name in padded_incident_node_sets else 0) for name in sizes.total_num_nodes
     }
     return sizes._replace(
         total_num_components=sizes.total_num_components + 1,

@@ -139,9 +139,9 @@ class GraphPlan:
 
 
 @st.composite
-def graph_plans(draw, min_components=0, min_nodes=0):
-    """Draws plans of graphs with 0 to 3 components, any of which may be empty."""
-    num_components = draw(st.integers(min_components, 3))
+def graph_plans(draw, *, min_components=0, max_components=3, min_nodes=0):
+    """Draws plans of graphs with some components, any of which may be empty."""
+    num_components = draw(st.integers(min_components, max_components))
     node_sizes = {
         name: draw(st.lists(st.integers(min_nodes, 4), min_size=num_components, max_size=num_components))
         for name in ("a", "b")

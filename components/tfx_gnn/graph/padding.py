@@ -1,0 +1,242 @@
+"""Fills a graph up to fixed total sizes, as accelerators need it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfx_gnn.graph import fields
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
+from tfx_gnn.graph.context import Context
+from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.size_checks import (
+    as_size,
+    assert_satisfies_size_constraints,
+    num_components_of,
+    num_items_of,
+    target_size,
+)
+from tfx_gnn.graph.size_constraints import Size, SizeConstraints
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
+
+FeatureDefaults = Mapping[const.FieldName, Any]
+
+
+class FeatureDefaultValues(NamedTuple):
+    """Scalars by feature, for the context, node sets and edge sets.
+
+    Attributes:
+        context: scalar by feature name.
+        node_sets: scalar by feature name, by node set.
+        edge_sets: scalar by feature name, by edge set.
+    """
+
+    context: FeatureDefaults | None = None
+    node_sets: Mapping[const.NodeSetName, FeatureDefaults] | None = None
+    edge_sets: Mapping[const.EdgeSetName, FeatureDefaults] | None = None
+
+
+@refuses_keras_tensors("tfx_gnn.keras.layers.PadToTotalSizes")
+def pad_to_total_sizes(
+    graph_tensor: GraphTensor,
+    size_constraints: SizeConstraints,
+    *,
+    padding_values: FeatureDefaultValues | None = None,
+    validate: bool = True,
+) -> tuple[GraphTensor, tf.Tensor]:
+    """Adds components of padding nodes and edges until the total sizes are met exactly.
+
+    Real components come first and do not change. All items that are missing go to the first
+    padding component, except that each further one has the demanded smallest number of nodes.
+    Padding edges connect padding nodes only, spread evenly over them. A graph that has the target
+    number of components already is returned as it is.
+
+    Args:
+        graph_tensor: a scalar graph.
+        size_constraints: the sizes of the result; they must name each node set and edge set.
+        padding_values: scalars for features of padding items. Others are filled with zero, False
+            or "". Ragged dimensions of padding items are empty.
+        validate: whether to check at run time that the graph fits. False saves time for graphs
+            that are known to fit, such as those that passed `satisfies_size_constraints`; the
+            result is undefined for others.
+
+    Returns:
+        The padded graph, whose shapes are static as far as the constraints are ints, and a bool
+        tensor of shape [total_num_components] that is True for real components.
+
+    Raises:
+        ValueError: if the graph is not scalar, the constraints lack one of its sets, or a padding
+            value is not scalar or names an unknown feature.
+        tf.errors.InvalidArgumentError: if the graph does not fit; at run time if its sizes are
+            not static.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([2]), target=tf.constant([1]), node_features=tf.constant([[5.], [6.], [7.]]))
+        >>> padded, mask = tfx_gnn.pad_to_total_sizes(
+        ...     graph, tfx_gnn.SizeConstraints(2, {"nodes": 4}, {"edges": 3}))
+        >>> padded.edge_sets["edges"].adjacency.source.numpy().tolist()
+        [2, 3, 3]
+        >>> mask.numpy().tolist()
+        [True, False]
+    """
+    check_scalar_graph_tensor(graph_tensor, "pad_to_total_sizes()")
+    padding_values = padding_values or FeatureDefaultValues()
+    _check_names(graph_tensor, padding_values)
+    checks = assert_satisfies_size_constraints(graph_tensor, size_constraints) if validate else []
+    with tf.control_dependencies(checks):
+        return _pad(graph_tensor, size_constraints, padding_values)
+
+
+def _pad(
+    graph: GraphTensor, constraints: SizeConstraints, padding_values: FeatureDefaultValues
+) -> tuple[GraphTensor, tf.Tensor]:
+    minima = dict(constraints.min_nodes_per_component)
+    num_components = num_components_of(graph)
+    target_components = as_size(constraints.total_num_components)
+    node_totals = {name: num_items_of(node_set) for name, node_set in graph.node_sets.items()}
+    node_targets = {name: target_size(constraints.total_num_nodes, name, "nodes") for name in graph.node_sets}
+
+    def pad_sizes(sizes: tf.Tensor, missing: Size, minimum: Size) -> tf.Tensor:
+        return _pad_sizes(sizes, num_components, target_components, missing, minimum)
+
+    context = Context.from_fields(
+        features=_pad_features(
+            graph.context.features, num_components, target_components, padding_values.context, "context"
+        ),
+        sizes=_pad_items(graph.context.sizes, num_components, target_components, tf.ones([], graph.indices_dtype)),
+    )
+    node_sets = {}
+    for name, node_set in graph.node_sets.items():
+        total, target = node_totals[name], node_targets[name]
+        node_sets[name] = NodeSet.from_fields(
+            features=_pad_features(
+                node_set.features, total, target, (padding_values.node_sets or {}).get(name), f"node set '{name}'"
+            ),
+            sizes=pad_sizes(node_set.sizes, target - total, as_size(minima.get(name, 0))),
+        )
+    edge_sets = {}
+    for name, edge_set in graph.edge_sets.items():
+        total, target = num_items_of(edge_set), target_size(constraints.total_num_edges, name, "edges")
+        indices = {
+            tag: (
+                node_set_name,
+                _pad_index(index, total, target, node_totals[node_set_name], node_targets[node_set_name]),
+            )
+            for tag, (node_set_name, index) in edge_set.adjacency.get_indices_dict().items()
+        }
+        edge_sets[name] = EdgeSet.from_fields(
+            features=_pad_features(
+                edge_set.features, total, target, (padding_values.edge_sets or {}).get(name), f"edge set '{name}'"
+            ),
+            sizes=pad_sizes(edge_set.sizes, target - total, 0),
+            adjacency=_like(edge_set.adjacency, indices),
+        )
+    padded = GraphTensor.from_pieces(context=context, node_sets=node_sets, edge_sets=edge_sets)
+    mask = tf.range(tf.cast(target_components, tf.int64)) < tf.cast(num_components, tf.int64)
+    return padded, _with_static_items(mask, target_components)
+
+
+def _like(adjacency: HyperAdjacency, indices: Mapping[int, tuple[str, tf.Tensor]]) -> HyperAdjacency:
+    if isinstance(adjacency, Adjacency):
+        return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
+    return HyperAdjacency.from_indices(indices)
+
+
+def _pad_sizes(
+    sizes: tf.Tensor, num_components: Size, target_components: Size, missing: Size, minimum: Size
+) -> tf.Tensor:
+    num_fake = target_components - num_components
+    dtype = sizes.dtype
+    padded = _pad_items(sizes, num_components, target_components, tf.cast(minimum, dtype))
+    surplus = tf.cast(missing - minimum * num_fake, dtype)
+    is_first_fake = tf.equal(tf.range(tf.cast(target_components, dtype)), tf.cast(num_components, dtype))
+    return _with_static_items(padded + tf.where(is_first_fake, surplus, tf.zeros([], dtype)), target_components)
+
+
+def _pad_index(index: tf.Tensor, num_edges: Size, target_edges: Size, num_nodes: Size, target_nodes: Size) -> tf.Tensor:
+    # Products of two sizes can exceed int32.
+    num_fake_edges = tf.cast(target_edges - num_edges, tf.int64)
+    num_fake_nodes = tf.cast(target_nodes - num_nodes, tf.int64)
+    positions = tf.range(num_fake_edges)
+    spread = positions * num_fake_nodes // tf.maximum(num_fake_edges - 1, 1)
+    fake = tf.cast(num_nodes, tf.int64) + tf.minimum(spread, num_fake_nodes - 1)
+    return _with_static_items(tf.concat([index, tf.cast(fake, index.dtype)], axis=0), target_edges)
+
+
+def _pad_features(
+    features: const.Fields, num_items: Size, target: Size, padding_values: FeatureDefaults | None, place: str
+) -> dict[const.FieldName, const.Field]:
+    padded = {}
+    for name, value in features.items():
+        padding_value = tf.convert_to_tensor((padding_values or {}).get(name, tf.zeros([], value.dtype)), value.dtype)
+        if padding_value.shape.rank != 0:
+            raise ValueError(
+                f"Default value for feature '{name}' of {place} must be scalar, got shape={padding_value.shape}. "
+                "All elements of a padding item get the same value."
+            )
+        padded[name] = _pad_items(value, num_items, target, padding_value)
+    return padded
+
+
+def _pad_items(value: const.Field, num_items: Size, target: Size, padding_value: tf.Tensor) -> const.Field:
+    return _with_static_items(_append(value, target - num_items, padding_value), target)
+
+
+def _append(value: const.Field, num_fake: Size, padding_value: tf.Tensor) -> const.Field:
+    if isinstance(num_fake, int) and num_fake == 0:
+        return value
+    if not isinstance(value, tf.RaggedTensor):
+        paddings = [[0, num_fake]] + [[0, 0]] * (value.shape.rank - 1)
+        return tf.pad(
+            value,
+            tf.cast(paddings, tf.int64) if isinstance(num_fake, int) else _dynamic(paddings),
+            constant_values=padding_value,
+        )
+    if value.uniform_row_length is not None:
+        row_length = as_size(value.uniform_row_length)
+        return tf.RaggedTensor.from_uniform_row_length(
+            _append(value.values, num_fake * row_length, padding_value),
+            tf.cast(row_length, value.row_splits.dtype),
+            nrows=value.nrows() + tf.cast(num_fake, value.row_splits.dtype),
+            validate=False,
+        )
+    row_splits = tf.concat([value.row_splits, tf.fill(tf.reshape(num_fake, [1]), value.row_splits[-1])], axis=0)
+    return tf.RaggedTensor.from_row_splits(value.values, row_splits, validate=False)
+
+
+def _dynamic(paddings: list[list[Any]]) -> tf.Tensor:
+    return tf.stack([tf.stack([tf.cast(size, tf.int64) for size in pair]) for pair in paddings])
+
+
+def _with_static_items(value: const.Field, target: Size) -> const.Field:
+    return fields.with_item_count(value, target) if isinstance(target, int) else value
+
+
+def _check_names(graph: GraphTensor, padding_values: FeatureDefaultValues) -> None:
+    for kind, sets, values in (
+        ("node set", graph.node_sets, padding_values.node_sets or {}),
+        ("edge set", graph.edge_sets, padding_values.edge_sets or {}),
+    ):
+        for name in values:
+            if name not in sets:
+                raise ValueError(
+                    f"`padding_values` must name sets of the graph; got {kind} '{name}'. Known are {list(sets)}."
+                )
+            _check_feature_names(values[name], sets[name].features, f"{kind} '{name}'")
+    _check_feature_names(padding_values.context or {}, graph.context.features, "context")
+
+
+def _check_feature_names(values: FeatureDefaults, features: const.Fields, place: str) -> None:
+    unknown = sorted(set(values) - set(features))
+    if unknown:
+        raise ValueError(
+            f"`padding_values` must name features of the graph; got {unknown} for {place}. "
+            f"Known are {sorted(features)}."
+        )
