@@ -45,20 +45,6 @@ class FeatureColumn:
         return None in self.shape
 
     @property
-    def values_per_item(self) -> int:
-        """Number of values of each item.
-
-        Raises:
-            ValueError: if the feature is ragged.
-        """
-        count = 1
-        for size in self.shape:
-            if size is None:
-                raise ValueError(f"`shape` must be free of ragged dimensions; got {self.shape} for {self.key!r}.")
-            count *= size
-        return count
-
-    @property
     def row_length_keys(self) -> dict[int, str]:
         """Keys of the row lengths by position in `shape`, for ragged dimensions only."""
         return {axis: f"{self.key}.d{axis + 1}" for axis, size in enumerate(self.shape) if size is None}
