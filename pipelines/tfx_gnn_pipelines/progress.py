@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
+from absl import logging as absl_logging
 from rich.console import Console
 
 _STARTED = re.compile(r"(?:Component|node) %s is running\.")
@@ -82,16 +83,17 @@ def component_progress(components: Sequence[str], console: Console) -> Iterator[
     Yields:
         The handler; `fail()` it when the block catches an error.
     """
-    logger = logging.getLogger("absl")
+    logger = absl_logging.get_absl_logger()
     handler = ComponentProgress(components, console)
-    before = logger.level, logger.handlers[:], logger.propagate
-    logger.setLevel(logging.INFO)
+    before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
+    # By absl's own function: TensorFlow reads this level, raises it for a while, and sets it again.
+    absl_logging.set_verbosity(absl_logging.INFO)
     logger.handlers[:] = [handler]
     logger.propagate = False
     try:
         yield handler
     finally:
-        logger.setLevel(before[0])
+        absl_logging.set_verbosity(before[0])
         logger.handlers[:] = before[1]
         logger.propagate = before[2]
 

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tfx_gnn_pipelines.command import app
+
+
+def type_line(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+def flat(text: str) -> str:
+    """Output without the line breaks and the frame that a narrow terminal needs."""
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("runner", ["kubeflow", "vertex"])
+def test_submission_is_refused_with_what_is_supported(runner):
+    result = type_line("debian_sections", "--runner", runner)
+
+    assert result.exit_code == 2
+    assert f"--runner {runner} submits nothing in this version" in flat(result.output)
+    assert "--compile-only" in flat(result.output)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--compile-only",), "--runner local runs here; compile for kubeflow or vertex"),
+        (("--runner", "beam", "--compile-only"), "--runner beam runs here"),
+        (("--output", "x.json"), "--output only for --runner kubeflow or vertex"),
+        (("--image", "x", "--open-parameter", "A.b"), "--image and --open-parameter only for"),
+        (("--runner", "airflow"), "'airflow' is not one of"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(arguments, message):
+    result = type_line("debian_sections", *arguments)
+
+    assert result.exit_code == 2
+    assert message in flat(result.output)
+
+
+def test_list_shows_the_tasks():
+    result = type_line("list")
+
+    assert result.exit_code == 0
+    assert result.output.startswith("debian_sections  section of a Debian package")
+
+
+@pytest.mark.parametrize(
+    ("task", "message"),
+    [
+        ("debian", "`task` must be one of ['debian_sections'] or 'package.module:ATTRIBUTE'; got 'debian'"),
+        ("no_such_package.task:TASK", "`task` must name an importable module; got 'no_such_package.task:TASK'"),
+        ("tfx_gnn_pipelines.task:load_task", "`task` must name a tfx_gnn_pipelines.task.Task; got"),
+    ],
+)
+def test_unknown_task_is_refused(task, message):
+    result = type_line(task)
+
+    assert result.exit_code == 1
+    assert message in flat(result.output)
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("runner", ["kubeflow", "vertex"])
+def test_compilation_writes_the_job_and_says_what_it_expects(tiny_project, tmp_path, runner):
+    output = tmp_path / "job.json"
+
+    result = type_line(
+        "tiny_project.task:TASK", "--runner", runner, "--compile-only", "--output", str(output), "--epochs", "3"
+    )
+
+    assert result.exit_code == 0, result.output
+    job = json.loads(output.read_text())
+    parameters = job["pipelineSpec"]["root"]["dag"]["tasks"]["GraphTrainer"]["inputs"]["parameters"]
+    assert parameters["num_epochs"]["runtimeValue"]["constant"] == 3
+    assert f"{output}: pipeline spec 2.1.0 for {runner}" in flat(result.output)
+    assert "(a path inside the containers: mount it there)" in flat(result.output)
+
+
+def test_vertex_pushes_to_the_mounted_root_by_default(tiny_project, tmp_path):
+    output = tmp_path / "job.json"
+
+    result = type_line(
+        "tiny_project.task:TASK",
+        *("--runner", "vertex", "--compile-only", "--output", str(output)),
+        *("--root", "gs://bucket/root", "--tables", "gs://bucket/tables"),
+    )
+
+    assert result.exit_code == 0, result.output
+    tasks = json.loads(output.read_text())["pipelineSpec"]["root"]["dag"]["tasks"]
+    pushed_to = tasks["GraphPusher"]["inputs"]["parameters"]["push_destination"]
+    assert pushed_to["runtimeValue"]["constant"] == "/gcs/bucket/root/serving"
+    version = tasks["SubgraphExampleGen"]["inputs"]["parameters"]["tables_fingerprint"]
+    assert version["runtimeValue"]["constant"].startswith("compiled 20")
+
+
+def test_local_run_refuses_a_remote_root(tiny_project):
+    result = type_line("tiny_project.task:TASK", "--root", "gs://bucket/root", "--push-to", "/tmp/serving")
+
+    assert result.exit_code == 1
+    assert "`root` must be a local folder for a local run; got 'gs://bucket/root'" in flat(result.output)

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import io
+import logging
+
+import pytest
+from absl import logging as absl_logging
+from rich.console import Console
+
+from tfx_gnn_pipelines.progress import component_progress
+
+
+@pytest.fixture
+def terminal():
+    return Console(file=io.StringIO(), width=80)
+
+
+@pytest.mark.parametrize("word", ["Component", "node"], ids=["LocalDagRunner", "BeamDagRunner"])
+def test_each_component_shows_position_and_what_happened(terminal, word):
+    with component_progress(["First", "SecondOne"], terminal):
+        absl_logging.info(f"{word} %s is running.", "First")
+        absl_logging.info("A cached execution %d is used.", 3)
+        absl_logging.info(f"{word} %s is finished.", "First")
+        absl_logging.info(f"{word} %s is running.", "SecondOne")
+        absl_logging.info("Going to run a new execution %d", 4)
+        absl_logging.info(f"{word} %s is finished.", "SecondOne")
+
+    assert terminal.file.getvalue().splitlines() == [
+        "= 1/2 First      cached",
+        "  2/2 SecondOne  running ...",
+        "+ 2/2 SecondOne  done in 0.0 s",
+    ]
+
+
+def test_failed_component_is_named(terminal):
+    with component_progress(["First"], terminal) as progress:
+        absl_logging.info("Component %s is running.", "First")
+        progress.fail()
+
+    assert terminal.file.getvalue() == "x 1/1 First  failed after 0.0 s\n"
+
+
+def test_failure_outside_a_component_prints_nothing(terminal):
+    with component_progress(["First"], terminal) as progress:
+        progress.fail()
+
+    assert terminal.file.getvalue() == ""
+
+
+def test_other_records_are_dropped_without_being_formatted(terminal):
+    class Unprintable:
+        def __str__(self):
+            raise AssertionError("formatted")
+
+    with component_progress(["First"], terminal):
+        absl_logging.info("Running launcher for %s", Unprintable())
+
+    assert terminal.file.getvalue() == ""
+
+
+def test_logging_is_afterwards_as_it_was(terminal):
+    logger = logging.getLogger("absl")
+    before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
+
+    with component_progress(["First"], terminal):
+        assert absl_logging.get_verbosity() == absl_logging.INFO
+
+    assert (absl_logging.get_verbosity(), logger.handlers[:], logger.propagate) == before

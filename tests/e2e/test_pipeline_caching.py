@@ -1,0 +1,102 @@
+"""What a second run repeats: everything that depends on an edit, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
+UPSTREAM_OF_TRAINER = ["SubgraphExampleGen", "GraphSchemaGen", "GraphTransform", "SizeConstraintLearner"]
+
+
+class TinyPipeline:
+    """A copy of the tiny project, run in this process as often as a test likes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.package = folder / "project" / "tiny_project"
+        self.root = folder / "root"
+        shutil.copytree(TINY_PROJECT, self.package)
+
+    def run(self) -> dict[str, str]:
+        """Runs the pipeline; gives the state of each component in this run."""
+        from tfx_gnn_pipelines.config import quickstart
+        from tfx_gnn_pipelines.lineage import read_latest_run
+        from tfx_gnn_pipelines.runners import local
+        from tfx_gnn_pipelines.task import load_task
+
+        # As in a new process, nothing of an earlier version of the user's code is left.
+        for name in [name for name in sys.modules if name.partition(".")[0] == self.package.name]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        config = quickstart(load_task("tiny_project.task:TASK"), root=str(self.root))
+        local.run(config)
+        return {run.component: run.state for run in read_latest_run(config.metadata_path)}
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        path = self.package / name
+        text = path.read_text()
+        assert text.count(old) == 1, f"{old!r} must be in {path} once"
+        path.write_text(text.replace(old, new))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The pipeline after its first run."""
+    pipeline = TinyPipeline(tmp_path_factory.mktemp("tiny"))
+    sys.path.insert(0, str(pipeline.package.parent))
+    states = pipeline.run()
+    assert set(states.values()) == {"complete"}
+    assert len(states) == 7
+    yield pipeline
+    sys.path.remove(str(pipeline.package.parent))
+
+
+@pytest.fixture
+def pipeline(finished):
+    """The same, with every edit undone after the test."""
+    files = {path: path.read_bytes() for path in finished.package.rglob("*") if path.suffix in (".py", ".csv")}
+    yield finished
+    for path, content in files.items():
+        path.write_bytes(content)
+
+
+def cached(states):
+    return [component for component, state in states.items() if state == "cached"]
+
+
+def test_second_run_repeats_nothing(pipeline):
+    states = pipeline.run()
+
+    assert cached(states) == list(states)
+    assert len(states) == 7
+
+
+def test_edited_model_repeats_the_training_and_what_follows(pipeline):
+    pipeline.edit("model.py", "UNITS = 8", "UNITS = 12")
+
+    states = pipeline.run()
+
+    assert cached(states) == UPSTREAM_OF_TRAINER
+    assert [states[name] for name in ("GraphTrainer", "GraphEvaluator", "GraphPusher")] == ["complete"] * 3
+    assert sorted(path.name for path in (pipeline.root / "serving").iterdir()) == ["1", "2"]
+
+
+def test_edited_preprocessing_repeats_the_transform_and_what_depends_on_it(pipeline):
+    pipeline.edit("preprocessing.py", "tft.scale_to_z_score(", "0.5 * tft.scale_to_z_score(")
+
+    states = pipeline.run()
+
+    assert cached(states) == ["SubgraphExampleGen", "GraphSchemaGen"]
+
+
+def test_edited_table_repeats_all(pipeline):
+    pipeline.edit("tables/papers.csv", "paper-00,-2.2,", "paper-00,-2.3,")
+
+    states = pipeline.run()
+
+    assert cached(states) == []
+    assert set(states.values()) == {"complete"}
