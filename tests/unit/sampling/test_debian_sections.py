@@ -9,6 +9,8 @@ import tensorflow as tf
 import tfx_gnn_pipelines
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph import schema_validation
+from tfx_gnn.graph.example_parsing import parse_and_merge
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.seed_splits import split_seeds_by_column, split_seeds_by_hash
 from tfx_gnn.sampling.tables import read_tables
 from tfx_gnn.stages import examples_folder
@@ -115,3 +117,19 @@ def test_labels_of_the_records_are_those_of_the_table(generated, tables):
     expected = zip(packages.ids.to_pylist(), packages.features["section"].to_pylist(), strict=True)
     assert found == {name.encode(): section.encode() for name, section in expected}
     assert Counter(found.values())[b"libs"] == 395
+
+
+def test_the_records_of_a_split_merge_into_one_graph(generated):
+    examples_dir, statistics = generated
+    schema = graph_schema.read_schema(examples_folder.graph_schema_path(examples_dir))
+    records = examples_folder.read_split(examples_dir, "val").batch(343).get_single_element()
+
+    graph = parse_and_merge(create_graph_spec_from_schema_pb(schema), records)
+
+    assert int(graph.num_components) == statistics.num_subgraphs["val"] == 343
+    assert graph.node_sets["_readout"]["section"].shape == [343]
+    # Each readout node belongs to the first package of its subgraph.
+    sizes = graph.node_sets["package"].sizes
+    firsts = tf.cumsum(sizes, exclusive=True)
+    tf.debugging.assert_equal(graph.edge_sets["_readout/seed"].adjacency.source, firsts)
+    tf.debugging.assert_equal(graph.edge_sets["_readout/seed"].adjacency.target, tf.range(343))

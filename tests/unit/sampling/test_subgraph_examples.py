@@ -4,7 +4,9 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
+from tfx_gnn.graph.example_parsing import parse_single_example
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
@@ -104,6 +106,23 @@ def test_records_are_parsed_by_tf_io(shop_dir):
     assert parsed["prices"].to_list() == [[0.25, 1.5], []]
     assert parsed["targets"].to_list() == [[0, 1, 1], []]
     assert parsed["nodes/_readout.color"].numpy().tolist() == [[b"red"], [b"red"]]
+
+
+def test_records_are_graphs_of_the_schema(shop_dir):
+    tables = read_tables(shop_dir)
+    spec = create_graph_spec_from_schema_pb(SubgraphExampleEncoder(tables, PLAN).schema)
+    bob, dan = _encode(tables, PLAN, [1, 3])
+
+    graph = parse_single_example(spec, tf.constant(bob))
+    lonely = parse_single_example(spec, tf.constant(dan))
+
+    assert graph.node_sets["item"]["price"].numpy().tolist() == [0.25, 1.5]
+    assert graph.edge_sets["buys"].adjacency.source.numpy().tolist() == [0, 1, 0]
+    assert graph.edge_sets["buys"]["count"].numpy().tolist() == [2, 3, 4]
+    assert graph.edge_sets["_readout/seed"].adjacency.source.numpy().tolist() == [0]
+    assert graph.node_sets["_readout"]["color"].numpy().tolist() == [b"red"]
+    assert lonely.node_sets["user"]["#id"].numpy().tolist() == [b"dan"]
+    assert lonely.edge_sets["knows"].adjacency.target.numpy().tolist() == []
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ PLAN = SamplingPlan(
         Hop(edge_set="built_from", fan_out=1),
         Hop(edge_set="built_from", fan_out=8, direction="backward", inputs=("built_from",), name="siblings"),
         Hop(edge_set="build_depends", fan_out=16, inputs=("built_from",)),
-        Hop(edge_set="build_depends", fan_out=4, direction="backward", name="build_dependents"),
         Hop(edge_set="maintained_by", fan_out=1, inputs=("seed", *_NEAR)),
         Hop(edge_set="depends", fan_out=8, inputs=_NEAR, name="depends_of_near"),
         # A package's own tags would give its section away: the seed is not among the inputs.
