@@ -1,0 +1,183 @@
+"""Readout from the first node of each component: the older convention for rooted subgraphs."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.adjacency import Adjacency
+from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.readout import store_readout
+from tfx_gnn.graph.readout_structure import READOUT
+from tfx_gnn.graph.run_time_checks import after_checks
+from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
+from tfx_gnn.graph.tags import check_one_feature
+
+
+@becomes_keras_layer
+def gather_first_node(
+    graph_tensor: GraphTensor,
+    node_set_name: const.NodeSetName,
+    *,
+    feature_value: const.Field | None = None,
+    feature_name: const.FieldName | None = None,
+) -> const.Field:
+    """Reads a feature from the first node of each graph component.
+
+    Samplers put the root of a subgraph first in its node set.
+
+    Args:
+        graph_tensor: a scalar graph. Each component has at least one node in the node set.
+        node_set_name: the node set to read.
+        feature_value: dense or ragged, shape [num_nodes, *feature_shape]. Either this or
+            `feature_name`.
+        feature_name: name of a feature of the node set.
+
+    Returns:
+        Field of shape [num_components, *feature_shape].
+
+    Raises:
+        ValueError: if the graph is not scalar, or not exactly one feature is given.
+        tf.errors.InvalidArgumentError: at run time, if a component has no node there.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([2]), target=tf.constant([1]), node_features=tf.constant([1., 2., 3.]),
+        ...     node_set_sizes=[1, 2], edge_set_sizes=[0, 1])
+        >>> tfx_gnn.gather_first_node(graph, "nodes", feature_name="hidden_state").numpy().tolist()
+        [1.0, 2.0]
+    """
+    check_scalar_graph_tensor(graph_tensor, "gather_first_node()")
+    check_one_feature(feature_value, feature_name, caller="gather_first_node()")
+    node_set = graph_tensor.node_sets[node_set_name]
+    if feature_name is not None:
+        feature_value = node_set[feature_name]
+    return tf.gather(feature_value, _first_nodes(node_set, f"gather_first_node(..., node_set_name='{node_set_name}')"))
+
+
+@becomes_keras_layer
+def add_readout_from_first_node(
+    graph: GraphTensor,
+    key: str,
+    *,
+    node_set_name: const.NodeSetName,
+    readout_node_set: const.NodeSetName = READOUT,
+) -> GraphTensor:
+    """Adds a readout structure that reads the first node of each graph component.
+
+    Args:
+        graph: a scalar graph. If it has the readout node set, that has one node per component.
+        key: key of the new readout edges; the graph must not have it yet.
+        node_set_name: the node set to read. Each component has at least one node there.
+        readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
+
+    Returns:
+        The graph with an edge set "<readout_node_set>/<key>", such that `structured_readout` by
+        that key gives what `gather_first_node` gives.
+
+    Raises:
+        ValueError: if the graph is not scalar, lacks the node set or has the key already.
+        tf.errors.InvalidArgumentError: at run time, if a component has no node to read, or the
+            existing readout node set has other sizes.
+    """
+    check_scalar_graph_tensor(graph, "add_readout_from_first_node()")
+    prefix = f"{readout_node_set}/{key}"
+    for name in graph.edge_sets:
+        if name == prefix or name.startswith(prefix + "/"):
+            raise ValueError(f"Requested readout key already exists: found edge set name '{name}'. Choose another key.")
+    if node_set_name not in graph.node_sets:
+        raise ValueError(f"Unknown node set name '{node_set_name}'. Known node sets are {list(graph.node_sets)}.")
+    node_set = graph.node_sets[node_set_name]
+    first_nodes = _first_nodes(node_set, f"add_readout_from_first_node(..., node_set_name='{node_set_name}')")
+    graph = with_readout_node_per_component(graph, readout_node_set)
+    edge_set = EdgeSet.from_fields(
+        sizes=tf.ones_like(node_set.sizes),
+        adjacency=Adjacency.from_indices(
+            source=(node_set_name, first_nodes),
+            target=(readout_node_set, tf.range(tf.size(first_nodes, first_nodes.dtype))),
+        ),
+    )
+    return GraphTensor.from_pieces(
+        context=graph.context, node_sets=graph.node_sets, edge_sets={**graph.edge_sets, prefix: edge_set}
+    )
+
+
+@becomes_keras_layer
+def context_readout_into_feature(
+    graph: GraphTensor,
+    *,
+    feature_name: const.FieldName,
+    new_feature_name: const.FieldName | None = None,
+    remove_input_feature: bool = False,
+    overwrite: bool = False,
+    readout_node_set: const.NodeSetName = READOUT,
+) -> GraphTensor:
+    """Copies a context feature to the readout node set, which has one node per component.
+
+    Args:
+        graph: a scalar graph. If it has the readout node set, that has one node per component;
+            otherwise it is added.
+        feature_name: name of the context feature.
+        new_feature_name: name of the feature to store; by default `feature_name`.
+        remove_input_feature: whether the feature is removed from the context.
+        overwrite: whether a feature of that name on the readout node set may be replaced.
+        readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
+
+    Returns:
+        The graph with the new feature, of shape [num_components, *feature_shape].
+
+    Raises:
+        ValueError: if the graph is not scalar, or the new feature exists.
+        KeyError: if the context lacks the feature.
+        tf.errors.InvalidArgumentError: at run time, if the existing readout node set has other
+            sizes.
+    """
+    check_scalar_graph_tensor(graph, "context_readout_into_feature()")
+    values = graph.context[feature_name]
+    if remove_input_feature:
+        graph = graph.remove_features(context=[feature_name])
+    return store_readout(
+        with_readout_node_per_component(graph, readout_node_set),
+        values,
+        feature_name=new_feature_name or feature_name,
+        overwrite=overwrite,
+        readout_node_set=readout_node_set,
+        caller="context_readout_into_feature",
+    )
+
+
+def with_readout_node_per_component(graph: GraphTensor, readout_node_set: const.NodeSetName) -> GraphTensor:
+    """Makes sure that a graph has one readout node per component.
+
+    Args:
+        graph: a scalar graph.
+        readout_node_set: name of the node set to check, or to add.
+
+    Returns:
+        The graph with that node set.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at run time, if the node set exists with other sizes.
+    """
+    sizes = tf.ones_like(graph.context.sizes)
+    if readout_node_set not in graph.node_sets:
+        node_sets = {**graph.node_sets, readout_node_set: NodeSet.from_fields(sizes=sizes)}
+        return GraphTensor.from_pieces(context=graph.context, node_sets=node_sets, edge_sets=graph.edge_sets)
+    check = tf.debugging.assert_equal(
+        graph.node_sets[readout_node_set].sizes,
+        sizes,
+        message=f"Existing aux node set '{readout_node_set}' does not match requested sizes of 1 per component",
+    )
+    return after_checks([check], graph)
+
+
+def _first_nodes(node_set: NodeSet, caller: str) -> tf.Tensor:
+    check = tf.debugging.assert_positive(
+        node_set.sizes,
+        message=f"{caller} called for a graph in which one or more components contain no nodes.",
+    )
+    with tf.control_dependencies([] if check is None else [check]):
+        return tf.cumsum(node_set.sizes, exclusive=True)
