@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -89,7 +90,7 @@ class SizeConstraintsFile:
 
     data_fingerprint: str
     graph_schema_fingerprint: str
-    options: dict[str, object]
+    options: dict[str, Any]
     num_graphs: int
     node_sets: dict[str, SetSizes]
     edge_sets: dict[str, SetSizes]

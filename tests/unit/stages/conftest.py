@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -70,3 +75,60 @@ def write_examples() -> Callable[..., str]:
 def read_examples() -> Callable[[str, str], list[dict[str, list[Any]]]]:
     """Reads the examples of a split as {key: values}."""
     return _read_split
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformedStar:
+    """Folders of the star graph before and after GraphTransform."""
+
+    examples_dir: str
+    graph_schema_dir: str
+    transform_graph_dir: str
+    transformed_examples_dir: str
+    transformed_graph_schema_dir: str
+
+
+@pytest.fixture(scope="session")
+def star_graph() -> ModuleType:
+    """The module `star_graph`, importable by that name as a user's module is."""
+    spec = importlib.util.spec_from_file_location("star_graph", Path(__file__).with_name("star_graph.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def star_examples(star_graph: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Examples folder of the star graph, with the schema beside the splits."""
+    return _write_examples(str(tmp_path_factory.mktemp("star") / "examples"), star_graph.SPLITS, star_graph.SCHEMA)
+
+
+@pytest.fixture(scope="session")
+def transform_star(star_examples: str) -> Callable[..., TransformedStar]:
+    """Runs GraphTransform on the star graph, in a new folder."""
+    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
+
+    def run(folder: Path, preprocessing_fn: str = "star_graph:preprocessing_fn", **options: Any) -> TransformedStar:
+        star = TransformedStar(
+            examples_dir=star_examples,
+            graph_schema_dir=star_examples,
+            transform_graph_dir=str(folder / "transform_graph"),
+            transformed_examples_dir=str(folder / "transformed"),
+            transformed_graph_schema_dir=str(folder / "schema"),
+        )
+        options_ = GraphTransformOptions(preprocessing_fn=preprocessing_fn, **options)
+        transform_graphs(**dataclasses.asdict(star), options=options_)
+        return star
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def transformed_star(
+    transform_star: Callable[..., TransformedStar], tmp_path_factory: pytest.TempPathFactory
+) -> TransformedStar:
+    """The star graph, transformed by `star_graph.preprocessing_fn`."""
+    return transform_star(tmp_path_factory.mktemp("transformed_star"))

@@ -75,7 +75,13 @@ def test_of_several_prefixes_the_longest_counts(key, prefix):
 
 @pytest.mark.parametrize(
     ("dtype", "wire"),
-    [(tf.bool, tf.int64), (tf.uint8, tf.int64), (tf.bfloat16, tf.float32), (tf.float64, tf.float32), (tf.string, tf.string)],
+    [
+        (tf.bool, tf.int64),
+        (tf.uint8, tf.int64),
+        (tf.bfloat16, tf.float32),
+        (tf.float64, tf.float32),
+        (tf.string, tf.string),
+    ],
 )
 def test_values_are_held_in_one_of_three_dtypes(dtype, wire):
     assert wire_dtype(dtype) == wire
@@ -89,7 +95,7 @@ def test_complex_values_are_refused():
 def test_sets_whose_keys_could_be_confused_are_refused():
     schema = parse('node_sets { key: "a" value {} } node_sets { key: "a.b" value {} }')
 
-    with pytest.raises(ValueError, match="got 'nodes/a' and 'nodes/a.b'"):
+    with pytest.raises(ValueError, match=r"got 'nodes/a' and 'nodes/a\.b'"):
         graph_layout(schema)
 
 

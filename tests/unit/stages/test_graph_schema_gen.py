@@ -151,5 +151,5 @@ def test_a_record_that_is_no_example_is_refused(generate, tmp_path):
     with tf.io.TFRecordWriter(str(folder / "graphs-00000-of-00001.gz"), options="GZIP") as writer:
         writer.write(b"\xff\xff")
 
-    with pytest.raises(ValueError, match="every record is a serialized tf.Example; got 2 other bytes in record 0"):
+    with pytest.raises(ValueError, match=r"every record is a serialized tf\.Example; got 2 other bytes in record 0"):
         generate({}, SCHEMA)

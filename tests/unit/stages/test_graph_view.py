@@ -24,7 +24,9 @@ LAYOUT = graph_layout(
 TENSORS = {
     "context/year": tf.ragged.constant([[1999], [2000], [2001]], dtype=tf.int64),
     "nodes/a.#size": tf.ragged.constant([[2], [], [1]], dtype=tf.int64),
-    "nodes/a.x": tf.RaggedTensor.from_row_splits([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], tf.constant([0, 2, 2, 3], tf.int64)),
+    "nodes/a.x": tf.RaggedTensor.from_row_splits(
+        [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], tf.constant([0, 2, 2, 3], tf.int64)
+    ),
     "nodes/a.w": tf.ragged.constant([[["p"], []], [], [["q", "r"]]], dtype=tf.string),
     "nodes/b.#size": tf.ragged.constant([[1], [0], [1]], dtype=tf.int64),
     "edges/e.#size": tf.ragged.constant([[2], [], [1]], dtype=tf.int64),
@@ -115,7 +117,12 @@ def test_an_unknown_name_is_answered_by_the_known_ones(graph, look, message):
 @pytest.mark.parametrize(
     ("name", "value", "error", "message"),
     [
-        ("#size", tf.zeros([3]), ValueError, "must not start with '#', save '#id'; got feature '#size' of node set 'a'"),
+        (
+            "#size",
+            tf.zeros([3]),
+            ValueError,
+            "must not start with '#', save '#id'; got feature '#size' of node set 'a'",
+        ),
         ("y", 1.0, TypeError, "must be a tensor; got float for feature 'y' of node set 'a'"),
         ("y", tf.sparse.from_dense([[1.0]]), TypeError, "got a SparseTensor for feature 'y'"),
         ("y", tf.zeros([3], tf.int32), TypeError, "must be int64, float32 or string, as tf.Example is; got int32"),

@@ -10,9 +10,7 @@ from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, read_tfmd_schema, write
 
 
 def layout_of(features: str):
-    schema = text_format.Parse(
-        f'node_sets {{ key: "a" value {{ {features} }} }}', graph_schema_pb2.GraphSchema()
-    )
+    schema = text_format.Parse(f'node_sets {{ key: "a" value {{ {features} }} }}', graph_schema_pb2.GraphSchema())
     return graph_layout(schema)
 
 

@@ -134,5 +134,7 @@ def test_without_statistics_nothing_is_read(unique_items):
 def test_an_item_without_identity_is_named(unique_items):
     broken = {**example("ab", [], "p"), "nodes/a.#id": ["a"]}
 
-    with pytest.raises(Exception, match="tells every item's identity; got 1 for 2 items in record 1 of graphs-00000-of"):
+    with pytest.raises(
+        Exception, match="tells every item's identity; got 1 for 2 items in record 1 of graphs-00000-of"
+    ):
         unique_items({"train": [[example("a", [], "p"), broken]]}, ["nodes/a.x"])

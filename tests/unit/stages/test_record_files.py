@@ -1,0 +1,60 @@
+import pytest
+
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
+
+
+@pytest.fixture
+def examples_dir(tmp_path):
+    folder = str(tmp_path / "examples")
+    for split in ("train", "val"):
+        for shard in range(2):
+            examples_folder.write_split_shard(
+                folder, split, shard, 2, [f"{split}{shard}{n}".encode() for n in range(3)]
+            )
+    return folder
+
+
+def test_files_are_listed_by_split_and_position(examples_dir):
+    files = record_files(examples_dir)
+
+    assert [(file.split, file.shard, file.num_shards) for file in files] == [
+        ("train", 0, 2), ("train", 1, 2), ("val", 0, 2), ("val", 1, 2),
+    ]  # fmt: skip
+    assert record_files(examples_dir, ["val"]) == files[2:]
+
+
+def test_records_come_in_order(examples_dir):
+    file = record_files(examples_dir)[3]
+
+    assert list(read_records(file)) == [b"val10", b"val11", b"val12"]
+    assert place_of(file, 2) == "record 2 of graphs-00001-of-00002.gz (split 'val')"
+
+
+def test_a_damaged_file_is_named(examples_dir, tmp_path):
+    file = record_files(examples_dir)[0]
+    with open(file.path, "rb") as whole:
+        content = whole.read()
+    with open(file.path, "wb") as half:
+        half.write(content[: len(content) // 2])
+
+    with pytest.raises(ValueError, match=r"a damaged record in graphs-00000-of-00002.gz \(split 'train'\)"):
+        list(read_records(file))
+
+
+def test_a_file_that_is_not_gzipped_is_named(tmp_path):
+    path = tmp_path / "plain.gz"
+    path.write_bytes(b"neither gzip nor records")
+
+    with pytest.raises(ValueError, match=r"must hold gzipped TFRecord files; got a damaged record in plain\.gz"):
+        list(read_records(RecordFile(split="train", shard=0, num_shards=1, path=str(path))))
+
+
+def test_a_split_named_twice_is_refused(examples_dir):
+    with pytest.raises(ValueError, match="must name each split once"):
+        record_files(examples_dir, ["val", "val"])
+
+
+def test_an_absent_split_is_refused(examples_dir):
+    with pytest.raises(ValueError, match=r"must be one of \['train', 'val'\]; got 'test'"):
+        record_files(examples_dir, ["test"])
