@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 
-from absl import logging as absl_logging
+from absl import logging as absl_logging  # type: ignore[import-untyped]
 from rich.console import Console
 
 _STARTED = re.compile(r"(?:Component|node) %s is running\.")

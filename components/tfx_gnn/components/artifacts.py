@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tfx.types import artifact, standard_artifacts
+from tfx.types import artifact, artifact_utils
 
 PAYLOAD_FORMAT_PROPERTY = "payload_format"
 """Custom property of Examples that tells stock components how to parse a record."""
@@ -38,28 +38,26 @@ class SizeConstraintsArtifact(artifact.Artifact):
     TYPE_NAME = "tfx_gnn.SizeConstraintsArtifact"
 
 
-def describe_examples(examples: standard_artifacts.Examples, splits: Sequence[str]) -> None:
+def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> None:
     """Marks an Examples artifact as gzipped TFRecords of tf.Examples.
 
     Stock components (StatisticsGen, BulkInferrer and others) read such an
     artifact without further settings.
 
     Args:
-        examples: artifact to mark, in place.
+        examples: artifact of type Examples to mark, in place.
         splits: names of its splits.
     """
-    examples.splits = list(splits)
+    examples.split_names = artifact_utils.encode_split_names(list(splits))
     examples.set_string_custom_property(PAYLOAD_FORMAT_PROPERTY, "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
-def describe_blessing(
-    blessing: standard_artifacts.ModelBlessing, model: standard_artifacts.Model, *, blessed: bool
-) -> None:
+def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, blessed: bool) -> None:
     """Marks a ModelBlessing artifact as TFX's Evaluator does, so that its Pusher understands it.
 
     Args:
-        blessing: artifact to mark, in place.
+        blessing: artifact of type ModelBlessing to mark, in place.
         model: the model that was judged.
         blessed: the verdict.
     """
@@ -68,11 +66,11 @@ def describe_blessing(
     blessing.set_int_custom_property("current_model_id", model.id)
 
 
-def describe_pushed_model(pushed_model: standard_artifacts.PushedModel, path: str, version: int | None) -> None:
+def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: int | None) -> None:
     """Marks a PushedModel artifact as TFX's Pusher does.
 
     Args:
-        pushed_model: artifact to mark, in place.
+        pushed_model: artifact of type PushedModel to mark, in place.
         path: the version's folder; of no meaning if nothing was pushed.
         version: the version's number, or None if nothing was pushed.
     """

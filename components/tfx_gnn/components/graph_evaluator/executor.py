@@ -30,6 +30,6 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             evaluation_dir=artifact_utils.get_single_uri(output_dict["evaluation"]),
             blessing_dir=blessing.uri,
             options=parameters.from_exec_properties(stage.GraphEvaluatorOptions, exec_properties),
-            beam_args=self._beam_pipeline_args,
+            beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_blessing(blessing, model, blessed=is_blessed(blessing.uri))

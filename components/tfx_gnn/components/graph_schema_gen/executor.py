@@ -26,5 +26,5 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             graph_schema_dir=artifact_utils.get_single_uri(output_dict["graph_schema"]),
             schema_dir=artifact_utils.get_single_uri(output_dict["schema"]),
             options=parameters.from_exec_properties(stage.GraphSchemaGenOptions, exec_properties),
-            beam_args=self._beam_pipeline_args,
+            beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

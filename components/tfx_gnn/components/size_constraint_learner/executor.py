@@ -26,5 +26,5 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
             size_constraints_dir=artifact_utils.get_single_uri(output_dict["size_constraints"]),
             options=parameters.from_exec_properties(stage.SizeConstraintLearnerOptions, exec_properties),
-            beam_args=self._beam_pipeline_args,
+            beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -1,0 +1,201 @@
+"""Every executor, run by its container command on the tiny tables; values in its artifacts are compared.
+
+Topics go round in threes, paper i cites i+3 and i+6, author i mod 6 writes paper i.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.graph import schema as graph_schema
+from tfx_gnn.stages import examples_folder
+from tfx_gnn_pipelines.assembly import COMPONENTS
+
+PAPERS = {
+    row["id"]: row
+    for row in csv.DictReader(
+        (Path(__file__).parent / "tiny_project" / "tables" / "papers.csv").read_text().splitlines()
+    )
+}
+
+
+def read_examples(folder: Path, split: str) -> list[dict]:
+    """Examples of a split: feature name to list of values."""
+    examples = []
+    for record in examples_folder.read_split(str(folder), split).as_numpy_iterator():
+        features = tf.train.Example.FromString(record).features.feature
+        examples.append(
+            {
+                name: list(getattr(value, value.WhichOneof("kind") or "int64_list").value)
+                for name, value in features.items()
+            }
+        )
+    return examples
+
+
+def seed_of(example: dict) -> str:
+    return example["nodes/paper.#id"][0].decode()
+
+
+def raw_records(finished_tasks, split: str) -> list[bytes]:
+    folder = finished_tasks["SubgraphExampleGen"].uris["examples"]
+    return list(examples_folder.read_split(str(folder), split).as_numpy_iterator())
+
+
+@pytest.fixture(scope="module")
+def serve(finished_tasks):
+    """The trained model's serving function."""
+    loaded = tf.saved_model.load(str(finished_tasks["GraphTrainer"].uris["model"] / "Format-Serving"))
+    signature = loaded.signatures["serving_default"]
+
+    def call(records):
+        # The signature lives as long as what it was loaded with.
+        assert loaded is not None
+        return {name: value.numpy() for name, value in signature(examples=tf.constant(records, tf.string)).items()}
+
+    return call
+
+
+def test_every_task_ran(finished_tasks):
+    assert sorted(finished_tasks) == sorted(COMPONENTS)
+
+
+def test_open_parameter_reaches_the_stage(finished_tasks):
+    summary = json.loads((finished_tasks["GraphTrainer"].uris["model_run"] / "training_summary.json").read_text())
+
+    assert finished_tasks["GraphTrainer"].parameters["num_epochs"] == 20
+    assert len(summary["epochs"]) == 20
+
+
+def test_each_paper_is_the_seed_of_one_example_of_its_split(finished_tasks):
+    task = finished_tasks["SubgraphExampleGen"]
+
+    seeds = {
+        split: sorted(seed_of(example) for example in read_examples(task.uris["examples"], split))
+        for split in ("train", "val", "test")
+    }
+
+    for split, names in seeds.items():
+        assert names == sorted(name for name, row in PAPERS.items() if row["split"] == split)
+    assert json.loads(task.metadata["examples"]["split_names"]) == ["test", "train", "val"]
+    assert task.metadata["examples"]["payload_format"] == "FORMAT_TF_EXAMPLE"
+    assert task.metadata["examples"]["file_format"] == "tfrecords_gzip"
+
+
+def test_example_holds_the_seed_its_citations_and_the_label_only_at_the_readout(finished_tasks):
+    examples = read_examples(finished_tasks["SubgraphExampleGen"].uris["examples"], "train")
+    example = next(example for example in examples if seed_of(example) == "paper-04")
+
+    assert sorted(example["nodes/paper.#id"]) == [b"paper-04", b"paper-07", b"paper-10"]
+    assert example["nodes/paper.score"] == pytest.approx(
+        [float(PAPERS[name.decode()]["score"]) for name in example["nodes/paper.#id"]]
+    )
+    assert sorted(example["nodes/author.#id"]) == [b"author-1", b"author-4"]
+    assert example["nodes/_readout.topic"] == [b"networks"]
+    assert not [name for name in example if name.startswith("nodes/paper.topic")]
+
+
+def test_both_schemas_describe_the_examples(finished_tasks):
+    from google.protobuf import text_format
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    task = finished_tasks["GraphSchemaGen"]
+
+    schema = graph_schema.read_schema(str(task.uris["graph_schema"] / "graph_schema.pbtxt"))
+    flat = text_format.Parse((task.uris["schema"] / "schema.pbtxt").read_text(), schema_pb2.Schema())
+
+    assert sorted(schema.node_sets) == ["_readout", "author", "paper"]
+    assert sorted(schema.node_sets["paper"].features) == ["#id", "pages", "score"]
+    assert schema.edge_sets["writes"].source == "author"
+    assert {"nodes/paper.score", "edges/cites.#source", "nodes/_readout.topic"} <= {f.name for f in flat.feature}
+
+
+def test_transform_scales_by_statistics_in_which_every_paper_counts_once(finished_tasks):
+    raw = read_examples(finished_tasks["SubgraphExampleGen"].uris["examples"], "train")
+    task = finished_tasks["GraphTransform"]
+    by_id = {
+        name: score
+        for example in raw
+        for name, score in zip(example["nodes/paper.#id"], example["nodes/paper.score"], strict=True)
+    }
+    mean, deviation = np.mean(list(by_id.values())), np.std(list(by_id.values()))
+
+    transformed = read_examples(task.uris["transformed_examples"], "train")
+
+    assert [example["nodes/paper.score"] for example in transformed] == [
+        pytest.approx([(by_id[name] - mean) / deviation for name in example["nodes/paper.#id"]], abs=1e-5)
+        for example in raw
+    ]
+    assert json.loads(task.metadata["transformed_examples"]["split_names"]) == ["test", "train", "val"]
+    schema = graph_schema.read_schema(str(task.uris["transformed_graph_schema"] / "graph_schema.pbtxt"))
+    assert list(schema.node_sets["paper"].features) == ["score"]
+
+
+def test_budgets_hold_any_five_graphs_and_the_padding(finished_tasks):
+    folder = finished_tasks["SizeConstraintLearner"].uris["size_constraints"]
+
+    content = json.loads((folder / "size_constraints.json").read_text())
+
+    # Three papers, up to three authors and two citations a subgraph; one more component for the padding.
+    (budget,) = content["budgets"].values()
+    assert budget["batch_size"] == 5
+    assert budget["total_num_components"] == 6
+    assert budget["total_num_nodes"]["paper"] == 5 * 3 + 1
+    assert budget["total_num_nodes"]["_readout"] >= 5
+    assert budget["total_num_edges"]["cites"] == 5 * 2
+
+
+def test_model_answers_raw_examples_with_topic_and_id(finished_tasks, serve):
+    records = raw_records(finished_tasks, "test")
+
+    answers = serve(records)
+
+    names = [name.decode() for name in answers["id"]]
+    assert sorted(names) == sorted(name for name, row in PAPERS.items() if row["split"] == "test")
+    assert [label.decode() for label in answers["label"]] == [PAPERS[name]["topic"] for name in names]
+    assert answers["probabilities"].sum(axis=1) == pytest.approx(np.ones(len(names)), abs=1e-5)
+
+
+def test_training_leaves_logs_for_tensorboard(finished_tasks):
+    logs = finished_tasks["GraphTrainer"].uris["model_run"] / "logs"
+
+    assert list(logs.rglob("events.out.tfevents.*"))
+
+
+def test_metrics_are_those_of_the_served_answers(finished_tasks, serve):
+    task = finished_tasks["GraphEvaluator"]
+    answers = serve(raw_records(finished_tasks, "test"))
+    right = [
+        label.decode() == PAPERS[name.decode()]["topic"]
+        for name, label in zip(answers["id"], answers["label"], strict=True)
+    ]
+
+    metrics = json.loads((task.uris["evaluation"] / "metrics.json").read_text())
+
+    assert metrics["num_examples"] == len(right)
+    assert metrics["accuracy"] == pytest.approx(np.mean(right))
+    assert metrics["majority_baseline"]["accuracy"] == pytest.approx(1 / 3)
+
+
+def test_blessing_says_so_in_a_file_and_to_stock_components(finished_tasks):
+    task = finished_tasks["GraphEvaluator"]
+
+    assert (task.uris["blessing"] / "BLESSED").exists()
+    assert task.metadata["blessing"]["blessed"] == 1
+    assert task.metadata["blessing"]["current_model"] == str(finished_tasks["GraphTrainer"].uris["model"])
+
+
+def test_blessed_model_is_version_1_of_the_destination(finished_tasks, tiny_config):
+    task = finished_tasks["GraphPusher"]
+    version = Path(tiny_config.push_destination) / "1"
+
+    assert (version / "saved_model.pb").exists()
+    assert task.metadata["pushed_model"]["pushed"] == 1
+    assert task.metadata["pushed_model"]["pushed_destination"] == str(version)
+    assert task.metadata["pushed_model"]["pushed_version"] == "1"
