@@ -63,7 +63,7 @@ def run(
     open_parameter: Annotated[list[str] | None, typer.Option(help=_OPEN_HELP)] = None,
     beam_arg: Annotated[list[str] | None, typer.Option(help=_BEAM_HELP)] = None,
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every component anew.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show all logs, and the traceback of an error.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show warnings, and the traceback of an error.")] = False,
 ) -> None:
     """Run a pipeline from tables to a pushed model, or compile it for a remote service.
 
@@ -161,15 +161,12 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, debug
     from tfx_gnn_pipelines.summary import print_summary
 
     run_pipeline = beam.run if runner is Runner.BEAM else local.run
-    if debug:
-        run_pipeline(config)
-    else:
-        with component_progress(COMPONENTS, console) as progress:
-            try:
-                run_pipeline(config)
-            except BaseException:
-                progress.fail()
-                raise
+    with component_progress(COMPONENTS, console, show_warnings=debug) as progress:
+        try:
+            run_pipeline(config)
+        except BaseException:
+            progress.fail()
+            raise
     return print_summary(console, config, read_latest_run(config.metadata_path), time.monotonic() - started_at)
 
 

@@ -27,13 +27,16 @@ class ComponentProgress(logging.Handler):
     Args:
         components: ids of the components, in order.
         console: where to print.
+        show_warnings: whether warnings and errors go to stderr; an error that
+            matters is raised, too.
 
     Attributes:
         current: id of the component that runs now; "" between components.
     """
 
-    def __init__(self, components: Sequence[str], console: Console) -> None:
+    def __init__(self, components: Sequence[str], console: Console, *, show_warnings: bool = False) -> None:
         super().__init__(level=logging.INFO)
+        self._warnings = logging.StreamHandler() if show_warnings else logging.NullHandler()
         self.current = ""
         self._components = list(components)
         self._console = console
@@ -55,6 +58,8 @@ class ComponentProgress(logging.Handler):
             else:
                 self._print("+", f"done in {self._elapsed:.1f} s", "green")
             self.current = ""
+        elif record.levelno >= logging.WARNING:
+            self._warnings.handle(record)
 
     def fail(self) -> None:
         """Prints that the current component failed, if one is running."""
@@ -73,18 +78,21 @@ class ComponentProgress(logging.Handler):
 
 
 @contextlib.contextmanager
-def component_progress(components: Sequence[str], console: Console) -> Iterator[ComponentProgress]:
-    """Shows progress while its block runs, and nothing else of what absl logs below an error.
+def component_progress(
+    components: Sequence[str], console: Console, *, show_warnings: bool = False
+) -> Iterator[ComponentProgress]:
+    """Shows progress while its block runs, and nothing else of what absl logs unless asked.
 
     Args:
         components: ids of the components, in order.
         console: where to print.
+        show_warnings: whether warnings and errors go to stderr.
 
     Yields:
         The handler; `fail()` it when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
-    handler = ComponentProgress(components, console)
+    handler = ComponentProgress(components, console, show_warnings=show_warnings)
     before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
     # By absl's own function: TensorFlow reads this level, raises it for a while, and sets it again.
     absl_logging.set_verbosity(absl_logging.INFO)

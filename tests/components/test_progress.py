@@ -58,6 +58,14 @@ def test_other_records_are_dropped_without_being_formatted(terminal):
     assert terminal.file.getvalue() == ""
 
 
+@pytest.mark.parametrize("shown", [True, False])
+def test_warnings_are_shown_if_asked_for(terminal, capsys, shown):
+    with component_progress(["First"], terminal, show_warnings=shown):
+        absl_logging.warning("mind the %s", "gap")
+
+    assert capsys.readouterr().err == ("mind the gap\n" if shown else "")
+
+
 def test_logging_is_afterwards_as_it_was(terminal):
     logger = logging.getLogger("absl")
     before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from tfx_gnn_pipelines.assembly import COMPONENTS
+from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
+from tfx_gnn_pipelines.summary import print_summary
+
+OUTPUTS = {
+    "SubgraphExampleGen": ["examples"],
+    "GraphSchemaGen": ["graph_schema", "schema"],
+    "GraphTransform": ["transform_graph", "transformed_examples", "transformed_graph_schema"],
+    "SizeConstraintLearner": ["size_constraints"],
+    "GraphTrainer": ["model", "model_run"],
+    "GraphEvaluator": ["evaluation", "blessing"],
+    "GraphPusher": ["pushed_model"],
+}
+METRICS = {
+    "split": "test",
+    "num_examples": 290,
+    "accuracy": 0.7123,
+    "macro_f1": 0.6456,
+    "majority_baseline": {"class": "libdevel", "accuracy": 0.1345, "macro_f1": 0.0051},
+}
+
+
+@pytest.fixture
+def summarize(tiny_config, tmp_path, monkeypatch):
+    """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(pushed_properties, states=("complete",) * 7):
+        runs = [
+            ComponentRun(
+                component=component,
+                state=state,
+                seconds=1.0,
+                outputs={
+                    name: ArtifactRecord(
+                        uri=str(tmp_path / component / name),
+                        properties=pushed_properties if component == "GraphPusher" else {},
+                    )
+                    for name in OUTPUTS[component]
+                },
+            )
+            for component, state in zip(COMPONENTS, states, strict=True)
+        ]
+        for record in runs[5].outputs:
+            (tmp_path / "GraphEvaluator" / record).mkdir(parents=True)
+        (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(METRICS))
+        reasons = {"blessed": False, "reasons": ["accuracy 0.1 does not exceed the majority class's 0.2"]}
+        (tmp_path / "GraphEvaluator" / "blessing" / "reasons.json").write_text(json.dumps(reasons))
+        console = Console(file=io.StringIO(), width=80)
+        is_there = print_summary(console, tiny_config, runs, 12.4)
+        return is_there, [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+    return run
+
+
+@pytest.fixture
+def version_dir(tmp_path):
+    folder = tmp_path / "serving" / "3"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_last_line_is_a_command_relative_to_the_current_folder(summarize, version_dir):
+    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(version_dir), "pushed_version": "3"})
+
+    assert is_there
+    assert lines[-2] == "Ask the pushed model:"
+    assert lines[-1].endswith(
+        "tfx-gnn predict --model-dir serving/3 --examples SubgraphExampleGen/examples/Split-test --limit 5"
+    )
+
+
+def test_metrics_stand_beside_those_of_the_majority_class(summarize, version_dir):
+    _, lines = summarize({"pushed_destination": str(version_dir)})
+
+    assert [line.split() for line in lines if "0.7" in line or "0.13" in line] == [
+        ["│", "this", "model", "│", "0.712", "│", "0.646", "│"],
+        ["│", "majority", "class", "(libdevel)", "│", "0.135", "│", "0.005", "│"],
+    ]
+
+
+def test_every_place_is_named(summarize, version_dir):
+    _, lines = summarize({"pushed_destination": str(version_dir)})
+
+    assert "graph schema  GraphSchemaGen/graph_schema/graph_schema.pbtxt" in lines
+    assert "budgets       SizeConstraintLearner/size_constraints/size_constraints.json" in lines
+    assert "model         GraphTrainer/model/Format-Serving" in lines
+    assert "pushed model  serving/3" in lines
+    (tensorboard,) = [line for line in lines if line.startswith("TensorBoard")]
+    assert tensorboard.endswith("tensorboard --logdir GraphTrainer/model_run/logs")
+
+
+def test_cached_components_are_told_from_those_that_ran(summarize, version_dir):
+    states = ("cached",) * 4 + ("complete",) * 3
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, states)
+
+    assert (
+        "components    7 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphTransform, SizeConstraintLearner; "
+        "run: GraphTrainer, GraphEvaluator, GraphPusher"
+    ) in lines
+
+
+def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
+    is_there, lines = summarize({"pushed": 0})
+
+    assert not is_there
+    assert lines[-2] == "The model was not pushed, because it was not blessed:"
+    assert lines[-1] == "  accuracy 0.1 does not exceed the majority class's 0.2"
+
+
+def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
+    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 7)
+
+    assert not is_there
+    assert "serving/3 is gone. Run with --no-cache to push again." in " ".join(lines[-2:])
