@@ -117,7 +117,9 @@ def test_no_interpreter_at_all_is_one_message_that_says_what_to_install(tmp_path
     _broken_shim(tmp_path / "shims" / "python3.10")
     _python(tmp_path / "bin" / "python3.13", "3.13.0")
 
-    with pytest.raises(Exception, match=r"no usable Python: .*Install Python 3.10 \(for example `pyenv install 3.10`\)"):
+    with pytest.raises(
+        Exception, match=r"no usable Python: .*Install Python 3.10 \(for example `pyenv install 3.10`\)"
+    ):
         choose()
 
 
