@@ -1,0 +1,80 @@
+"""An embedding table that trains on any accelerator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class DenseEmbedding(tf_keras.layers.Layer):
+    """Looks rows up in a trained table.
+
+    Its gradient is a dense tensor of the table's size. That of
+    `tf_keras.layers.Embedding` is sparse, which makes the Adam optimizer call
+    `tf.unique`, an operation of unknown output size that TPUs do not have. For
+    tables that fit in memory several times the values are the same.
+
+    Shapes: indices, any integer dtype, [...], values in [0, num_rows); result float
+    [..., units].
+
+    Args:
+        num_rows: rows of the table.
+        units: width of a row.
+        embeddings_initializer: initializer of the table.
+        embeddings_regularizer: regularizer of the table.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+    """
+
+    def __init__(
+        self,
+        num_rows: int,
+        units: int,
+        *,
+        embeddings_initializer: Any = "uniform",
+        embeddings_regularizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if num_rows < 1 or units < 1:
+            raise ValueError(
+                f"`num_rows` and `units` must be at least 1; got {num_rows} and {units}. Take the number of rows from "
+                "the vocabulary, with one more for what it lacks."
+            )
+        self._num_rows = num_rows
+        self._units = units
+        self._initializer = tf_keras.initializers.get(embeddings_initializer)
+        self._regularizer = tf_keras.regularizers.get(embeddings_regularizer)
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the table."""
+        self._table = self.add_weight(
+            "embeddings", (self._num_rows, self._units), initializer=self._initializer, regularizer=self._regularizer
+        )
+        super().build(input_shape)
+
+    def call(self, indices: tf.Tensor) -> tf.Tensor:
+        """Looks the rows up; see the class for shapes."""
+        return _lookup(tf.convert_to_tensor(self._table), indices)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "num_rows": self._num_rows,
+            "units": self._units,
+            "embeddings_initializer": tf_keras.initializers.serialize(self._initializer),
+            "embeddings_regularizer": tf_keras.regularizers.serialize(self._regularizer),
+        }
+
+
+@tf.custom_gradient
+def _lookup(table: tf.Tensor, indices: tf.Tensor) -> Any:
+    num_rows = table.shape[0]
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return tf.math.unsorted_segment_sum(upstream, indices, num_rows), None
+
+    return tf.gather(table, indices), gradient

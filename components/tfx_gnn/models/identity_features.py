@@ -1,0 +1,86 @@
+"""Identities of nodes as features, without telling a model whom it looks at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.models.tasks import READOUT_NODE_SET
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class HideSeedFeature(tf_keras.layers.Layer):
+    """Overwrites a feature of the seed nodes, such as their position in a vocabulary of identities.
+
+    A model that sees the identity of the node that it classifies learns the
+    training labels by heart. Neighbours keep theirs.
+
+    Shapes: a scalar graph in, the same graph out.
+
+    Args:
+        feature_name: integer feature of the seeds' node set, shape [num_nodes].
+        value: what the seeds get instead.
+        key: readout key; the seeds are the sources of edge set `_readout/<key>`.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+    """
+
+    def __init__(self, feature_name: str, value: int, *, key: str = "seed", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._feature_name = feature_name
+        self._value = value
+        self._key = key
+
+    def call(self, graph: GraphTensor) -> GraphTensor:
+        """Overwrites the feature; see the class."""
+        readout = graph.edge_sets[f"{READOUT_NODE_SET}/{self._key}"].adjacency
+        name = readout.source_name
+        features = graph.node_sets[name].get_features_dict()
+        feature = features[self._feature_name]
+        num_nodes = feature.shape[0] if feature.shape[0] is not None else tf.size(feature)
+        is_seed = tf.math.unsorted_segment_sum(tf.ones_like(readout.source), readout.source, num_nodes) > 0
+        features[self._feature_name] = tf.where(is_seed, tf.constant(self._value, feature.dtype), feature)
+        return graph.replace_features(node_sets={name: features})
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "feature_name": self._feature_name,
+            "value": self._value,
+            "key": self._key,
+        }
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class ForgetIdentity(tf_keras.layers.Layer):
+    """Replaces some identities by that of "unknown" while training.
+
+    A model that now and then does without an identity learns what an unknown one
+    is worth, and leans less on those it knows.
+
+    Shapes: integer [...] in, the same out; only training changes values.
+
+    Args:
+        rate: share of values to replace, in [0, 1).
+        unknown: what replaces them.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+    """
+
+    def __init__(self, rate: float, unknown: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._rate = rate
+        self._unknown = unknown
+        # Dropout brings Keras' handling of seeds and of the training phase.
+        self._dropout = tf_keras.layers.Dropout(rate)
+
+    def call(self, identities: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: FBT001 - Keras' form.
+        """Replaces values; see the class."""
+        kept = self._dropout(tf.ones_like(identities, tf.float32), training=training) > 0.0
+        return tf.where(kept, identities, tf.constant(self._unknown, identities.dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {**super().get_config(), "rate": self._rate, "unknown": self._unknown}

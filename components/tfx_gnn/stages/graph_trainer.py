@@ -1,0 +1,308 @@
+"""GraphTrainer: transformed graphs and a user's model become one SavedModel that answers raw examples."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import time
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+import tf_keras
+
+import tfx_gnn
+from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.stages import size_constraints_file, training_input
+from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.examples_folder import graph_schema_path
+from tfx_gnn.stages.model_graph import check_model_features
+from tfx_gnn.stages.record_files import record_files
+from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
+from tfx_gnn.stages.training_callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training_export import ServedClassifier
+from tfx_gnn.stages.training_labels import SplitLabels, count_labels
+from tfx_gnn.stages.training_progress import TrainingProgress
+from tfx_gnn.stages.transform_application import SavedGraphTransform
+from tfx_gnn.stages.user_code import load_function
+
+LOGS_DIR = "logs"
+CHECKPOINTS_DIR = "checkpoints"
+SUMMARY_FILE = "training_summary.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphTrainerOptions:
+    """What to train, and how.
+
+    Attributes:
+        model_fn: "package.module:function" of the user's `model_fn(graph_spec, tft_output)`.
+            It gets the spec of a scalar, padded, label-free graph of any size and the
+            `tft.TFTransformOutput`, and returns a compiled tf_keras.Model from such a graph
+            to logits, float [num_readouts, num_classes]. Batches come with sample weights,
+            0 for padding: compile with `weighted_metrics`, not `metrics`.
+        task: what is predicted.
+        num_epochs: passes over the training split, at least 1.
+        train_split: split to train on.
+        eval_split: split to watch after each epoch.
+        shuffle_buffer_size: examples that are mixed at a time, at least 1.
+        training_seed: seed of weights, dropout and order, in [0, 2**31).
+        early_stopping_patience: epochs without a lower validation loss after which
+            training stops; the weights of the best epoch are then exported, also if it never
+            came to a stop. 0: train all epochs and export the last weights.
+    """
+
+    model_fn: str
+    task: NodeClassification
+    num_epochs: int = 10
+    train_split: str = "train"
+    eval_split: str = "val"
+    shuffle_buffer_size: int = 10_000
+    training_seed: int = 0
+    early_stopping_patience: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_epochs", 1), ("shuffle_buffer_size", 1), ("early_stopping_patience", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
+        if not 0 <= self.training_seed < 2**31:
+            raise ValueError(
+                f"`training_seed` must lie in [0, 2**31); got {self.training_seed}. Choose another number."
+            )
+        if not self.train_split or self.train_split == self.eval_split:
+            raise ValueError(
+                f"`eval_split` must be another split than `train_split`; got {self.eval_split!r} for both. "
+                "A model is watched on examples that it does not learn from."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSummary:
+    """What a training did, as in `training_summary.json`.
+
+    Attributes:
+        model_fn: the user's function.
+        num_parameters: numbers that were trained.
+        num_classes: classes of the vocabulary.
+        num_train_examples: examples of the training split.
+        num_eval_examples: examples of the watched split.
+        num_eval_examples_of_unknown_class: of these, how many have a class that the vocabulary
+            lacks; they are not scored.
+        budget: what each batch was padded to.
+        epochs: mean loss and metrics of each epoch.
+        exported_epoch: epoch whose weights were exported, from 1.
+        stopped_early: whether training ended before its last epoch.
+        seconds: time that training took, without reading and export.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    model_fn: str
+    num_parameters: int
+    num_classes: int
+    num_train_examples: int
+    num_eval_examples: int
+    num_eval_examples_of_unknown_class: int
+    budget: dict[str, Any]
+    epochs: tuple[dict[str, float], ...]
+    exported_epoch: int
+    stopped_early: bool
+    seconds: float
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = 1
+
+
+def train_graph_model(
+    *,
+    transformed_examples_dir: str,
+    transform_graph_dir: str,
+    graph_schema_dir: str,
+    transformed_graph_schema_dir: str,
+    size_constraints_dir: str,
+    model_dir: str,
+    model_run_dir: str,
+    options: GraphTrainerOptions,
+) -> TrainingSummary:
+    """Trains the user's model and exports it together with the transform.
+
+    Args:
+        transformed_examples_dir: output of GraphTransform, with labels.
+        transform_graph_dir: the transform that made them.
+        graph_schema_dir: folder of `graph_schema.pbtxt` before the transform.
+        transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
+        size_constraints_dir: padding budgets, learned from the same examples.
+        model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
+        model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/` and
+            `training_summary.json`.
+        options: what to train, and how.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ValueError: if inputs do not fit each other, labels are missing, a class of the training
+            split is unknown, the model is no classifier of this task, or the loss is not finite.
+        ModuleNotFoundError: if the module of `model_fn` cannot be found.
+    """
+    model_fn = load_function(options.model_fn)
+    graph_spec = _graph_spec(transformed_graph_schema_dir)
+    check_model_features(graph_spec, options.task)
+    budget = _matching_budget(size_constraints_dir, transformed_examples_dir, transformed_graph_schema_dir, options)
+    tft_output = tft.TFTransformOutput(transform_graph_dir)
+    class_names = _class_names(tft_output, options.task)
+    train_files = record_files(transformed_examples_dir, (options.train_split,))
+    eval_files = record_files(transformed_examples_dir, (options.eval_split,))
+    count = {"label_feature": options.task.label_feature, "num_classes": len(class_names)}
+    train_labels, eval_labels = count_labels(train_files, **count), count_labels(eval_files, **count)
+    _check_train_labels(train_labels, options)
+
+    with atomic_folder(model_run_dir) as run_partial, atomic_folder(model_dir) as model_partial:
+        # Python's, NumPy's and TensorFlow's generators: initial weights, dropout and order follow from it.
+        tf_keras.utils.set_random_seed(options.training_seed)
+        preprocessing = training_input.TrainingPreprocessing(
+            graph_spec=graph_spec,
+            constraints=training_input.training_constraints(budget, graph_spec),
+            task=options.task,
+            num_classes=len(class_names),
+        )
+        train_data = training_input.training_dataset(
+            train_files,
+            preprocessing,
+            batch_size=budget.batch_size,
+            shuffle_buffer_size=options.shuffle_buffer_size,
+            seed=options.training_seed,
+        )
+        eval_data = training_input.evaluation_dataset(eval_files, preprocessing, batch_size=budget.batch_size)
+        model_spec = train_data.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
+        with tf.distribute.get_strategy().scope():
+            model = model_fn(model_spec, tft_output)
+        # A first batch through the untrained model: it gets its variables, and mistakes show.
+        _check_model(model, options.model_fn, next(iter(eval_data))[0], len(class_names))
+        served = ServedClassifier(
+            raw_spec=_graph_spec(graph_schema_dir),
+            model_spec=model_spec,
+            transform=SavedGraphTransform(transform_graph_dir),
+            model=model,
+            class_names=class_names,
+        )
+        # A trial: what cannot be exported is found out now, not after hours of training.
+        trial_dir = os.path.join(model_partial, "trial")
+        served.save(trial_dir)
+        tf.io.gfile.rmtree(trial_dir)
+
+        start = time.monotonic()
+        steps_per_epoch = -(-train_labels.num_examples // budget.batch_size)
+        best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
+        progress = TrainingProgress(num_epochs=options.num_epochs, steps_per_epoch=steps_per_epoch)
+        with contextlib.closing(progress):
+            history = model.fit(
+                train_data,
+                validation_data=eval_data,
+                epochs=options.num_epochs,
+                callbacks=_callbacks(run_partial, best, progress),
+                verbose=0,
+            )
+        seconds = time.monotonic() - start
+        served.save(os.path.join(model_partial, MODEL_ARTIFACT_FOLDER))
+        tf.train.Checkpoint(model=model).write(os.path.join(run_partial, CHECKPOINTS_DIR, "exported"))
+        summary = TrainingSummary(
+            model_fn=options.model_fn,
+            num_parameters=int(model.count_params()),
+            num_classes=len(class_names),
+            num_train_examples=train_labels.num_examples,
+            num_eval_examples=eval_labels.num_examples,
+            num_eval_examples_of_unknown_class=eval_labels.num_unknown,
+            budget=dataclasses.asdict(budget),
+            epochs=_epochs(history),
+            exported_epoch=best.best_epoch if best is not None else len(history.epoch),
+            stopped_early=best is not None and best.stopped_early,
+            seconds=seconds,
+        )
+        with tf.io.gfile.GFile(os.path.join(run_partial, SUMMARY_FILE), "w") as file:
+            file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")
+    return summary
+
+
+def _graph_spec(graph_schema_dir: str) -> GraphTensorSpec:
+    return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)))
+
+
+def _matching_budget(
+    size_constraints_dir: str, examples_dir: str, graph_schema_dir: str, options: GraphTrainerOptions
+) -> Budget:
+    content = size_constraints_file.read_size_constraints(size_constraints_dir)
+    splits = tuple(str(split) for split in content.options["splits"])
+    content.check_matches(
+        data_fingerprint=fingerprint_examples(examples_dir, splits),
+        graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
+    )
+    missing = {options.train_split, options.eval_split} - set(splits) if splits else set()
+    if missing:
+        raise ValueError(
+            f"`size_constraints_dir` must hold budgets learned from every split that is read; got {list(splits)}, not "
+            f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
+        )
+    return content.budget()
+
+
+def _class_names(tft_output: tft.TFTransformOutput, task: NodeClassification) -> list[bytes]:
+    try:
+        names = tft_output.vocabulary_by_name(task.class_vocabulary)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"`task` must name the vocabulary of the classes; got class_vocabulary={task.class_vocabulary!r}, which "
+            "the transform lacks. Give tft.compute_and_apply_vocabulary of the label this vocab_filename. "
+            f"Cause: {error}"
+        ) from error
+    return [bytes(name) for name in names]
+
+
+def _check_train_labels(labels: SplitLabels, options: GraphTrainerOptions) -> None:
+    if labels.num_unknown:
+        raise ValueError(
+            f"`transformed_examples_dir` must have labels in [0, {len(labels.class_counts)}) in split "
+            f"{options.train_split!r}; got {labels.num_unknown} others among {labels.num_examples}. Let the transform "
+            f"analyze that split, so that the vocabulary {options.task.class_vocabulary!r} has all of its classes."
+        )
+
+
+def _check_model(model: Any, reference: str, sample: GraphTensor, num_classes: int) -> None:
+    if not isinstance(model, tf_keras.Model):
+        raise TypeError(
+            f"`model_fn` must return a tf_keras.Model; got {type(model)} from {reference!r}. Import Keras as tf_keras."
+        )
+    if getattr(model, "optimizer", None) is None:
+        raise ValueError(
+            f"`model_fn` must return a compiled model; got one without optimizer from {reference!r}. Call compile()."
+        )
+    logits = model(sample, training=False)
+    expected = (sample.spec.total_num_components, num_classes)
+    if not isinstance(logits, tf.Tensor) or tuple(logits.shape) != expected:
+        got = f"shape {logits.shape}" if isinstance(logits, tf.Tensor) else str(type(logits))
+        raise ValueError(
+            f"`model_fn` must return a model with one output of shape [num_readouts, num_classes], {list(expected)} "
+            f"for this batch; got {got} from {reference!r}. Read out the seeds, and end with one unit a class."
+        )
+
+
+def _callbacks(run_dir: str, best: BestWeights | None, progress: TrainingProgress) -> list[tf_keras.callbacks.Callback]:
+    return [
+        RefuseNonFiniteLoss(),
+        KeepCheckpoints(folder=os.path.join(run_dir, CHECKPOINTS_DIR)),
+        tf_keras.callbacks.TensorBoard(os.path.join(run_dir, LOGS_DIR), write_graph=False),
+        *([best] if best is not None else []),
+        progress,
+    ]
+
+
+def _epochs(history: tf_keras.callbacks.History) -> tuple[dict[str, float], ...]:
+    names = list(history.history)
+    rows = zip(*history.history.values(), strict=True)
+    return tuple({name: float(value) for name, value in zip(names, row, strict=True)} for row in rows)

@@ -1,0 +1,90 @@
+"""The graph as a model sees it: numbers only, no label, no original id.
+
+Training batches and served requests go through the functions here, so a model
+meets the same features in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
+
+
+def check_model_features(spec: GraphTensorSpec, task: NodeClassification) -> None:
+    """Checks that transformed graphs hold what a model can be trained on.
+
+    Args:
+        spec: spec of one transformed graph, label included.
+        task: what is predicted.
+
+    Raises:
+        ValueError: if the label is missing or no class index, or another feature is no number.
+    """
+    readout = spec.node_sets_spec.get(READOUT_NODE_SET)
+    label = None if readout is None else readout.features_spec.get(task.label_feature)
+    if label is None:
+        raise ValueError(
+            f"`task` must name a label of node set {READOUT_NODE_SET!r}; got {task.label_feature!r}, where there are "
+            f"{sorted(readout.features_spec) if readout is not None else 'no such node set'}. Sample it as a label "
+            "feature, and keep it in `preprocessing_fn`."
+        )
+    if label.dtype != tf.int64 or label.shape.rank != 1:
+        raise ValueError(
+            f"`task` must name a class index, int64 with one value a readout; got {label.dtype.name} of shape "
+            f"{label.shape} in {task.label_feature!r}. Make it by tft.compute_and_apply_vocabulary."
+        )
+    strings = []
+    for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
+        for set_name, set_spec in sets.items():
+            strings += [f"{kind}/{set_name}.{name}" for name in _strings(set_spec.features_spec)]
+    strings += [f"context/{name}" for name in _strings(spec.context_spec.features_spec)]
+    if strings:
+        raise ValueError(
+            f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
+            "numbers, for example by tft.compute_and_apply_vocabulary, or leave them out."
+        )
+
+
+def split_off_label(graph: GraphTensor, task: NodeClassification) -> tuple[GraphTensor, tf.Tensor]:
+    """Parts a transformed graph into what a model may see and what it shall predict.
+
+    Args:
+        graph: scalar graph with the label on `_readout`.
+        task: what is predicted.
+
+    Returns:
+        The graph without the label and without original ids, and the label, int64
+        [num_readouts].
+    """
+    label = graph.node_sets[READOUT_NODE_SET][task.label_feature]
+    graph = graph.remove_features(node_sets={READOUT_NODE_SET: [task.label_feature]})
+    return without_reserved_features(graph), label
+
+
+def without_reserved_features(graph: GraphTensor) -> GraphTensor:
+    """Removes the features whose names begin with `#`, such as original ids.
+
+    Args:
+        graph: any graph.
+
+    Returns:
+        The graph without them.
+    """
+    return graph.remove_features(
+        context=_reserved(graph.context.features),
+        node_sets={name: _reserved(node_set.features) for name, node_set in graph.node_sets.items()},
+        edge_sets={name: _reserved(edge_set.features) for name, edge_set in graph.edge_sets.items()},
+    )
+
+
+def _reserved(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.startswith("#")]
+
+
+def _strings(features_spec: object) -> list[str]:
+    return [name for name, spec in dict(features_spec).items() if spec.dtype == tf.string and not name.startswith("#")]

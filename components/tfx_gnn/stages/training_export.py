@@ -1,0 +1,154 @@
+"""The trained model as one SavedModel: raw tf.Examples in, classes out.
+
+Parsing, the saved transform, merging, the network and the names of the classes
+are one graph of plain TensorFlow operations. The root is a tf.Module that holds
+the variables and the vocabulary files; Keras itself is not in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.example_parsing import parse_and_merge
+from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.serving import signature
+from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+
+_SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"
+
+
+class ServedClassifier(tf.Module):
+    """What is exported.
+
+    Args:
+        raw_spec: spec of one raw graph; labels may be in it.
+        model_spec: spec of what the model takes: a scalar, label-free graph of any size.
+        transform: the saved transform.
+        model: the trained model.
+        class_names: names of the classes by index.
+    """
+
+    def __init__(
+        self,
+        *,
+        raw_spec: GraphTensorSpec,
+        model_spec: GraphTensorSpec,
+        transform: SavedGraphTransform,
+        model: tf_keras.Model,
+        class_names: Sequence[bytes],
+    ) -> None:
+        super().__init__(name="served_classifier")
+        self._transform = transform
+        self._variables = list(model.variables)
+        raw_spec = _without_labels(raw_spec)
+        names = list(class_names)
+
+        # The model stays in this closure: as an attribute it would be saved as a Keras model, too.
+        def predict(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            raw = parse_and_merge(raw_spec, examples)
+            with tf.control_dependencies(_readout_checks(raw)):
+                seed = tf.identity(raw.edge_sets[_SEED_EDGE_SET].adjacency.source)
+            logits = tf.cast(model(_transformed(raw, transform, model_spec), training=False), tf.float32)
+            probabilities = tf.nn.softmax(logits)
+            seed_set = raw.edge_sets[_SEED_EDGE_SET].adjacency.source_name
+            return {
+                signature.LOGITS_OUTPUT: logits,
+                signature.PROBABILITIES_OUTPUT: probabilities,
+                signature.LABEL_OUTPUT: tf.gather(tf.constant(names, tf.string), tf.argmax(logits, axis=1)),
+                signature.SCORE_OUTPUT: tf.reduce_max(probabilities, axis=1),
+                signature.ID_OUTPUT: tf.gather(raw.node_sets[seed_set]["#id"], seed),
+            }
+
+        self.predict = tf.function(
+            predict, input_signature=[tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)]
+        )
+
+    def save(self, saved_model_dir: str) -> None:
+        """Writes the SavedModel.
+
+        The function is traced once, so saving an untrained model as a trial, before
+        hours are spent on training, makes the second time cheap.
+
+        Args:
+            saved_model_dir: folder to make.
+
+        Raises:
+            ValueError: if the model needs a resource that is no variable, such as a lookup table.
+        """
+        try:
+            tf.saved_model.save(
+                self,
+                saved_model_dir,
+                signatures={signature.SIGNATURE: self.predict},
+                options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+            )
+        except AssertionError as error:
+            raise ValueError(
+                "`model_fn` must give a model of variables and operations only; got one with another resource, such as "
+                f"a lookup table. Look values up in `preprocessing_fn`. Cause: {error}"
+            ) from error
+
+
+def _without_labels(spec: GraphTensorSpec) -> GraphTensorSpec:
+    """Spec of a request: of `_readout`, only what begins with `#` is read."""
+    node_sets = dict(spec.node_sets_spec)
+    readout = node_sets[READOUT_NODE_SET]
+    kept = {name: feature for name, feature in readout.features_spec.items() if name.startswith("#")}
+    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=kept, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
+
+
+def _readout_checks(raw: GraphTensor) -> list[tf.Operation]:
+    """Each example has one readout, tied to one seed."""
+    edges = raw.edge_sets[_SEED_EDGE_SET]
+    message = (
+        f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set '{READOUT_NODE_SET}' and one edge in "
+        f"'{_SEED_EDGE_SET}' in every example; got others. Send one rooted subgraph an example."
+    )
+    return [
+        tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message)
+        for sizes in (raw.node_sets[READOUT_NODE_SET].sizes, edges.sizes)
+    ]
+
+
+def _transformed(raw: GraphTensor, transform: SavedGraphTransform, model_spec: GraphTensorSpec) -> GraphTensor:
+    features: dict[str, const.Field] = {f"context/{name}": value for name, value in raw.context.features.items()}
+    sizes = {}
+    for name, node_set in raw.node_sets.items():
+        sizes[f"nodes/{name}"] = node_set.sizes
+        features.update({f"nodes/{name}.{feature}": value for feature, value in node_set.features.items()})
+    for name, edge_set in raw.edge_sets.items():
+        sizes[f"edges/{name}"] = edge_set.sizes
+        features.update({f"edges/{name}.{feature}": value for feature, value in edge_set.features.items()})
+        features[f"edges/{name}.{const.SOURCE_NAME}"] = edge_set.adjacency.source
+        features[f"edges/{name}.{const.TARGET_NAME}"] = edge_set.adjacency.target
+    transformed = transform_merged_features(transform, features, sizes)
+
+    def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
+        return {name: _as_specified(transformed[prefix + name], spec) for name, spec in specs.items()}
+
+    return raw.replace_features(
+        context=pick("context/", model_spec.context_spec.features_spec),
+        node_sets={
+            name: pick(f"nodes/{name}.", spec.features_spec) for name, spec in model_spec.node_sets_spec.items()
+        },
+        edge_sets={
+            name: pick(f"edges/{name}.", spec.features_spec) for name, spec in model_spec.edge_sets_spec.items()
+        },
+    )
+
+
+def _as_specified(value: const.Field, spec: Any) -> const.Field:
+    """Gives a transformed feature the dtype and the static item shape that training batches have."""
+    value = tf.cast(value, spec.dtype)
+    if isinstance(value, tf.RaggedTensor):
+        return value.with_row_splits_dtype(spec.row_splits_dtype)
+    return tf.ensure_shape(value, [None, *spec.shape[1:]])

@@ -1,0 +1,75 @@
+"""Training made visible: one bar on a terminal, one line an epoch elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tf_keras
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class TrainingProgress(tf_keras.callbacks.Callback):
+    """Shows epoch, loss and metrics on stderr instead of Keras' own output.
+
+    Args:
+        num_epochs: epochs that will run at most.
+        steps_per_epoch: batches of one pass over the training split.
+        console: where to show; stderr by default.
+    """
+
+    def __init__(self, *, num_epochs: int, steps_per_epoch: int, console: Console | None = None) -> None:
+        super().__init__()
+        self._num_epochs = num_epochs
+        self._steps_per_epoch = steps_per_epoch
+        self._console = console or Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._task: TaskID | None = None
+        self._epoch = 0
+        self._validation_figures = ""
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Starts the bar."""
+        self._task = self._progress.add_task(
+            "Training", total=self._num_epochs * self._steps_per_epoch, figures="", start=True
+        )
+        self._progress.start()
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """Moves the bar by one batch."""
+        if self._task is not None and not self._progress.disable:
+            figures = " ".join(filter(None, (_figures(logs or {}), self._validation_figures)))
+            self._progress.update(
+                self._task,
+                completed=self._epoch * self._steps_per_epoch + batch + 1,
+                description=f"Epoch {self._epoch + 1}/{self._num_epochs}",
+                figures=figures,
+            )
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Prints the epoch's line where there is no bar."""
+        self._epoch = epoch + 1
+        logs = logs or {}
+        self._validation_figures = _figures({name: value for name, value in logs.items() if name.startswith("val_")})
+        if self._progress.disable:
+            self._console.print(f"epoch {epoch + 1}/{self._num_epochs} {_figures(logs)}", markup=False, soft_wrap=True)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Ends the bar."""
+        self.close()
+
+    def close(self) -> None:
+        """Ends the bar, also after an interruption; may be called twice."""
+        self._progress.stop()
+
+
+def _figures(logs: dict[str, Any]) -> str:
+    return " ".join(f"{name} {float(value):.4f}" for name, value in logs.items())

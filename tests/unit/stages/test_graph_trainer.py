@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.serving.verification import verify_saved_model
+from tfx_gnn.stages.examples_folder import read_split
+from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
+
+TASK = NodeClassification(label_feature="color", class_vocabulary="color")
+
+
+@pytest.fixture(scope="module")
+def colored_items():
+    """The module `colored_items`, importable by that name as a user's module is."""
+    spec = importlib.util.spec_from_file_location("colored_items", Path(__file__).with_name("colored_items.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What the stages before the trainer have written."""
+
+    examples_dir: str
+    graph_schema_dir: str
+    transform_graph_dir: str
+    transformed_examples_dir: str
+    transformed_graph_schema_dir: str
+    size_constraints_dir: str
+
+    def train(self, folder, **options):
+        """Trains into `folder/model` and `folder/run`."""
+        overridden = {name: options.pop(name) for name in list(options) if name.endswith("_dir")}
+        inputs = {**dataclasses.asdict(self), **overridden}
+        del inputs["examples_dir"]
+        defaults = {"model_fn": "colored_items:model_fn", "task": TASK, "num_epochs": 8}
+        return train_graph_model(
+            **inputs,
+            model_dir=str(folder / "model"),
+            model_run_dir=str(folder / "run"),
+            options=GraphTrainerOptions(**{**defaults, **options}),
+        )
+
+
+def _prepare(folder, examples_dir, preprocessing_fn, **size_options):
+    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
+    from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+
+    prepared = Prepared(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        transform_graph_dir=str(folder / "transform_graph"),
+        transformed_examples_dir=str(folder / "transformed"),
+        transformed_graph_schema_dir=str(folder / "schema"),
+        size_constraints_dir=str(folder / "sizes"),
+    )
+    inputs = dataclasses.asdict(prepared)
+    del inputs["size_constraints_dir"]
+    transform_graphs(**inputs, options=GraphTransformOptions(preprocessing_fn=f"colored_items:{preprocessing_fn}"))
+    learn_size_constraints(
+        examples_dir=prepared.transformed_examples_dir,
+        graph_schema_dir=prepared.transformed_graph_schema_dir,
+        size_constraints_dir=prepared.size_constraints_dir,
+        options=SizeConstraintLearnerOptions(batch_size=8, **size_options),
+    )
+    return prepared
+
+
+@pytest.fixture(scope="module")
+def examples_dir(colored_items, write_examples, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("colored") / "examples")
+    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def prepared(examples_dir, tmp_path_factory):
+    return _prepare(tmp_path_factory.mktemp("prepared"), examples_dir, "preprocessing_fn")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    folder: Path
+    summary: object
+
+    @property
+    def saved_model_dir(self):
+        return str(self.folder / "model" / "Format-Serving")
+
+
+@pytest.fixture(scope="module")
+def trained(prepared, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    return Trained(folder, prepared.train(folder))
+
+
+def _records(prepared, split="test"):
+    return [bytes(record) for record in read_split(prepared.examples_dir, split).as_numpy_iterator()]
+
+
+def _colors(records):
+    return [
+        tf.train.Example.FromString(record).features.feature["nodes/_readout.color"].bytes_list.value[0].decode()
+        for record in records
+    ]
+
+
+def test_model_learns_what_the_neighbours_say(trained, prepared):
+    records = _records(prepared)
+
+    predictions = list(ServingModel(trained.saved_model_dir).classify(records))
+
+    assert [prediction.label for prediction in predictions] == _colors(records)
+    assert [prediction.id for prediction in predictions] == [f"test0.{i}-0" for i in range(10)]
+    assert all(0.5 < prediction.score <= 1.0 for prediction in predictions)
+
+
+def test_exported_model_stands_the_test_from_outside(trained, prepared):
+    report = verify_saved_model(trained.saved_model_dir, _records(prepared)[:3])
+
+    assert report.outputs == ("id", "label", "logits", "probabilities", "score")
+
+
+def test_outputs_have_one_row_an_example(trained, prepared):
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)[:7]))
+
+    assert {name: (value.dtype, value.shape.as_list()) for name, value in outputs.items()} == {
+        "logits": (tf.float32, [7, 2]),
+        "probabilities": (tf.float32, [7, 2]),
+        "label": (tf.string, [7]),
+        "score": (tf.float32, [7]),
+        "id": (tf.string, [7]),
+    }
+    np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(outputs["logits"]), rtol=1e-6)
+
+
+def test_served_logits_are_those_of_training_batches(trained, prepared, colored_items):
+    # The same weights on the same examples, once raw through the export, once transformed and padded as in training.
+    x_weight, x_bias = _exported_weights(trained.saved_model_dir)
+    mean = {}
+    for record in read_split(prepared.transformed_examples_dir, "test").as_numpy_iterator():
+        feature = tf.train.Example.FromString(record).features.feature
+        ids = feature["nodes/item.#id"].bytes_list.value
+        mean[ids[0]] = np.mean(feature["nodes/item.x"].float_list.value[1:])
+
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)))
+
+    expected = np.array([[mean[seed]] for seed in outputs["id"].numpy()]) @ x_weight + x_bias
+    np.testing.assert_allclose(outputs["logits"], expected, rtol=1e-4, atol=1e-5)
+
+
+def _exported_weights(saved_model_dir):
+    variables = {tuple(v.shape): v.numpy() for v in tf.saved_model.load(saved_model_dir)._variables if v.shape.rank}
+    return variables[1, 2], variables[2,]
+
+
+def _with(record, key, *values):
+    example = tf.train.Example.FromString(record)
+    example.features.feature[key].CopyFrom(tf.train.Feature(int64_list=tf.train.Int64List(value=values)))
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: b"\x0agarbage", "Could not parse example input"),
+        (lambda _: b"", "exactly one node in node set '_readout'"),
+        (lambda record: _with(record, "nodes/_readout.#size", 0), "'edges/_readout/seed.#target'|exactly one node"),
+        (
+            lambda record: _with(
+                _with(_with(_with(record, "nodes/_readout.#size", 2), "edges/_readout/seed.#size", 2),
+                      "edges/_readout/seed.#source", 0, 1),
+                "edges/_readout/seed.#target", 0, 1,
+            ),
+            "exactly one node in node set '_readout'",
+        ),
+        (lambda record: _with(record, "edges/_readout/seed.#source", 99), "'?edges/_readout/seed.#source"),
+    ],
+    ids=["garbage", "empty", "no readout", "two readouts", "seed out of range"],
+)  # fmt: skip
+def test_request_that_cannot_be_answered_is_refused(trained, prepared, change, message):
+    good, bad = _records(prepared)[:2]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ServingModel(trained.saved_model_dir)(tf.constant([good, change(bad)]))
+
+
+def test_summary_tells_what_was_done(trained):
+    summary = trained.summary
+    written = json.loads((trained.folder / "run" / "training_summary.json").read_text())
+
+    assert written == json.loads(json.dumps(dataclasses.asdict(summary)))
+    assert (summary.num_train_examples, summary.num_eval_examples, summary.num_classes) == (40, 11, 2)
+    assert summary.num_parameters == 1 * 2 + 2
+    assert summary.budget["batch_size"] == 8
+    assert len(summary.epochs) == 8
+    assert set(summary.epochs[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
+    assert summary.epochs[-1]["val_accuracy"] == 1.0
+    assert (summary.exported_epoch, summary.stopped_early) == (8, False)
+
+
+def test_run_folder_holds_logs_and_checkpoints(trained):
+    run = trained.folder / "run"
+
+    assert {path.parent.name for path in run.glob("logs/*/events.out.tfevents.*")} == {"train", "validation"}
+    reader = tf.train.load_checkpoint(str(run / "checkpoints" / "exported"))
+    exported = _exported_weights(trained.saved_model_dir)
+    saved = {tuple(shape): reader.get_tensor(name) for name, shape in reader.get_variable_to_shape_map().items()
+             if "_dense" in name and "OPTIMIZER" not in name}  # fmt: skip
+    np.testing.assert_array_equal(saved[1, 2], exported[0])
+    assert tf.train.latest_checkpoint(str(run / "checkpoints")) == str(run / "checkpoints" / "epoch-8")
+
+
+def test_model_folder_holds_nothing_but_the_model(trained):
+    assert os.listdir(trained.folder / "model") == ["Format-Serving"]
+    assert sorted(os.listdir(trained.folder)) == ["model", "run"]
+
+
+def test_same_seed_gives_the_same_weights_and_another_seed_others(prepared, tmp_path):
+    weights = []
+    for run, seed in enumerate([5, 5, 6]):
+        prepared.train(tmp_path / str(run), num_epochs=2, training_seed=seed)
+        weights.append(_exported_weights(str(tmp_path / str(run) / "model" / "Format-Serving"))[0])
+
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[0], weights[2])
+
+
+def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
+    summary = prepared.train(tmp_path, num_epochs=40, early_stopping_patience=1)
+
+    losses = [epoch["val_loss"] for epoch in summary.epochs]
+    assert summary.exported_epoch == int(np.argmin(losses)) + 1
+    assert summary.stopped_early == (len(losses) < 40)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"model_fn": "colored_items:no_model_fn"}, TypeError, "must return a tf_keras.Model; got <class 'str'>"),
+        ({"model_fn": "colored_items:uncompiled_model_fn"}, ValueError, "must return a compiled model"),
+        (
+            {"model_fn": "colored_items:three_class_model_fn"},
+            ValueError,
+            r"one output of shape \[num_readouts, num_classes\], \[9, 2\] for this batch; got shape \(9, 3\)",
+        ),
+        ({"model_fn": "colored_items:table_model_fn"}, ValueError, "a model of variables and operations only"),
+        ({"model_fn": "colored_items:diverging_model_fn"}, ValueError, r"loss stays finite; got (nan|inf) in epoch 1"),
+        (
+            {"task": NodeClassification(label_feature="size", class_vocabulary="color")},
+            ValueError,
+            r"must name a label of node set '_readout'; got 'size', where there are \['color'\]",
+        ),
+        (
+            {"task": NodeClassification(label_feature="color", class_vocabulary="colour")},
+            ValueError,
+            "`task` must name the vocabulary of the classes; got class_vocabulary='colour'",
+        ),
+        ({"train_split": "training"}, ValueError, r"`split` must be one of \['test', 'train', 'val'\]; got 'training'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_and_leaves_nothing(prepared, tmp_path, options, error, message):
+    with pytest.raises(error, match=message):
+        prepared.train(tmp_path, **options)
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_budgets_of_other_data_are_refused(prepared, examples_dir, tmp_path):
+    shutil.copytree(prepared.transformed_examples_dir, tmp_path / "copy")
+    extra = next(iter(read_split(prepared.transformed_examples_dir, "train").as_numpy_iterator()))
+    with tf.io.TFRecordWriter(str(tmp_path / "copy" / "Split-train" / "graphs-extra.gz"), options="GZIP") as writer:
+        writer.write(extra)
+
+    with pytest.raises(ValueError, match="`size_constraints_dir` must hold budgets learned from the same examples"):
+        prepared.train(tmp_path, transformed_examples_dir=str(tmp_path / "copy"))
+
+
+def test_budgets_that_miss_a_split_are_refused(prepared, examples_dir, tmp_path):
+    partial = _prepare(tmp_path / "partial", examples_dir, "preprocessing_fn", splits=("train",))
+
+    with pytest.raises(ValueError, match=r"learned from every split that is read; got \['train'\], not \['val'\]"):
+        partial.train(tmp_path)
+
+
+def test_string_features_are_refused(examples_dir, tmp_path):
+    stringy = _prepare(tmp_path / "stringy", examples_dir, "stringy_preprocessing_fn")
+
+    with pytest.raises(ValueError, match=r"must turn every feature into numbers; got strings in \['nodes/item.kind'\]"):
+        stringy.train(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_epochs": 0}, "`num_epochs` must be at least 1; got 0"),
+        ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
+        ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
+        ({"eval_split": "train"}, "`eval_split` must be another split than `train_split`; got 'train' for both"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        GraphTrainerOptions(**{"model_fn": "m:f", "task": TASK, **options})

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+import tf_keras
+from rich.console import Console
+
+from tfx_gnn.stages.training_progress import TrainingProgress
+
+
+@pytest.fixture
+def model():
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1, kernel_initializer="zeros")])
+    model.compile(optimizer="sgd", loss="mse")
+    return model
+
+
+def _train(model, console, epochs=2):
+    x = np.zeros([6, 1], np.float32)
+    y = np.ones([6, 1], np.float32)
+    progress = TrainingProgress(num_epochs=epochs, steps_per_epoch=3, console=console)
+    model.fit(x, y, batch_size=2, epochs=epochs, verbose=0, validation_data=(x, y), callbacks=[progress])
+    return progress
+
+
+def test_each_epoch_is_one_plain_line_where_there_is_no_terminal(model):
+    text = io.StringIO()
+
+    _train(model, Console(file=text, force_terminal=False, width=40))
+
+    lines = text.getvalue().splitlines()
+    assert len(lines) == 2
+    # Biases start at 0 and the target is 1: the first step's loss is 1, the mean is below.
+    assert lines[0].startswith("epoch 1/2 loss 0.9")
+    assert "val_loss 0.8" in lines[0]
+    assert lines[1].startswith("epoch 2/2 loss ")
+
+
+def test_terminal_shows_one_bar_over_all_epochs(model):
+    text = io.StringIO()
+
+    _train(model, Console(file=text, force_terminal=True, width=200))
+
+    assert "Epoch 2/2" in text.getvalue()
+    assert "6/6" in text.getvalue()
+    assert "epoch 1/2 loss" not in text.getvalue()
+
+
+def test_bar_can_be_closed_twice(model):
+    progress = _train(model, Console(file=io.StringIO(), force_terminal=True))
+
+    progress.close()
