@@ -42,7 +42,7 @@ main() {
     exec {store_lock}>"$store/lock"
     flock "$store_lock"
     sweep_ended_runs
-    if [ ! -e "$root/.complete" ] || ! chroot "$root" /usr/bin/python3.13 -c ''; then
+    if [ ! -e "$root/.complete" ] || ! chroot "$root" /usr/bin/python3.13 -c '' 2>/dev/null; then
         make_root
     fi
     start_run
