@@ -63,7 +63,8 @@ def transform_graphs(
     """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
 
     The statistics of tf.Transform's analyzers count every node and edge once, however many
-    subgraphs it was sampled into: items of one set with the same "#id" are one. Items of sets without
+    subgraphs it was sampled into: items of one set with the same "#id" are one, and one of them stands for
+    all, so such sets carry features of the item alone, not of its place in a subgraph. Items of sets without
     "#id", readouts among them, and the context count once in each example. The order of examples and the number
     of files stay as they are.
 

@@ -45,9 +45,10 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
         graph: subgraphs with any of the node sets and edge sets of the tables.
 
     Returns:
-        Node sets with `numbers` (float32 `[n, k]`, where the set has numbers), `<set>_id` and their categories
-        (int64 `[n]`); edge sets with `numbers` (float32 `[n, k]`) where they have features; `_readout` with the label as
-        class index, -1 for a section that the analyzed splits lack.
+        Node sets with `numbers` (float32 `[n, k]`, where the set has numbers), `<set>_id` and
+        their categories (int64 `[n]`); edge sets with `numbers` (float32 `[n, k]`) where they have
+        features; `_readout` with the label as class index, -1 for a section that the analyzed
+        splits lack.
     """
     node_sets = {name: _node_features(name, graph.node_sets[name]) for name in graph.node_sets if name[0] != "_"}
     node_sets["_readout"] = {
