@@ -1,9 +1,11 @@
 """Features of packages, sources, maintainers, tags and relations, ready for a model.
 
-Every node set ends with `numbers`, one float vector a node, scaled to mean 0 and
-variance 1 over all nodes (each counted once), and with integer features that are positions in a
-vocabulary of the same name. Values that the vocabulary lacks get its size as
-position, so an embedding table needs one row more.
+Every node set ends with `numbers`, one float vector a node, and with integer
+features that are positions in a vocabulary of the same name. Counts in `numbers`
+are logarithms scaled to mean 0 and variance 1 over all nodes, each counted once;
+flags stay 0 and 1, for a rare one would be scaled to an outlier. Values that a
+vocabulary lacks get its size as position, so an embedding table needs one row
+more.
 
 What would give the label away stays out: names count only as identities (the
 position in a vocabulary of whole names, never their letters), and the model has
@@ -62,10 +64,14 @@ def _node_features(name: str, nodes: ItemsView) -> dict[str, tf.Tensor]:
     features = {f"{name}_id": _vocabulary_index(nodes["#id"], f"{name}_id")}
     for category in _CATEGORIES.get(name, ()):
         features[category] = _vocabulary_index(nodes[category], category)
-    columns = [tf.math.log1p(tf.cast(nodes[count], tf.float32)) for count in _COUNTS.get(name, ())]
-    columns += [tf.cast(nodes[flag], tf.float32) for flag in _FLAGS.get(name, ())]
-    if columns:
-        features["numbers"] = tft.scale_to_z_score(tf.stack(columns, axis=1), elementwise=True)
+    numbers = []
+    if name in _COUNTS:
+        counts = tf.stack([tf.cast(nodes[count], tf.float32) for count in _COUNTS[name]], axis=1)
+        numbers.append(tft.scale_to_z_score(tf.math.log1p(counts), elementwise=True))
+    if name in _FLAGS:
+        numbers.append(tf.stack([tf.cast(nodes[flag], tf.float32) for flag in _FLAGS[name]], axis=1))
+    if numbers:
+        features["numbers"] = tf.concat(numbers, axis=1)
     return features
 
 
