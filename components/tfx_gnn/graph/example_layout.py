@@ -158,6 +158,17 @@ def row_lengths_key(key: str, dimension: int) -> str:
     return f"{key}.d{dimension}"
 
 
+def ragged_dimensions(spec: FieldSpec) -> list[int]:
+    """Returns the ragged dimensions of a field, counted from the items at 0.
+
+    Args:
+        spec: spec of the field in an unbatched graph.
+    """
+    if not isinstance(spec, tf.RaggedTensorSpec):
+        return []
+    return [i for i in range(1, spec.ragged_rank + 1) if spec.shape[i] is None]
+
+
 def get_io_spec(
     spec: GraphTensorSpec,
     prefix: str | None = None,

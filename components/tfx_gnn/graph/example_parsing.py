@@ -10,7 +10,8 @@ import tensorflow as tf
 from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.flat_parsing import FlatField, FlatGraphs, FlatSet, parse_flat
+from tfx_gnn.graph.flat_fields import FlatField
+from tfx_gnn.graph.flat_parsing import FlatGraphs, FlatSet, parse_flat
 from tfx_gnn.graph.graph_constants import EDGES, NODES, SOURCE, TARGET, Field
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
