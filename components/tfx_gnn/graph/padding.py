@@ -186,33 +186,43 @@ def _pad_features(
 
 
 def _pad_items(value: const.Field, num_items: Size, target: Size, padding_value: tf.Tensor) -> const.Field:
-    return _with_static_items(_append(value, target - num_items, padding_value), target)
+    return _with_static_items(append_items(value, target - num_items, padding_value), target)
 
 
-def _append(value: const.Field, num_fake: Size, padding_value: tf.Tensor) -> const.Field:
-    if isinstance(num_fake, int) and num_fake == 0:
+def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> const.Field:
+    """Appends items that are all alike to a feature of a scalar graph.
+
+    Args:
+        value: dense or ragged, shape [n, *feature_shape].
+        num_items: how many items to append, as int or scalar tensor.
+        fill_value: scalar of the same dtype for the elements of dense dimensions; ragged
+            dimensions of the new items are empty.
+
+    Returns:
+        Field of shape [n + num_items, *feature_shape].
+    """
+    if isinstance(num_items, int) and num_items == 0:
         return value
     if not isinstance(value, tf.RaggedTensor):
-        paddings = [[0, num_fake]] + [[0, 0]] * (value.shape.rank - 1)
-        return tf.pad(
-            value,
-            tf.cast(paddings, tf.int64) if isinstance(num_fake, int) else _dynamic(paddings),
-            constant_values=padding_value,
-        )
+        num_after = tf.cast(num_items, tf.int32)
+        paddings = tf.scatter_nd([[0, 1]], tf.reshape(num_after, [1]), [value.shape.rank, 2])
+        return tf.pad(value, _static(paddings), constant_values=fill_value)
     if value.uniform_row_length is not None:
         row_length = as_size(value.uniform_row_length)
         return tf.RaggedTensor.from_uniform_row_length(
-            _append(value.values, num_fake * row_length, padding_value),
+            append_items(value.values, num_items * row_length, fill_value),
             tf.cast(row_length, value.row_splits.dtype),
-            nrows=value.nrows() + tf.cast(num_fake, value.row_splits.dtype),
+            nrows=value.nrows() + tf.cast(num_items, value.row_splits.dtype),
             validate=False,
         )
-    row_splits = tf.concat([value.row_splits, tf.fill(tf.reshape(num_fake, [1]), value.row_splits[-1])], axis=0)
+    row_splits = tf.concat([value.row_splits, tf.fill(tf.reshape(num_items, [1]), value.row_splits[-1])], axis=0)
     return tf.RaggedTensor.from_row_splits(value.values, row_splits, validate=False)
 
 
-def _dynamic(paddings: list[list[Any]]) -> tf.Tensor:
-    return tf.stack([tf.stack([tf.cast(size, tf.int64) for size in pair]) for pair in paddings])
+def _static(tensor: tf.Tensor) -> Any:
+    # XLA pads by constants only.
+    value = tf.get_static_value(tensor)
+    return tensor if value is None else value
 
 
 def _with_static_items(value: const.Field, target: Size) -> const.Field:

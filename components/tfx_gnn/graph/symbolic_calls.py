@@ -71,6 +71,7 @@ def becomes_keras_layer(function: _Function) -> _Function:
     """
     _functions[function.__name__] = function
 
+    @tf.autograph.experimental.do_not_convert
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         for handler in _handlers:
@@ -78,7 +79,7 @@ def becomes_keras_layer(function: _Function) -> _Function:
                 return handler.call_as_layer(function.__name__, args, kwargs)
         return function(*args, **kwargs)
 
-    return call  # type: ignore[return-value]
+    return call
 
 
 def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Function]:
@@ -92,6 +93,7 @@ def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Funct
     """
 
     def decorate(function: _Function) -> _Function:
+        @tf.autograph.experimental.do_not_convert
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             if any(_has_symbolic(handler, args, kwargs) for handler in _handlers):
@@ -102,7 +104,7 @@ def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Funct
                 )
             return function(*args, **kwargs)
 
-        return call  # type: ignore[return-value]
+        return call
 
     return decorate
 

@@ -1,0 +1,11 @@
+"""Keras layers on graphs, and graphs in Keras' functional API.
+
+Importing this package makes `tf_keras.layers.Input(type_spec=graph_spec)` behave like the graph,
+and lets the functions of `tfx_gnn` be called with it.
+"""
+
+from tfx_gnn.keras import graph_operation, keras_tensors, layers
+from tfx_gnn.keras.conv_gnn_builder import ConvGNNBuilder
+from tfx_gnn.keras.initializers import clone_initializer
+
+__all__ = ["ConvGNNBuilder", "clone_initializer", "graph_operation", "keras_tensors", "layers"]

@@ -1,0 +1,140 @@
+"""Makes graph updates from convolutions, for all edge sets of a graph alike."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_checks import get_aux_type_prefix
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.layers.graph_update import GraphUpdate
+from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
+
+
+class ConvGNNBuilder:
+    """Makes `GraphUpdate` layers in which node sets are updated from convolutions over edge sets.
+
+    Example:
+        >>> gnn = ConvGNNBuilder(
+        ...     lambda edge_set_name, receiver_tag: layers.SimpleConv(
+        ...         tf_keras.layers.Dense(16, "relu"), receiver_tag=receiver_tag),
+        ...     lambda node_set_name: layers.NextStateFromConcat(tf_keras.layers.Dense(16)),
+        ...     receiver_tag=tfx_gnn.TARGET)
+        >>> model = tf_keras.Sequential([gnn.Convolve(), gnn.Convolve({"paper"})])
+    """
+
+    def __init__(
+        self,
+        convolutions_factory: Callable[..., tf_keras.layers.Layer],
+        nodes_next_state_factory: Callable[[const.NodeSetName], tf_keras.layers.Layer],
+        *,
+        receiver_tag: const.IncidentNodeTag | None = None,
+        node_set_update_factory: Callable[..., tf_keras.layers.Layer] | None = None,
+        graph_update_factory: Callable[..., tf_keras.layers.Layer] | None = None,
+    ) -> None:
+        """Keeps the factories; they are called when a layer meets its first graph.
+
+        Args:
+            convolutions_factory: called as `f(edge_set_name, receiver_tag=receiver_tag)`; returns
+                the convolution over an edge set. Without `receiver_tag`, called as
+                `f(edge_set_name)`.
+            nodes_next_state_factory: called as `f(node_set_name)`; returns the next-state layer.
+            receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`; `TARGET` by
+                default.
+            node_set_update_factory: called as `f(node_set_name, edge_set_inputs, next_state)`;
+                returns the update of a node set. By default a `NodeSetUpdate`.
+            graph_update_factory: called as `f(deferred_init_callback=..., name=...)`; returns the
+                update of the graph. By default a `GraphUpdate`.
+        """
+        self._convolutions_factory = convolutions_factory
+        self._nodes_next_state_factory = nodes_next_state_factory
+        self._receiver_tag = receiver_tag
+        self._node_set_update_factory = node_set_update_factory or _node_set_update
+        self._graph_update_factory = graph_update_factory or GraphUpdate
+
+    def Convolve(  # noqa: N802 - TF-GNN's name
+        self, node_sets: Collection[const.NodeSetName] | None = None, name: str | None = None
+    ) -> tf_keras.layers.Layer:
+        """Makes one round of updates.
+
+        Args:
+            node_sets: node sets to update, each of which receives from an edge set; by default
+                all that do. Auxiliary sets are left out.
+            name: name of the layer.
+
+        Returns:
+            A layer that maps a scalar graph to the graph with new states. Each call of this
+            method makes new weights.
+
+        Raises:
+            ValueError: if `node_sets` names an auxiliary node set; when the layer is called
+                first, if it names one that is unknown or receives from no edge set.
+        """
+        for node_set_name in node_sets or ():
+            if get_aux_type_prefix(node_set_name) is not None:
+                raise ValueError(
+                    f"`node_sets` must name ordinary node sets; got the aux node set '{node_set_name}'. Leave it out."
+                )
+
+        def updates(spec: GraphTensorSpec) -> Mapping[str, Any]:
+            return {"node_sets": self._node_set_updates(spec, node_sets)}
+
+        return self._graph_update_factory(deferred_init_callback=updates, name=name)
+
+    def _node_set_updates(
+        self, spec: GraphTensorSpec, node_sets: Collection[const.NodeSetName] | None
+    ) -> dict[const.NodeSetName, tf_keras.layers.Layer]:
+        tag = const.TARGET if self._receiver_tag is None else self._receiver_tag
+        if not isinstance(tag, int):
+            raise ValueError(
+                f"`receiver_tag` must be the integer tag of an end of the edges, such as tfx_gnn.TARGET; got {tag!r}. "
+                "Use ContextUpdate for the context."
+            )
+        edge_sets_by_receiver = collections.defaultdict(list)
+        for edge_set_name, edge_set_spec in spec.edge_sets_spec.items():
+            if get_aux_type_prefix(edge_set_name) is None:
+                edge_sets_by_receiver[edge_set_spec.adjacency_spec.node_set_name(tag)].append(edge_set_name)
+        _check_receivers(node_sets, spec, edge_sets_by_receiver)
+        updates = {}
+        for node_set_name, edge_set_names in edge_sets_by_receiver.items():
+            if node_sets is not None and node_set_name not in node_sets:
+                continue
+            convolutions = {edge_set_name: self._convolution(edge_set_name) for edge_set_name in edge_set_names}
+            next_state = self._nodes_next_state_factory(node_set_name)
+            updates[node_set_name] = self._node_set_update_factory(node_set_name, convolutions, next_state)
+        return updates
+
+    def _convolution(self, edge_set_name: const.EdgeSetName) -> tf_keras.layers.Layer:
+        if self._receiver_tag is None:
+            return self._convolutions_factory(edge_set_name)
+        return self._convolutions_factory(edge_set_name, receiver_tag=self._receiver_tag)
+
+
+def _node_set_update(
+    node_set_name: const.NodeSetName,  # noqa: ARG001 - part of the factory's contract
+    edge_set_inputs: Mapping[const.EdgeSetName, tf_keras.layers.Layer],
+    next_state: tf_keras.layers.Layer,
+) -> tf_keras.layers.Layer:
+    return NodeSetUpdate(edge_set_inputs, next_state)
+
+
+def _check_receivers(
+    node_sets: Collection[const.NodeSetName] | None,
+    spec: GraphTensorSpec,
+    edge_sets_by_receiver: Mapping[const.NodeSetName, object],
+) -> None:
+    for node_set_name in node_sets or ():
+        if node_set_name not in spec.node_sets_spec:
+            problem = "is not in the graph"
+        elif node_set_name not in edge_sets_by_receiver:
+            problem = "does not receive inputs from any edge set"
+        else:
+            continue
+        raise ValueError(
+            f"`node_sets` must name node sets that receive from an edge set; got '{node_set_name}', which {problem}. "
+            f"Receivers are {sorted(edge_sets_by_receiver)}."
+        )

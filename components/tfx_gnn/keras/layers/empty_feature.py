@@ -1,0 +1,69 @@
+"""A feature without values, for sets that have no input features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.feature_piece import FeaturePiece
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class MakeEmptyFeature(tf_keras.layers.Layer):
+    """Makes a feature of size 0 for each item, such as the first state of a latent node set.
+
+    Init args:
+        dtype: dtype of the feature, by default float32.
+
+    Call args:
+        graph_piece: a node set, an edge set or the context of a graph of any shape.
+
+    Returns:
+        Field of shape [*graph_shape, num_items, 0], ragged if the number of items differs between
+        graphs. For a scalar graph its shape is static if `graph_piece.spec.total_size` is, that
+        is, if the set has a feature of static size: for accelerators, call this layer in the
+        input pipeline, before padding.
+    """
+
+    def __init__(self, *, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(dtype=tf.float32 if dtype is None else dtype, **kwargs)
+
+    def call(self, graph_piece: FeaturePiece) -> const.Field:
+        """Makes the feature.
+
+        Args:
+            graph_piece: a node set, an edge set or the context.
+        """
+        dtype = tf.as_dtype(self.dtype)
+        if graph_piece.rank == 0:
+            static_size = graph_piece.spec.total_size
+            return tf.zeros([graph_piece.total_size if static_size is None else static_size, 0], dtype)
+        if (
+            all(isinstance(graph_piece.spec[name], tf.TensorSpec) for name in graph_piece.features)
+            and graph_piece.features
+        ):
+            feature = next(iter(graph_piece.features.values()))
+            batch_shape = tf.shape(feature)[: graph_piece.rank + 1]
+            result = tf.zeros(tf.concat([batch_shape, [0]], axis=0), dtype)
+            result.set_shape(feature.shape[: graph_piece.rank + 1].concatenate([0]))
+            return result
+        return _ragged_zeros(graph_piece, dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config()
+
+
+def _ragged_zeros(graph_piece: FeaturePiece, dtype: tf.DType) -> tf.RaggedTensor:
+    num_items = tf.reduce_sum(graph_piece.sizes, axis=-1)
+    row_lengths = tf.cast(tf.reshape(num_items, [-1]), graph_piece.row_splits_dtype)
+    result = tf.RaggedTensor.from_row_lengths(
+        tf.zeros([tf.reduce_sum(row_lengths), 0], dtype), row_lengths, validate=False
+    )
+    # All batch dimensions but the outermost are uniform.
+    for axis in range(graph_piece.rank - 1, 0, -1):
+        result = tf.RaggedTensor.from_uniform_row_length(result, tf.shape(num_items)[axis])
+    return result

@@ -1,0 +1,219 @@
+"""The layer that transforms features by models that callbacks put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_checks import get_aux_type_prefix
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.keras.graph_operation import is_symbolic
+from tfx_gnn.keras.nested_layers import as_layer, pop_with_prefix, with_prefix
+
+Callback = Callable[..., Any]
+# None stands for a piece whose features pass through unchanged and unchecked.
+_Model = Any
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class MapFeatures(tf_keras.layers.Layer):
+    """Transforms the features of the context, node sets and edge sets.
+
+    Each callback gets the Keras tensor of one graph piece, computes with Keras' functional API,
+    and returns a dict of features that replaces the features of that piece; or one feature, which
+    becomes the hidden state; or None, which leaves the piece alone. Values must depend on the
+    piece: for values made from nothing, use `piece.total_size` or `MakeEmptyFeature`, not
+    `piece.spec.total_size`.
+
+    Callbacks run once, when the layer is called first. Later graphs must have the same feature
+    names and no new sets, except where the callback was None or returned None. Auxiliary sets,
+    such as "_readout", pass through unless a pattern allows them.
+
+    Init args:
+        context_fn: called as `context_fn(graph.context)`.
+        node_sets_fn: called as `node_sets_fn(node_set, node_set_name=...)` for each node set.
+        edge_sets_fn: called as `edge_sets_fn(edge_set, edge_set_name=...)` for each edge set.
+        allowed_aux_node_sets_pattern: regular expression, for `re.fullmatch`, of names of
+            auxiliary node sets to transform too.
+        allowed_aux_edge_sets_pattern: the same for edge sets.
+
+    Call args:
+        graph: a graph of any shape; features have shape [*graph_shape, num_items, ...].
+
+    Returns:
+        Graph with the same sets and sizes, and new features.
+    """
+
+    def __init__(
+        self,
+        context_fn: Callback | None = None,
+        node_sets_fn: Callback | None = None,
+        edge_sets_fn: Callback | None = None,
+        *,
+        allowed_aux_node_sets_pattern: str | None = None,
+        allowed_aux_edge_sets_pattern: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._context_fn = context_fn
+        self._node_sets_fn = node_sets_fn
+        self._edge_sets_fn = edge_sets_fn
+        self._allowed_aux_node_sets_pattern = allowed_aux_node_sets_pattern
+        self._allowed_aux_edge_sets_pattern = allowed_aux_edge_sets_pattern
+        self._is_initialized = False
+        # Callbacks that were None leave any set alone, even one that is new.
+        self._node_sets_pass = node_sets_fn is None
+        self._edge_sets_pass = edge_sets_fn is None
+
+    def call(self, graph: GraphTensor) -> GraphTensor:
+        """Transforms features.
+
+        Args:
+            graph: a graph of any shape.
+
+        Raises:
+            ValueError: if a callback returned what cannot be a feature, or feature names differ
+                from those at the first call.
+            KeyError: if there is a set that was not there at the first call.
+        """
+        if not self._is_initialized:
+            with tf.init_scope():
+                self._init_from_spec(graph.spec)
+        context_features = None
+        if self._context_model is not None:
+            context_features = _map_piece(self._context_model, graph.context, "context")
+        node_sets = _map_sets(
+            "node_set",
+            graph.node_sets,
+            self._node_set_models,
+            self._allowed_aux_node_sets_pattern,
+            pass_new=self._node_sets_pass,
+        )
+        edge_sets = _map_sets(
+            "edge_set",
+            graph.edge_sets,
+            self._edge_set_models,
+            self._allowed_aux_edge_sets_pattern,
+            pass_new=self._edge_sets_pass,
+        )
+        return graph.replace_features(context=context_features, node_sets=node_sets, edge_sets=edge_sets)
+
+    def _init_from_spec(self, spec: Any) -> None:
+        self._context_model = _make_model(self._context_fn, spec.context_spec)
+        self._node_set_models = {
+            name: _make_model(self._node_sets_fn, piece_spec, node_set_name=name)
+            for name, piece_spec in spec.node_sets_spec.items()
+            if _is_mapped(name, self._allowed_aux_node_sets_pattern)
+        }
+        self._edge_set_models = {
+            name: _make_model(self._edge_sets_fn, piece_spec, edge_set_name=name)
+            for name, piece_spec in spec.edge_sets_spec.items()
+            if _is_mapped(name, self._allowed_aux_edge_sets_pattern)
+        }
+        self._is_initialized = True
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the models that the callbacks made, and the other arguments.
+
+        Raises:
+            ValueError: if the layer was not called yet.
+        """
+        if not self._is_initialized:
+            raise ValueError(
+                "Cannot get a config for saving a MapFeatures layer before it has been built "
+                "(during the first call). Call it on a graph first."
+            )
+        return {
+            **super().get_config(),
+            "context_model": self._context_model,
+            **with_prefix("node_set_models", self._node_set_models),
+            **with_prefix("edge_set_models", self._edge_set_models),
+            "node_sets_pass": self._node_sets_pass,
+            "edge_sets_pass": self._edge_sets_pass,
+            "allowed_aux_node_sets_pattern": self._allowed_aux_node_sets_pattern,
+            "allowed_aux_edge_sets_pattern": self._allowed_aux_edge_sets_pattern,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> MapFeatures:
+        """Makes the layer from what `get_config` returned.
+
+        Args:
+            config: the config.
+        """
+        config = dict(config)
+        context_model = as_layer(config.pop("context_model"))
+        node_set_models = pop_with_prefix("node_set_models", config)
+        edge_set_models = pop_with_prefix("edge_set_models", config)
+        passing = config.pop("node_sets_pass"), config.pop("edge_sets_pass")
+        layer = cls(**config)
+        layer._context_model = context_model
+        layer._node_set_models = node_set_models
+        layer._edge_set_models = edge_set_models
+        layer._node_sets_pass, layer._edge_sets_pass = passing
+        layer._is_initialized = True
+        return layer
+
+
+def _is_mapped(set_name: const.SetName, allowed_aux_pattern: str | None) -> bool:
+    if get_aux_type_prefix(set_name) is None:
+        return True
+    return allowed_aux_pattern is not None and re.fullmatch(allowed_aux_pattern, set_name) is not None
+
+
+def _make_model(callback: Callback | None, piece_spec: Any, **set_name: str) -> _Model:
+    if callback is None:
+        return None
+    piece = tf_keras.Input(type_spec=piece_spec)
+    outputs = callback(piece, **set_name)
+    if outputs is None:
+        return None
+    if not isinstance(outputs, Mapping):
+        outputs = {const.HIDDEN_STATE: outputs}
+    wrong = {name: value for name, value in outputs.items() if not isinstance(name, str) or not is_symbolic(value)}
+    if wrong:
+        raise ValueError(
+            "`MapFeatures(...=fn)` requires the callback `fn(inputs, ...)` to only return KerasTensors that depend "
+            "on the `inputs` graph piece, by string names. For values created from scratch, use a tensor dependency "
+            "on `inputs.total_size` or `inputs.sizes`, not on `inputs.spec.total_size`. "
+            f"The callback for {set_name or 'context'} returned: {wrong}."
+        )
+    return tf_keras.Model(piece, dict(outputs))
+
+
+def _map_piece(model: _Model, piece: Any, place: str) -> dict[const.FieldName, const.Field]:
+    expected = sorted(model.input.spec.features_spec)
+    if sorted(piece.features) != expected:
+        raise ValueError(
+            f"The feature set of {place} has changed since this layer was built. "
+            f"Expected {expected}, got {sorted(piece.features)}. Use another MapFeatures for other features."
+        )
+    features: dict[const.FieldName, const.Field] = model(piece)
+    return features
+
+
+def _map_sets(
+    kind: str,
+    pieces: Mapping[const.SetName, Any],
+    models: Mapping[const.SetName, _Model],
+    allowed_aux_pattern: str | None,
+    *,
+    pass_new: bool,
+) -> dict[const.SetName, dict[const.FieldName, const.Field]]:
+    mapped = {}
+    for name, piece in pieces.items():
+        if pass_new or not _is_mapped(name, allowed_aux_pattern):
+            continue
+        if name not in models:
+            raise KeyError(
+                f"Unexpected {kind.replace('_', ' ')} '{name}' not seen in first call. "
+                f"Seen were {sorted(models)}. Use another MapFeatures for other graphs."
+            )
+        if models[name] is not None:
+            mapped[name] = _map_piece(models[name], piece, f"{kind} '{name}'")
+    return mapped

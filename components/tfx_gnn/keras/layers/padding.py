@@ -1,0 +1,102 @@
+"""The layer that pads graphs to fixed sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.padding import FeatureDefaultValues, pad_to_total_sizes
+from tfx_gnn.graph.size_constraints import SizeConstraints
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class PadToTotalSizes(tf_keras.layers.Layer):
+    """Pads a graph to given total sizes; the layer of `pad_to_total_sizes`.
+
+    Init args:
+        sizes_constraints: the sizes; integers or eager tensors, which are kept as integers.
+        padding_values: as for `pad_to_total_sizes`.
+        validate: as for `pad_to_total_sizes`.
+
+    Call args:
+        graph: a scalar graph.
+
+    Returns:
+        The padded graph, and a bool tensor of shape [total_num_components] that is True for the
+        components of the input.
+    """
+
+    def __init__(
+        self,
+        sizes_constraints: SizeConstraints,
+        *,
+        padding_values: FeatureDefaultValues | None = None,
+        validate: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        # In a box, for Keras replaces mappings that it can see by others of its own.
+        self._boxed = (_Box(_with_ints(sizes_constraints)), _Box(padding_values))
+        self._validate = validate
+
+    def call(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
+        """Pads the graph.
+
+        Args:
+            graph: a scalar graph.
+        """
+        constraints, padding_values = (box.value for box in self._boxed)
+        return pad_to_total_sizes(graph, constraints, padding_values=padding_values, validate=self._validate)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor, as plain values."""
+        constraints, padding_values = (box.value for box in self._boxed)
+        return {
+            **super().get_config(),
+            "sizes_constraints": constraints._asdict(),
+            "padding_values": None if padding_values is None else padding_values._asdict(),
+            "validate": self._validate,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> PadToTotalSizes:
+        """Makes the layer from what `get_config` returned.
+
+        Args:
+            config: the config.
+        """
+        padding_values = config["padding_values"]
+        return cls(
+            **{
+                **config,
+                "sizes_constraints": SizeConstraints(**config["sizes_constraints"]),
+                "padding_values": None if padding_values is None else FeatureDefaultValues(**padding_values),
+            }
+        )
+
+
+class _Box:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _with_ints(constraints: SizeConstraints) -> SizeConstraints:
+    def ints(sizes: Mapping[str, Any] | tuple[tuple[str, Any], ...]) -> dict[str, int]:
+        return {name: int(size) for name, size in dict(sizes).items()}
+
+    try:
+        return SizeConstraints(
+            total_num_components=int(constraints.total_num_components),
+            total_num_nodes=ints(constraints.total_num_nodes),
+            total_num_edges=ints(constraints.total_num_edges),
+            min_nodes_per_component=ints(constraints.min_nodes_per_component),
+        )
+    except TypeError as error:
+        raise ValueError(
+            f"`sizes_constraints` must hold integers or eager tensors; got {constraints}. "
+            "Find them before the model is built, or call pad_to_total_sizes() in a layer of your own."
+        ) from error

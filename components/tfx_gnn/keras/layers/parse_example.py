@@ -1,0 +1,95 @@
+"""Layers that read graphs from serialized tf.Examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.example_parsing import parse_example, parse_single_example
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+
+
+class _Parse(tf_keras.layers.Layer):
+    def __init__(
+        self,
+        graph_tensor_spec: GraphTensorSpec,
+        *,
+        prefix: str | None = None,
+        validate: bool = True,
+        default_values: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._spec = graph_tensor_spec
+        self._prefix = prefix
+        self._validate = validate
+        self._default_values = None if default_values is None else dict(default_values)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "graph_tensor_spec": self._spec,
+            "prefix": self._prefix,
+            "validate": self._validate,
+            "default_values": None if self._default_values is None else dict(self._default_values),
+        }
+
+    def _options(self) -> dict[str, Any]:
+        return {"prefix": self._prefix, "validate": self._validate, "default_values": self._default_values}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class ParseExample(_Parse):
+    """Reads a batch of graphs; the layer of `parse_example`.
+
+    Init args:
+        graph_tensor_spec: spec of one graph.
+        prefix: as for `parse_example`.
+        validate: as for `parse_example`.
+        default_values: as for `parse_example`.
+
+    Call args:
+        inputs: string tensor of shape [batch_size].
+
+    Returns:
+        Graph of shape [batch_size].
+    """
+
+    def call(self, inputs: tf.Tensor) -> GraphTensor:
+        """Reads the graphs.
+
+        Args:
+            inputs: serialized tf.Examples, shape [batch_size].
+        """
+        return parse_example(self._spec, inputs, **self._options())
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class ParseSingleExample(_Parse):
+    """Reads one graph; the layer of `parse_single_example`.
+
+    Init args:
+        graph_tensor_spec: spec of one graph.
+        prefix: as for `parse_single_example`.
+        validate: as for `parse_single_example`.
+        default_values: as for `parse_single_example`.
+
+    Call args:
+        inputs: string tensor of shape [].
+
+    Returns:
+        Scalar graph.
+    """
+
+    def call(self, inputs: tf.Tensor) -> GraphTensor:
+        """Reads the graph.
+
+        Args:
+            inputs: one serialized tf.Example, shape [].
+        """
+        return parse_single_example(self._spec, inputs, **self._options())

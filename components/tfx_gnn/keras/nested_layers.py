@@ -1,0 +1,65 @@
+"""Layers inside the config of other layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import tf_keras
+
+
+def with_prefix(prefix: str, layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Spreads a mapping of layers over entries of a config.
+
+    Keras restores layers that are entries of a config, not those inside of entries.
+
+    Args:
+        prefix: start of the entries' names.
+        layers: layers by name.
+
+    Returns:
+        Entries "<prefix>/<name>".
+    """
+    return {f"{prefix}/{name}": layer for name, layer in layers.items()}
+
+
+def pop_with_prefix(prefix: str, config: dict[str, Any]) -> dict[str, Any]:
+    """Takes entries "<prefix>/<name>" out of a config.
+
+    Args:
+        prefix: start of the entries' names.
+        config: loses these entries.
+
+    Returns:
+        Layers by name.
+    """
+    names = [name for name in config if name.startswith(prefix + "/")]
+    return {name[len(prefix) + 1 :]: as_layer(config.pop(name)) for name in names}
+
+
+def as_layer(value: Any) -> Any:
+    """Rebuilds a layer from what a config holds.
+
+    Args:
+        value: a layer, None, or the dict that Keras made of a layer.
+
+    Returns:
+        The layer, or None.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if "module" in value:
+        return tf_keras.saving.deserialize_keras_object(_with_type_specs(value))
+    return tf_keras.layers.deserialize(value, use_legacy_format=True)
+
+
+def _with_type_specs(value: Any) -> Any:
+    """Rebuilds the type specs inside a config, innermost first; Keras itself stops at the outermost."""
+    if isinstance(value, (list, tuple)):
+        return [_with_type_specs(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    rebuilt = {name: _with_type_specs(item) for name, item in value.items()}
+    if rebuilt.get("class_name") == "__typespec__":
+        return tf_keras.saving.deserialize_keras_object(rebuilt)
+    return rebuilt
