@@ -23,6 +23,7 @@ from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages import size_constraints_file, training_input
 from tfx_gnn.stages.atomic_folder import atomic_folder
 from tfx_gnn.stages.examples_folder import graph_schema_path
+from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.model_graph import check_model_features
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
@@ -163,7 +164,11 @@ def train_graph_model(
     train_labels, eval_labels = count_labels(train_files, **count), count_labels(eval_files, **count)
     _check_train_labels(train_labels, options)
 
-    with atomic_folder(model_run_dir) as run_partial, atomic_folder(model_dir) as model_partial:
+    with (
+        libraries_traced_as_written(),
+        atomic_folder(model_run_dir) as run_partial,
+        atomic_folder(model_dir) as model_partial,
+    ):
         # Python's, NumPy's and TensorFlow's generators: initial weights, dropout and order follow from it.
         tf_keras.utils.set_random_seed(options.training_seed)
         preprocessing = training_input.TrainingPreprocessing(

@@ -110,8 +110,8 @@ def _readout_checks(raw: GraphTensor) -> list[tf.Operation]:
     """Each example has one readout, tied to one seed."""
     edges = raw.edge_sets[_SEED_EDGE_SET]
     message = (
-        f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set '{READOUT_NODE_SET}' and one edge in "
-        f"'{_SEED_EDGE_SET}' in every example; got others. Send one rooted subgraph an example."
+        f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and one edge in "
+        f"`{_SEED_EDGE_SET}` in every example; got others. Send one rooted subgraph an example."
     )
     return [
         tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message)

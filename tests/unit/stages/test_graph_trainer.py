@@ -177,17 +177,17 @@ def _with(record, key, *values):
     ("change", "message"),
     [
         (lambda _: b"\x0agarbage", "Could not parse example input"),
-        (lambda _: b"", "exactly one node in node set '_readout'"),
-        (lambda record: _with(record, "nodes/_readout.#size", 0), "'edges/_readout/seed.#target'|exactly one node"),
+        (lambda _: b"", "exactly one node in node set `_readout`"),
+        (lambda record: _with(record, "nodes/_readout.#size", 0), r"edges/_readout/seed\.#target"),
         (
             lambda record: _with(
                 _with(_with(_with(record, "nodes/_readout.#size", 2), "edges/_readout/seed.#size", 2),
                       "edges/_readout/seed.#source", 0, 1),
                 "edges/_readout/seed.#target", 0, 1,
             ),
-            "exactly one node in node set '_readout'",
+            "exactly one node in node set `_readout`",
         ),
-        (lambda record: _with(record, "edges/_readout/seed.#source", 99), "'?edges/_readout/seed.#source"),
+        (lambda record: _with(record, "edges/_readout/seed.#source", 99), r"edges/_readout/seed\.#source"),
     ],
     ids=["garbage", "empty", "no readout", "two readouts", "seed out of range"],
 )  # fmt: skip
