@@ -46,7 +46,11 @@ def run(
     runner: Annotated[Runner, typer.Option(help="Where to run it.")] = Runner.LOCAL,
     compile_only: Annotated[bool, typer.Option("--compile-only", help="Write the pipeline spec and stop.")] = False,
     output: Annotated[
-        str, typer.Option(help="Compiled file: JSON of the job, or the bare spec if the name ends in .yaml.")
+        str,
+        typer.Option(
+            help="Compiled file: JSON of the job, or the bare spec if the name ends in .yaml.",
+            show_default="runs/PIPELINE_RUNNER.json",
+        ),
     ] = "",
     root: Annotated[str, typer.Option(help="Folder or URI of all outputs.", show_default="runs/TASK")] = "",
     tables: Annotated[str, typer.Option(help="Folder or URI of the tables.", show_default=_TASKS_OWN)] = "",
@@ -93,7 +97,8 @@ def run(
             runtime_parameters=tuple(open_parameter or ()),
         )
         if compile_only:
-            _compile(config, runner, output or f"{config.pipeline_name}_{runner.value}.json", image, console)
+            output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
+            _compile(config, runner, output, image, console)
             return
         pushed = _run_here(config, runner, console, debug=debug)
     except Exception as error:

@@ -69,8 +69,8 @@ def test_every_task_ran(finished_tasks):
 def test_open_parameter_reaches_the_stage(finished_tasks):
     summary = json.loads((finished_tasks["GraphTrainer"].uris["model_run"] / "training_summary.json").read_text())
 
-    assert finished_tasks["GraphTrainer"].parameters["num_epochs"] == 20
-    assert len(summary["epochs"]) == 20
+    assert finished_tasks["GraphTrainer"].parameters["num_epochs"] == 8
+    assert len(summary["epochs"]) == 8
 
 
 def test_each_paper_is_the_seed_of_one_example_of_its_split(finished_tasks):

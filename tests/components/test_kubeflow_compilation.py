@@ -111,7 +111,7 @@ def test_open_parameter_is_an_input_of_the_pipeline_with_the_configs_value(spec,
     declared = spec.root.input_definitions.parameters
     assert list(declared) == ["graph_trainer_num_epochs"]
     assert declared["graph_trainer_num_epochs"].parameter_type == pipeline_spec_pb2.ParameterType.NUMBER_INTEGER
-    assert compiled_job["runtimeConfig"]["parameterValues"] == {"graph_trainer_num_epochs": 20}
+    assert compiled_job["runtimeConfig"]["parameterValues"] == {"graph_trainer_num_epochs": 8}
 
 
 @pytest.mark.parametrize(

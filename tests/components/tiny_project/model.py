@@ -14,7 +14,7 @@ def model_fn(graph_spec, tft_output):
     logits = tf_keras.layers.Dense(tft_output.vocabulary_size_by_name("topic"))(hidden)
     model = tf_keras.Model(graph, logits)
     model.compile(
-        optimizer=tf_keras.optimizers.Adam(0.05),
+        optimizer=tf_keras.optimizers.Adam(0.2),
         loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         weighted_metrics=["accuracy"],
     )

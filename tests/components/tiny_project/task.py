@@ -22,6 +22,6 @@ TASK = Task(
     preprocessing_fn="tiny_project.preprocessing:preprocessing_fn",
     model_fn="tiny_project.model:model_fn",
     prediction=NodeClassification(label_feature="topic", class_vocabulary="topic"),
-    num_epochs=20,
+    num_epochs=8,
     batch_size=5,
 )

@@ -1,0 +1,101 @@
+"""TFX's own components take what ours make."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tfx.types import standard_artifacts
+
+
+@pytest.fixture
+def take(finished_tasks):
+    """An output of a finished task as the artifact that another component gets."""
+
+    def make(kind, task, output):
+        artifact = kind()
+        artifact.uri = str(finished_tasks[task].uris[output])
+        for name, value in finished_tasks[task].metadata[output].items():
+            if name in (kind.PROPERTIES or {}):
+                setattr(artifact, name, value)
+            elif isinstance(value, str):
+                artifact.set_string_custom_property(name, value)
+            elif isinstance(value, float):
+                artifact.set_int_custom_property(name, int(value))
+        return artifact
+
+    return make
+
+
+def test_statistics_gen_reads_examples_and_schema(take, tmp_path):
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+    from tfx.components.statistics_gen import executor
+
+    statistics = standard_artifacts.ExampleStatistics()
+    statistics.uri = str(tmp_path)
+
+    executor.Executor().Do(
+        {
+            "examples": [take(standard_artifacts.Examples, "SubgraphExampleGen", "examples")],
+            "schema": [take(standard_artifacts.Schema, "GraphSchemaGen", "schema")],
+        },
+        {"statistics": [statistics]},
+        {"exclude_splits": "[]"},
+    )
+
+    content = (tmp_path / "Split-train" / "FeatureStats.pb").read_bytes()
+    (dataset,) = statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets
+    features = {feature.path.step[0]: feature for feature in dataset.features}
+    assert dataset.num_examples == 15
+    assert features["nodes/_readout.topic"].string_stats.unique == 3
+    assert features["nodes/paper.score"].num_stats.common_stats.avg_num_values == pytest.approx(3.0)
+
+
+def test_pusher_pushes_our_blessed_model(take, tmp_path):
+    from tfx.components.pusher import executor
+
+    pushed = standard_artifacts.PushedModel()
+    pushed.uri = str(tmp_path / "artifact")
+
+    executor.Executor().Do(
+        {
+            "model": [take(standard_artifacts.Model, "GraphTrainer", "model")],
+            "model_blessing": [take(standard_artifacts.ModelBlessing, "GraphEvaluator", "blessing")],
+        },
+        {"pushed_model": [pushed]},
+        {"push_destination": json.dumps({"filesystem": {"base_directory": str(tmp_path / "serving")}})},
+    )
+
+    (version,) = (tmp_path / "serving").iterdir()
+    assert pushed.get_int_custom_property("pushed") == 1
+    assert (version / "saved_model.pb").exists()
+
+
+def test_bulk_inferrer_asks_our_model(take, tmp_path):
+    import tensorflow as tf
+    from tensorflow_serving.apis import prediction_log_pb2
+    from tfx.components.bulk_inferrer import executor
+
+    result = standard_artifacts.InferenceResult()
+    result.uri = str(tmp_path)
+
+    executor.Executor().Do(
+        {
+            "examples": [take(standard_artifacts.Examples, "SubgraphExampleGen", "examples")],
+            "model": [take(standard_artifacts.Model, "GraphTrainer", "model")],
+        },
+        {"inference_result": [result]},
+        {
+            "data_spec": json.dumps({"example_splits": ["test"]}),
+            "model_spec": json.dumps({"model_signature_name": ["serving_default"]}),
+        },
+    )
+
+    files = [str(path) for path in tmp_path.rglob("*") if path.is_file()]
+    logs = [
+        prediction_log_pb2.PredictionLog.FromString(record).predict_log
+        for record in tf.data.TFRecordDataset(files, compression_type="GZIP").as_numpy_iterator()
+    ]
+    labels = {label for log in logs for label in tf.make_ndarray(log.response.outputs["label"]).reshape(-1)}
+    assert len(logs) == 6
+    assert labels == {b"databases", b"graphics", b"networks"}
