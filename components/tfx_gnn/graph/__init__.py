@@ -81,6 +81,7 @@ _NAMES_BY_MODULE = {
     "graph_tensor": ("GraphTensor",),
     "graph_tensor_spec": ("GraphTensorSpec",),
     "graph_values": ("graph_tensor_to_values",),
+    "homogeneous_graph": ("homogeneous",),
     "neighbors": (
         "pool_neighbors_to_node",
         "pool_neighbors_to_node_feature",

@@ -23,6 +23,7 @@ from tfx_gnn.graph.graph_constants import (
 )
 from tfx_gnn.graph.graph_piece import GraphPiece
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.piece_parts import refuse_positional_arguments
 
 _Index = tuple[NodeSetName, Field]
 
@@ -44,7 +45,7 @@ class HyperAdjacency(GraphPiece):
     def from_indices(
         cls,
         indices: Mapping[IncidentNodeTag, _Index],
-        *_: Any,
+        *args: Any,
         validate: bool | None = None,
     ) -> HyperAdjacency:
         """Makes edges from the indices of their nodes.
@@ -53,13 +54,14 @@ class HyperAdjacency(GraphPiece):
             indices: tag to (node set name, node indices). The indices are int32 or int64 of
                 shape [*batch_shape, num_edges], dense or ragged, with values in
                 [0, number of nodes of the graph).
-            *_: nothing; what follows are keyword arguments.
+            *args: nothing; what follows are keyword arguments.
             validate: whether to check; None for the process-wide setting.
 
         Raises:
             ValueError: if a tag is no integer, the dtype is not int32 or int64, or the ends
                 have different numbers of edges.
         """
+        refuse_positional_arguments(args)
         return cls._from_named_indices(indices, validate)
 
     @classmethod
@@ -88,14 +90,15 @@ class HyperAdjacency(GraphPiece):
             tag: fields.items_per_graph(index, self.rank, tf.int64)
             for tag, (_, index) in self.get_indices_dict().items()
         }
-        first, *others = sizes.items()
-        for tag, counts in others:
+        first, *others = sizes
+        for tag in others:
+            names = (self.node_set_name(first), self.node_set_name(tag))
             tf.debugging.assert_equal(
-                counts,
-                first[1],
+                sizes[tag],
+                sizes[first],
                 message=(
-                    f"Adjacency indices are not compatible: tags {first[0]} and {tag} must have "
-                    "the same number of edges in each graph."
+                    f"Adjacency indices are not compatible: ({first}, {names[0]}) and ({tag}, {names[1]}) must "
+                    "have the same number of edges in each graph."
                 ),
             )
 
@@ -170,7 +173,7 @@ class Adjacency(HyperAdjacency):
         cls,
         source: _Index,
         target: _Index,
-        *_: Any,
+        *args: Any,
         validate: bool | None = None,
     ) -> Adjacency:
         """Makes edges from the indices of their nodes.
@@ -180,7 +183,7 @@ class Adjacency(HyperAdjacency):
                 are int32 or int64 of shape [*batch_shape, num_edges], dense or ragged, with
                 values in [0, number of nodes of the graph).
             target: the same for the nodes where the edges end.
-            *_: nothing; what follows are keyword arguments.
+            *args: nothing; what follows are keyword arguments.
             validate: whether to check; None for the process-wide setting.
 
         Raises:
@@ -192,6 +195,7 @@ class Adjacency(HyperAdjacency):
             >>> cites.target.numpy().tolist()
             [1, 1]
         """
+        refuse_positional_arguments(args)
         adjacency: Adjacency = cls._from_named_indices({SOURCE: source, TARGET: target}, validate)
         return adjacency
 

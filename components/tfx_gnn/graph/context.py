@@ -18,7 +18,7 @@ from tfx_gnn.graph.graph_constants import (
     ShapeLike,
 )
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
-from tfx_gnn.graph.piece_parts import check_index_dtype
+from tfx_gnn.graph.piece_parts import check_index_dtype, refuse_positional_arguments
 
 
 class Context(FeaturePiece):
@@ -33,7 +33,7 @@ class Context(FeaturePiece):
     @tf_hooks.supports_keras_tensors
     def from_fields(
         cls,
-        *_: Any,
+        *args: Any,
         features: Fields | None = None,
         sizes: Field | None = None,
         shape: ShapeLike | None = None,
@@ -43,11 +43,12 @@ class Context(FeaturePiece):
         """Makes a context.
 
         Args:
-            *_: nothing; what follows are keyword arguments.
+            *args: nothing; what follows are keyword arguments.
             features: feature names to values of shape [*shape, num_components, ...].
             sizes: ones of shape [*shape, num_components]. By default made from the features;
                 without features there are no components.
-            shape: batch shape; by default that of `sizes`, or `[]`.
+            shape: batch shape; by default that of `sizes`, or `[]`. Where there are features or
+                sizes, only its rank counts.
             indices_dtype: dtype of the sizes, used if `sizes` is not given; int32 by default.
             validate: whether to check; None for the process-wide setting.
 
@@ -58,6 +59,7 @@ class Context(FeaturePiece):
             >>> Context.from_fields(features={"label": [3, 5]}).total_num_components.numpy()
             2
         """
+        refuse_positional_arguments(args)
         feature_fields = {
             name: fields.as_field(value, f"features[{name!r}]") for name, value in (features or {}).items()
         }
@@ -69,13 +71,11 @@ class Context(FeaturePiece):
                 check_index_dtype(indices_dtype or DEFAULT_INDICES_DTYPE, "indices"),
             )
         sizes = fields.as_field(sizes, "sizes")
-        if batch_shape is not None:
-            if sizes.shape.rank != batch_shape.rank + 1:
-                raise ValueError(
-                    "`sizes` must have one dimension more than `shape`; got sizes.shape="
-                    f"{sizes.shape}, shape={batch_shape}."
-                )
-            sizes = fields.with_batch_shape(sizes, batch_shape)
+        if batch_shape is not None and sizes.shape.rank != batch_shape.rank + 1:
+            raise ValueError(
+                "`sizes` must have one dimension more than `shape`; got sizes.shape="
+                f"{sizes.shape}, shape={batch_shape}."
+            )
         return cls._from_features_and_sizes(feature_fields, sizes, validate)
 
     def with_sizes(self, sizes: Field) -> Context:
@@ -104,8 +104,8 @@ def _component_sizes(features: Mapping[FieldName, Field], shape: tf.TensorShape,
     for name, feature in features.items():
         if feature.shape.rank is None or feature.shape.rank <= rank:
             raise ValueError(
-                f"The rank of context feature {name!r} must be greater than the batch rank; got "
-                f"field shape={feature.shape}, batch rank={rank}. Give one more dimension, for "
+                f"Field rank must be greater than the batch rank; got field shape={feature.shape}, "
+                f"batch_rank={rank} of context feature {name!r}. Give one more dimension, for "
                 "the components of each graph."
             )
         return _ones_per_item(feature, rank, dtype)

@@ -13,6 +13,7 @@ from tfx_gnn.graph.feature_piece import FeaturePiece
 from tfx_gnn.graph.feature_piece_spec import ADJACENCY_PART, EdgeSetSpec
 from tfx_gnn.graph.graph_constants import Field, Fields, NodeSetName
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.piece_parts import refuse_positional_arguments
 
 
 class EdgeSet(FeaturePiece):
@@ -24,7 +25,7 @@ class EdgeSet(FeaturePiece):
     @tf_hooks.supports_keras_tensors
     def from_fields(
         cls,
-        *_: Any,
+        *args: Any,
         features: Fields | None = None,
         sizes: Field,
         adjacency: HyperAdjacency,
@@ -33,7 +34,7 @@ class EdgeSet(FeaturePiece):
         """Makes an edge set.
 
         Args:
-            *_: nothing; what follows are keyword arguments.
+            *args: nothing; what follows are keyword arguments.
             features: feature names to values of shape [*batch_shape, num_edges, ...], ragged
                 where graphs of a batch have different numbers of edges.
             sizes: number of edges of each component, int32 or int64, of shape
@@ -46,6 +47,7 @@ class EdgeSet(FeaturePiece):
             ValueError: if features and adjacency disagree on the number of edges or on the
                 batch shape, or `sizes` has a wrong dtype or rank.
         """
+        refuse_positional_arguments(args)
         if not isinstance(adjacency, HyperAdjacency):
             raise TypeError(
                 "`adjacency` must be an Adjacency or HyperAdjacency; got "
@@ -64,8 +66,8 @@ class EdgeSet(FeaturePiece):
                 fields.items_per_graph(index, self.rank, self.indices_dtype),
                 expected,
                 message=(
-                    "Adjacency has number of edges which is incompatible with the EdgeSet "
-                    f"`sizes` at tag {tag}: each graph must have the sum of its sizes."
+                    "Adjacency has number of edges which is incompatible with EdgeSet `sizes` at "
+                    f"tag {tag}: each graph must have the sum of its sizes."
                 ),
             )
 

@@ -207,8 +207,7 @@ class _Builder:
         return self._field(field, self._cast_splits(flat_set.component_splits))
 
     def component_ones(self, context: FlatSet) -> Field:
-        total = context.component_splits[-1:]
-        ones = tf.ones(total, self._spec.indices_dtype)
+        ones = tf.ones([context.component_splits[-1]], self._spec.indices_dtype)
         field = FlatField(values=ones, spec=context.spec.sizes_spec)
         return self._field(field, self._cast_splits(context.component_splits))
 

@@ -61,8 +61,8 @@ class FeaturePiece(GraphPiece):
                 fields.items_per_graph(feature, self.rank, self.indices_dtype),
                 expected,
                 message=(
-                    f"The number of items of feature {name} is incompatible with the `sizes` of "
-                    f"its {type(self).__name__}: each graph must have the sum of its sizes."
+                    f"The number of graph items for feature {name} is incompatible with piece `sizes`: each "
+                    f"graph of the {type(self).__name__} must have the sum of its sizes."
                 ),
             )
 

@@ -261,8 +261,8 @@ def check_sizes_rank(sizes: Any) -> int:
     """
     if not sizes.shape.rank:
         raise ValueError(
-            "The rank of `sizes` must be greater than the batch rank; got field shape="
-            f"{sizes.shape}, batch rank=0. Give one size per graph component, such as [5]."
+            f"Field rank must be greater than the batch rank; got field shape={sizes.shape}, "
+            "batch_rank=0 of `sizes`. Give one size per graph component, such as [5]."
         )
     return int(sizes.shape.rank) - 1
 
@@ -307,8 +307,8 @@ def check_component_count(features: Mapping[FieldName, Any], sizes: Any) -> None
     for name, feature in features.items():
         if feature.shape.rank is None or feature.shape.rank <= rank:
             raise ValueError(
-                f"The rank of context feature {name!r} must be greater than the batch rank; got "
-                f"field shape={feature.shape}, batch rank={rank}."
+                f"Field rank must be greater than the batch rank; got field shape={feature.shape}, "
+                f"batch_rank={rank} of context feature {name!r}."
             )
         count = fields.item_dimension(feature, rank)
         if expected is not None and count is not None and count != expected:
@@ -323,8 +323,8 @@ def _component_sizes_spec(features: Mapping[FieldName, FieldSpec], shape: tf.Ten
     for spec in features.values():
         if spec.shape.rank <= rank:
             raise ValueError(
-                "The rank of a context feature must be greater than the batch rank; got field "
-                f"shape={spec.shape}, batch rank={rank}. Give one more dimension, for the "
+                f"Field rank must be greater than the batch rank; got field shape={spec.shape}, "
+                f"batch_rank={rank} of a context feature. Give one more dimension, for the "
                 "components of each graph."
             )
         dimensions = spec.shape[: rank + 1]

@@ -146,12 +146,12 @@ def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField
     shape, rank = field.shape, batch_shape.rank
     if shape.rank is None or shape.rank <= rank:
         raise ValueError(
-            f"The rank of a field must be greater than the batch rank; got field shape={shape}, "
-            f"batch rank={rank}. Give one more dimension for the items."
+            f"Field rank must be greater than the batch rank; got field shape={shape}, batch_rank={rank}. "
+            "Give one more dimension for the items."
         )
     if not shape[:rank].is_compatible_with(batch_shape):
         raise ValueError(
-            f"Field shape {shape} is not compatible with batch shape {batch_shape}. "
+            f"Fields batch dimensions do not match; got field shape={shape}, batch shape={batch_shape}. "
             "All fields of a piece start with the same batch dimensions."
         )
     merged = shape[:rank].merge_with(batch_shape).concatenate(shape[rank:])

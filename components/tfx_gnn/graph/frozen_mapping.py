@@ -39,5 +39,9 @@ class FrozenMapping(Mapping[str, _Value]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def copy(self) -> dict[str, _Value]:
+        """Returns a dict with the same items, free to be changed."""
+        return dict(self._items)
+
     def __repr__(self) -> str:
         return repr(self._items)

@@ -110,6 +110,11 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
         """The dtype of the row splits of ragged fields, tf.int32 or tf.int64."""
         return self._given_spec.row_splits_dtype
 
+    @property
+    def has_ragged_fields(self) -> bool:
+        """Whether any field of the piece itself is ragged."""
+        return any(fields.is_ragged(leaf) for _, leaf in leaves_of_parts(self._parts))
+
     def with_indices_dtype(self: _Piece, dtype: tf.DType) -> _Piece:
         """Returns the piece with sizes and indices cast.
 

@@ -95,6 +95,11 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
         """The dtype of the row splits of ragged fields, tf.int32 or tf.int64."""
         return self._row_splits_dtype
 
+    @property
+    def has_ragged_fields(self) -> bool:
+        """Whether any field of the piece itself is ragged."""
+        return any(fields.is_ragged(leaf) for _, leaf in leaves_of_parts(self._parts_spec))
+
     def with_indices_dtype(self: _Spec, dtype: tf.DType) -> _Spec:
         """Returns the spec with another dtype of sizes and indices.
 

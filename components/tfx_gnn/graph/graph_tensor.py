@@ -76,8 +76,7 @@ class GraphTensor(GraphPiece):
             validate: whether to check; None for the process-wide setting.
 
         Raises:
-            TypeError: if a piece is of the wrong kind.
-            ValueError: if an edge set is incident to an unknown node set, the pieces have
+            ValueError: if a piece is of the wrong kind, an edge set is incident to an unknown node set, the pieces have
                 different batch shapes, or the context disagrees on the number of components.
         """
         nodes, edges = dict(node_sets or {}), dict(edge_sets or {})
@@ -109,6 +108,10 @@ class GraphTensor(GraphPiece):
     ) -> GraphTensor:
         parts = {CONTEXT_PART: context, NODE_SETS_PART: node_sets, EDGE_SETS_PART: edge_sets}
         return cls._assemble(parts, shape=context.shape, row_splits_dtype=row_splits_dtype)
+
+    @classmethod
+    def _decides_row_splits(cls, part_name: str, leaf: Any) -> bool:
+        return part_name != CONTEXT_PART or leaf.has_ragged_fields
 
     @property
     def context(self) -> Context:

@@ -40,9 +40,8 @@ class GraphTensorSpec(GraphPieceSpec):
             edge_sets_spec: edge set names to specs.
 
         Raises:
-            TypeError: if a spec is of the wrong kind.
-            ValueError: if the pieces have different batch shapes or the context disagrees with
-                the sets on the number of components.
+            ValueError: if a spec is of the wrong kind, the pieces have different batch shapes, or the
+                context disagrees with the sets on the number of components.
 
         Example:
             >>> spec = GraphTensorSpec.from_piece_specs(
@@ -61,6 +60,10 @@ class GraphTensorSpec(GraphPieceSpec):
             context = _context_with_sizes(context, sizes, context_spec is not None)
         parts = {CONTEXT_PART: context, NODE_SETS_PART: node_sets, EDGE_SETS_PART: edge_sets}
         return cls._assemble(parts, shape=context.shape)
+
+    @classmethod
+    def _decides_row_splits(cls, part_name: str, leaf: Any) -> bool:
+        return part_name != CONTEXT_PART or leaf.has_ragged_fields
 
     @property
     def context_spec(self) -> ContextSpec:
@@ -128,16 +131,16 @@ def check_piece_types(
         expected: types of the context, of a node set and of an edge set.
 
     Raises:
-        TypeError: naming the first wrong one.
+        ValueError: naming the first wrong one.
     """
     given = [
-        ("context", context, expected[0]),
-        *((f"node_sets[{name!r}]", piece, expected[1]) for name, piece in node_sets.items()),
-        *((f"edge_sets[{name!r}]", piece, expected[2]) for name, piece in edge_sets.items()),
+        ("Context", context, expected[0]),
+        *((f"Node set {name}", piece, expected[1]) for name, piece in node_sets.items()),
+        *((f"Edge set {name}", piece, expected[2]) for name, piece in edge_sets.items()),
     ]
     for name, piece, piece_type in given:
         if not isinstance(piece, piece_type):
-            raise TypeError(f"`{name}` must be a {piece_type.__name__}; got {type(piece).__name__}.")
+            raise ValueError(f"{name} has to be instance of {piece_type.__name__}; got {type(piece).__name__}.")
 
 
 def sizes_of_first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any], attribute: str) -> Any:

@@ -11,6 +11,7 @@ from tfx_gnn.graph.feature_piece import FeaturePiece
 from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
 from tfx_gnn.graph.graph_constants import Field, Fields
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.piece_parts import refuse_positional_arguments
 
 
 class NodeSet(FeaturePiece):
@@ -22,7 +23,7 @@ class NodeSet(FeaturePiece):
     @tf_hooks.supports_keras_tensors
     def from_fields(
         cls,
-        *_: Any,
+        *args: Any,
         features: Fields | None = None,
         sizes: Field,
         validate: bool | None = None,
@@ -30,7 +31,7 @@ class NodeSet(FeaturePiece):
         """Makes a node set.
 
         Args:
-            *_: nothing; what follows are keyword arguments.
+            *args: nothing; what follows are keyword arguments.
             features: feature names to values of shape [*batch_shape, num_nodes, ...], ragged
                 where graphs of a batch have different numbers of nodes.
             sizes: number of nodes of each component, int32 or int64, of shape
@@ -45,6 +46,7 @@ class NodeSet(FeaturePiece):
             >>> NodeSet.from_fields(features={"x": [1.0, 2.0, 3.0]}, sizes=[2, 1])
             NodeSet(features={'x': <tf.Tensor: shape=(3,), dtype=tf.float32>}, sizes=[2, 1])
         """
+        refuse_positional_arguments(args)
         return cls._from_features_and_sizes(features, sizes, validate)
 
     def merge_batch(self) -> NodeSet:

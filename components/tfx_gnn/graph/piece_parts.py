@@ -68,6 +68,19 @@ def check_index_dtype(dtype: Any, name: str) -> tf.DType:
     return dtype
 
 
+def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
+    """Refuses what a caller passed without a name.
+
+    Args:
+        args: the surplus positional arguments.
+
+    Raises:
+        TypeError: if there are any.
+    """
+    if args:
+        raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass each by its name.")
+
+
 def _widest(dtypes: Iterable[tf.DType], default: tf.DType) -> tf.DType:
     found = set(dtypes)
     if tf.int64 in found:
@@ -86,6 +99,11 @@ class PieceLike(abc.ABC):
         return part_name in cls._INDEX_PARTS
 
     @classmethod
+    def _decides_row_splits(cls, part_name: str, leaf: Any) -> bool:
+        """Tells whether a nested piece has a say in the dtype of row splits."""
+        return True
+
+    @classmethod
     def _unify_dtypes(cls, parts: Parts, row_splits_dtype: tf.DType | None) -> tuple[Parts, tf.DType, tf.DType]:
         """Casts indices and row splits of all parts to the widest dtype found among them."""
         leaves = leaves_of_parts(parts)
@@ -96,7 +114,8 @@ class PieceLike(abc.ABC):
         ]
         splits_dtypes = [
             leaf.row_splits_dtype if isinstance(leaf, PieceLike) else fields.row_splits_dtype_of(leaf)
-            for _, leaf in leaves
+            for name, leaf in leaves
+            if not isinstance(leaf, PieceLike) or cls._decides_row_splits(name, leaf)
         ]
         indices = _widest(index_dtypes, DEFAULT_INDICES_DTYPE)
         splits = _widest(
@@ -153,12 +172,12 @@ def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
             )
     elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
         raise ValueError(
-            f"The rank of a field must be greater than the batch rank; got field shape="
-            f"{leaf.shape}, batch rank={shape.rank}. Give one more dimension for the items."
+            f"Field rank must be greater than the batch rank; got field shape={leaf.shape}, batch_rank={shape.rank}. "
+            "Give one more dimension for the items."
         )
     if not prefix.is_compatible_with(shape):
         raise ValueError(
-            f"Field shape {leaf.shape} is not compatible with batch shape {shape}. "
+            f"Fields batch dimensions do not match; got field shape={leaf.shape}, batch shape={shape}. "
             "All fields of a piece start with the same batch dimensions."
         )
     return shape.merge_with(prefix)
