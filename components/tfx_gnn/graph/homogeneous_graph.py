@@ -14,7 +14,6 @@ from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
-from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
 
 
 @becomes_keras_layer
