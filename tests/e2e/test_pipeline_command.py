@@ -40,17 +40,16 @@ def partial_folders(folder: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def killed(project):
     """Kills the command by SIGKILL while the trainer writes; gives what was left behind."""
-    process = subprocess.Popen(
-        TINY, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-    )
     deadline = time.monotonic() + 5 * MINUTE
     trainer = project / "outputs" / "artifacts" / "GraphTrainer"
-    while not (trainer.exists() and partial_folders(project)):
-        assert process.poll() is None, process.stdout.read().decode()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    with (project / "killed.log").open("w") as log:
+        process = subprocess.Popen(TINY, cwd=project, stdout=log, stderr=log, start_new_session=True)
+        while not (trainer.exists() and partial_folders(project)):
+            assert process.poll() is None, (project / "killed.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     return partial_folders(project)
 
 
