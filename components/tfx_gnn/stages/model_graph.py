@@ -7,9 +7,11 @@ meets the same features in both.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
@@ -80,6 +82,25 @@ def without_reserved_features(graph: GraphTensor) -> GraphTensor:
         node_sets={name: _reserved(node_set.features) for name, node_set in graph.node_sets.items()},
         edge_sets={name: _reserved(edge_set.features) for name, edge_set in graph.edge_sets.items()},
     )
+
+
+def with_declared_shapes(value: const.Field, spec: Any) -> const.Field:
+    """Gives a feature the dtype, and all its items the static shape, that a spec declares.
+
+    Args:
+        value: feature of a scalar graph with any number of items.
+        spec: spec of the feature in one graph, TensorSpec or RaggedTensorSpec.
+
+    Returns:
+        The feature. Its number of items is as static as before.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at run time, if the items have another shape.
+    """
+    value = tf.cast(value, spec.dtype)
+    if isinstance(value, tf.RaggedTensor):
+        return value.with_row_splits_dtype(spec.row_splits_dtype)
+    return tf.ensure_shape(value, [value.shape[0], *spec.shape[1:]])
 
 
 def _reserved(names: Iterable[str]) -> list[str]:

@@ -20,6 +20,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
+from tfx_gnn.stages.model_graph import with_declared_shapes
 from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
 
 _SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"
@@ -133,7 +134,7 @@ def _transformed(raw: GraphTensor, transform: SavedGraphTransform, model_spec: G
     transformed = transform_merged_features(transform, features, sizes)
 
     def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
-        return {name: _as_specified(transformed[prefix + name], spec) for name, spec in specs.items()}
+        return {name: with_declared_shapes(transformed[prefix + name], spec) for name, spec in specs.items()}
 
     return raw.replace_features(
         context=pick("context/", model_spec.context_spec.features_spec),
@@ -144,11 +145,3 @@ def _transformed(raw: GraphTensor, transform: SavedGraphTransform, model_spec: G
             name: pick(f"edges/{name}.", spec.features_spec) for name, spec in model_spec.edge_sets_spec.items()
         },
     )
-
-
-def _as_specified(value: const.Field, spec: Any) -> const.Field:
-    """Gives a transformed feature the dtype and the static item shape that training batches have."""
-    value = tf.cast(value, spec.dtype)
-    if isinstance(value, tf.RaggedTensor):
-        return value.with_row_splits_dtype(spec.row_splits_dtype)
-    return tf.ensure_shape(value, [None, *spec.shape[1:]])

@@ -8,17 +8,19 @@ the step is traced once and could run on a TPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.padding import pad_to_total_sizes
 from tfx_gnn.graph.size_constraints import SizeConstraints
 from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
-from tfx_gnn.stages.model_graph import split_off_label
+from tfx_gnn.stages.model_graph import split_off_label, with_declared_shapes
 from tfx_gnn.stages.record_files import RecordFile
 from tfx_gnn.stages.size_constraints_file import Budget
 
@@ -64,10 +66,25 @@ class TrainingPreprocessing(tf_keras.Model):
         """
         graph = parse_and_merge(self._graph_spec, serialized)
         padded, is_real = pad_to_total_sizes(graph, self._constraints)
-        padded, label = split_off_label(padded, self._task)
+        padded, label = split_off_label(_with_declared_shapes(padded, self._graph_spec), self._task)
         is_known = tf.logical_and(label >= 0, label < self._num_classes)
         weight = tf.cast(tf.logical_and(is_real, is_known), tf.float32)
         return padded, tf.where(is_known, label, tf.zeros_like(label)), weight
+
+
+def _with_declared_shapes(graph: GraphTensor, spec: GraphTensorSpec) -> GraphTensor:
+    """Padding by a number of items that is known at run time only forgets static shapes of the items."""
+
+    def shaped(piece: Any, piece_spec: Any) -> dict[str, const.Field]:
+        return {
+            name: with_declared_shapes(value, piece_spec.features_spec[name]) for name, value in piece.features.items()
+        }
+
+    return graph.replace_features(
+        context=shaped(graph.context, spec.context_spec),
+        node_sets={name: shaped(node_set, spec.node_sets_spec[name]) for name, node_set in graph.node_sets.items()},
+        edge_sets={name: shaped(edge_set, spec.edge_sets_spec[name]) for name, edge_set in graph.edge_sets.items()},
+    )
 
 
 def training_constraints(budget: Budget, graph_spec: GraphTensorSpec) -> SizeConstraints:
