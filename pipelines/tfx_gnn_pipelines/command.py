@@ -187,7 +187,8 @@ def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, co
     console.print(f"  image    {image}", highlight=False, soft_wrap=True)
     places = {"root": config.root, "tables": config.tables_dir, "push to": config.push_destination}
     for name, place in places.items():
-        note = "" if is_uri(place) else "  (a path inside the containers: mount it there)"
+        is_mounted = is_uri(place) or (runner is Runner.VERTEX and place.startswith("/gcs/"))
+        note = "" if is_mounted else "  (a path inside the containers: mount it there)"
         console.print(f"  {name:<8} {place}{note}", markup=False, highlight=False, soft_wrap=True)
 
 
