@@ -106,9 +106,16 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> DefaultFill:
 def _stored_array(value: Any, dtype: tf.DType) -> np.ndarray[Any, Any]:
     """Converts a value to the dtype that tf.Examples store, if nothing is lost."""
     if dtype == tf.string:
-        return np.asarray(tf.convert_to_tensor(value, tf.string).numpy(), object)
+        strings = np.asarray(value, object)
+        if not all(isinstance(string, (bytes, str)) for string in strings.flat):
+            raise TypeError(f"got {value!r} for strings")
+        return np.vectorize(_as_bytes, otypes=[object])(strings)
     array = np.asarray(value)
     kinds = "biu" if dtype == tf.int64 else "biuf"
     if array.dtype.kind not in kinds:
         raise TypeError(f"got {array.dtype} for {dtype.name}")
     return array.astype(dtype.as_numpy_dtype)
+
+
+def _as_bytes(string: bytes | str) -> bytes:
+    return string.encode() if isinstance(string, str) else string

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tfx_gnn.graph import fields, tf_hooks, validation_mode
 from tfx_gnn.graph.adjacency import HyperAdjacency
 from tfx_gnn.graph.feature_piece import FeaturePiece
-from tfx_gnn.graph.feature_piece_spec import ADJACENCY_PART, EdgeSetSpec
+from tfx_gnn.graph.feature_piece_spec import ADJACENCY_PART, EdgeSetSpec, check_item_counts
 from tfx_gnn.graph.graph_constants import Field, Fields, NodeSetName
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
 from tfx_gnn.graph.piece_parts import refuse_positional_arguments
@@ -54,6 +54,9 @@ class EdgeSet(FeaturePiece):
                 f"{type(adjacency).__name__}. Make one with Adjacency.from_indices()."
             )
         edge_set = cls._from_features_and_sizes(features, sizes, validate, **{ADJACENCY_PART: adjacency})
+        if validation_mode.checks_statically(validate):
+            ends = {f"end {tag}": index for tag, (_, index) in adjacency.get_indices_dict().items()}
+            check_item_counts({**ends, **edge_set.features}, edge_set.rank)
         if validation_mode.checks_at_runtime(validate):
             edge_set._assert_edge_counts_match()
         return edge_set

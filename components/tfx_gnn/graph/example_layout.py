@@ -259,7 +259,7 @@ def _io_feature(
     return tf.io.RaggedFeature(
         dtype,
         value_key=key,
-        partitions=partitions,
+        partitions=tuple(partitions),
         row_splits_dtype=row_splits_dtype,
         validate=validate,
     )

@@ -219,11 +219,18 @@ class GraphTensor(GraphPiece):
         )
 
     def __repr__(self) -> str:
+        return (
+            f"GraphTensor(\n  context={self.context!r},\n  node_set_names={list(self.node_sets)},\n"
+            f"  edge_set_names={list(self.edge_sets)})"
+        )
+
+    def __str__(self) -> str:
+        """Describes all pieces, one in a line."""
         lines = [f"  context={self.context!r},"]
         for part, sets in (("node_sets", self.node_sets), ("edge_sets", self.edge_sets)):
-            entries = "".join(f"\n    {name!r}: {piece!r}," for name, piece in sets.items())
-            lines.append(f"  {part}={{{entries}}}," if not entries else f"  {part}={{{entries}\n  }},")
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+            entries = "".join(f"    {name!r}: {piece!r},\n" for name, piece in sets.items())
+            lines.append(f"  {part}={{\n{entries}  }}," if entries else f"  {part}={{}},")
+        return "\n".join(["GraphTensor(", *lines, ")"])
 
 
 def _ones_like(sizes: Field) -> Field:
