@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import tensorflow as tf
-import tf_keras
 from tf_keras.src.engine import keras_tensor
 from tf_keras.src.layers.core import tf_op_layer
 
+from tfx_gnn.graph import symbolic_calls
 from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
@@ -136,47 +136,15 @@ class GraphKerasTensor(GraphPieceKerasTensor):
     )
 
 
-@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class PieceFromParts(tf_keras.layers.Layer):
-    """Calls a class method that makes a graph piece, as a layer of a functional model."""
-
-    def __init__(self, piece_type: str, method_name: str, **kwargs: Any) -> None:
-        """Remembers what to call.
-
-        Args:
-            piece_type: name of the class, such as "NodeSet".
-            method_name: name of the class method, such as "from_fields".
-            **kwargs: for the base class.
-        """
-        super().__init__(**kwargs)
-        self._piece_type = piece_type
-        self._method_name = method_name
-
-    def call(self, args: Any, kwargs: Any) -> Any:
-        """Makes the piece.
-
-        Args:
-            args: positional arguments of the class method.
-            kwargs: its keyword arguments.
-        """
-        method = getattr(_PIECE_TYPES[self._piece_type], self._method_name)
-        return method(*args, **kwargs)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return {
-            **super().get_config(),
-            "piece_type": self._piece_type,
-            "method_name": self._method_name,
-        }
-
-
 class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
     """Turns a class method called with Keras tensors into a layer."""
 
     def __init__(self, piece_type: type[GraphPiece], method_name: str) -> None:
-        self._piece_type = piece_type
-        self._method_name = method_name
+        def make_piece(*args: Any, **kwargs: Any) -> Any:
+            return getattr(piece_type, method_name)(*args, **kwargs)
+
+        make_piece.__name__ = f"{piece_type.__name__}.{method_name}"
+        self._make_piece = symbolic_calls.becomes_keras_layer(make_piece)
 
     def handle(self, args: Any, kwargs: Any) -> Any:
         """Makes the layer and calls it, if an argument is a Keras tensor.
@@ -188,8 +156,7 @@ class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
         leaves = tf.nest.flatten([args[1:], kwargs])
         if not any(isinstance(leaf, keras_tensor.KerasTensor) for leaf in leaves):
             return self.NOT_SUPPORTED
-        layer = PieceFromParts(self._piece_type.__name__, self._method_name)
-        return layer(tuple(args[1:]), dict(kwargs))
+        return self._make_piece(*args[1:], **kwargs)
 
 
 #: The most specific type comes first: Keras takes the first that fits.
@@ -201,7 +168,6 @@ _REGISTRATIONS: tuple[tuple[type[GraphPiece], type[GraphPieceKerasTensor], str],
     (Adjacency, AdjacencyKerasTensor, "from_indices"),
     (HyperAdjacency, HyperAdjacencyKerasTensor, "from_indices"),
 )
-_PIECE_TYPES = {piece_type.__name__: piece_type for piece_type, _, _ in _REGISTRATIONS}
 
 for _piece_type, _symbolic_type, _method_name in _REGISTRATIONS:
     for _name in _symbolic_type.LAYER_PROPERTIES:
