@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from tfx_gnn_pipelines.quiet_start import import_quietly
+
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
 
@@ -74,10 +76,13 @@ def run(
     Exit status: 0 if the model was pushed or the spec written, 1 after an error, 2 after wrong
     usage, 3 if everything ran but the model was not good enough to be pushed.
     """
+    started_at = time.monotonic()
     console = Console()
     remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     try:
+        if not debug:
+            import_quietly("tensorflow")
         if task == "list":
             _list_tasks(console)
             return
@@ -100,7 +105,7 @@ def run(
             output = output or os.path.join("runs", f"{config.pipeline_name}_{runner.value}.json")
             _compile(config, runner, output, image, console)
             return
-        pushed = _run_here(config, runner, console, debug=debug)
+        pushed = _run_here(config, runner, console, started_at=started_at, debug=debug)
     except Exception as error:
         if debug:
             raise
@@ -155,9 +160,8 @@ def _configure(
     )
 
 
-def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, debug: bool) -> bool:
+def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
     """Runs the pipeline in this process; tells whether the model is pushed."""
-    started_at = time.monotonic()
     console.print(f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False)
     from tfx_gnn_pipelines.assembly import COMPONENTS
     from tfx_gnn_pipelines.lineage import read_latest_run

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
+import shutil
+import sys
+import tempfile
 import warnings
 
 _NOISE = (
@@ -28,3 +32,31 @@ def quiet_start() -> None:
         logging.getLogger(name).setLevel(logging.ERROR)
     # Beam logs an error with its traceback and then raises it.
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
+
+
+def import_quietly(module: str) -> None:
+    """Imports a module without what its native code writes to stderr meanwhile.
+
+    TensorFlow 2.21 writes start-up messages that no setting silences.
+
+    Args:
+        module: name of the module.
+
+    Raises:
+        Exception: whatever the import raises; what was written is then shown.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as hidden:
+        os.dup2(hidden.fileno(), 2)
+        try:
+            importlib.import_module(module)
+        except BaseException:
+            os.dup2(terminal, 2)
+            hidden.seek(0)
+            with os.fdopen(os.dup(terminal), "wb") as shown:
+                shutil.copyfileobj(hidden, shown)
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)
