@@ -1,0 +1,238 @@
+"""The stages from the shell on a small project, with the trainer and the pusher killed on the way.
+
+Each verb is a process of its own. SIGKILL gives it no chance to clean up; the
+same command must complete afterwards, and nothing half-written may pass for whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.serving.prediction import ServingModel, read_records
+from tfx_gnn.serving.versions import list_versions, resolve_saved_model
+
+TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
+C_PROGRAM = Path(__file__).parents[1] / "unit" / "serving" / "c_api" / "predict.c"
+DEADLINE_SECONDS = 300
+POLL_SECONDS = 0.01
+
+
+@dataclasses.dataclass(frozen=True)
+class Shell:
+    """Runs `tfx-gnn` in the folder that holds the project."""
+
+    folder: Path
+
+    def command(self, verb: str, *args: str, **options: object) -> list[str]:
+        flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
+        return [sys.executable, "-m", "tfx_gnn.cli", verb, *args, *flags]
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def kill_when(self, command: list[str], happened: Callable[[], bool]) -> None:
+        """Starts a command, waits for something to happen, and kills it with all its children."""
+        process = subprocess.Popen(
+            command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        try:
+            while not happened():
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(POLL_SECONDS)
+                assert process.returncode is None, "the command ended before it could be killed"
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        assert process.returncode == -signal.SIGKILL
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+    folder = tmp_path_factory.mktemp("tiny")
+    shutil.copytree(TINY_PROJECT, folder / TINY_PROJECT.name)
+    return Shell(folder)
+
+
+@pytest.fixture(scope="module")
+def prepared(shell: Shell) -> Shell:
+    """Examples, schemas, transform and budgets, each by its verb."""
+    write_plan = (
+        "from tiny_project.task import TASK; from tfx_gnn.stages import options_json; "
+        "print(options_json.to_json(TASK.plan))"
+    )
+    plan = shell.run([sys.executable, "-c", write_plan]).stdout
+    (shell.folder / "plan.json").write_text(plan)
+    sampled = {"tables_dir": "tiny_project/tables", "plan": "plan.json", "examples_dir": "examples"}
+    shell.run(shell.command("sample", **sampled))
+    shell.run(
+        shell.command("schema", examples_dir="examples", graph_schema_dir="graph_schema", schema_dir="tfmd_schema")
+    )
+    shell.run(
+        shell.command(
+            "transform",
+            examples_dir="examples",
+            graph_schema_dir="graph_schema",
+            preprocessing_fn="tiny_project.preprocessing:preprocessing_fn",
+            transform_graph_dir="transform_graph",
+            transformed_examples_dir="transformed_examples",
+            transformed_graph_schema_dir="transformed_graph_schema",
+        )
+    )
+    shell.run(
+        shell.command(
+            "sizes",
+            transformed_examples_dir="transformed_examples",
+            transformed_graph_schema_dir="transformed_graph_schema",
+            size_constraints_dir="sizes",
+            batch_size=5,
+        )
+    )
+    return shell
+
+
+def _train_command(shell: Shell, name: str, num_epochs: int) -> list[str]:
+    return shell.command(
+        "train",
+        transformed_examples_dir="transformed_examples",
+        transform_graph_dir="transform_graph",
+        graph_schema_dir="graph_schema",
+        transformed_graph_schema_dir="transformed_graph_schema",
+        size_constraints_dir="sizes",
+        model_fn="tiny_project.model:model_fn",
+        label_feature="topic",
+        class_vocabulary="topic",
+        num_epochs=num_epochs,
+        model_dir=f"{name}/model",
+        model_run_dir=f"{name}/run",
+    )
+
+
+@pytest.fixture(scope="module")
+def blessed(prepared: Shell) -> Shell:
+    """A model that was trained and blessed."""
+    prepared.run(_train_command(prepared, "trained", 20))
+    prepared.run(
+        prepared.command(
+            "evaluate",
+            examples_dir="examples",
+            model_dir="trained/model",
+            label_feature="topic",
+            evaluation_dir="evaluation",
+            blessing_dir="blessing",
+        )
+    )
+    assert (prepared.folder / "blessing" / "BLESSED").exists()
+    return prepared
+
+
+def _some_file(folder: Path, pattern: str) -> Callable[[], bool]:
+    return lambda: next(folder.glob(pattern), None) is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("killed-in-an-epoch", ".run.partial-*/checkpoints/epoch-1.index"),
+        ("killed-in-the-export", ".model.partial-*/Format-Serving"),
+    ],
+)
+def test_killed_training_leaves_nothing_and_completes_when_repeated(prepared: Shell, name: str, sign: str) -> None:
+    folder = prepared.folder / name
+    command = _train_command(prepared, name, 3)
+
+    prepared.kill_when(command, _some_file(folder, sign))
+
+    assert not (folder / "model").exists()
+    assert not (folder / "run").exists()
+    prepared.run(command)
+    assert json.loads((folder / "run" / "training_summary.json").read_text())["exported_epoch"] == 3
+    examples = list(itertools.islice(read_records(str(prepared.folder / "examples" / "Split-test")), 2))
+    assert len(list(ServingModel(resolve_saved_model(str(folder / "model"))).classify(examples))) == 2
+
+
+def _push_command(shell: Shell, name: str) -> list[str]:
+    return shell.command(
+        "push",
+        model_dir="trained/model",
+        blessing_dir="blessing",
+        examples_dir="examples",
+        push_destination=f"{name}/serving",
+        pushed_model_dir=f"{name}/pushed",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sign"),
+    [
+        ("killed-while-copying", ".incoming-*/*"),
+        ("killed-while-verifying", ".incoming-*/saved_model.pb"),
+    ],
+)
+def test_killed_push_shows_no_version_and_completes_when_repeated(blessed: Shell, name: str, sign: str) -> None:
+    destination = blessed.folder / name / "serving"
+    command = _push_command(blessed, name)
+
+    blessed.kill_when(command, _some_file(destination, sign))
+
+    assert list_versions(str(destination)) == []
+    assert not (blessed.folder / name / "pushed").exists()
+    blessed.run(command)
+    # The leftovers of the dead push are gone, too.
+    assert os.listdir(destination) == ["1"]
+    assert json.loads((blessed.folder / name / "pushed" / "pushed_version.json").read_text())["version"] == 1
+
+
+def test_versions_that_are_there_survive_a_killed_push(blessed: Shell) -> None:
+    destination = blessed.folder / "second" / "serving"
+    blessed.run(_push_command(blessed, "second"))
+    before = {path: path.read_bytes() for path in (destination / "1").rglob("*") if path.is_file()}
+    again = [arg.replace("second/pushed", "second/pushed-again") for arg in _push_command(blessed, "second")]
+
+    blessed.kill_when(again, _some_file(destination, ".incoming-*/saved_model.pb"))
+
+    assert list_versions(str(destination)) == [1]
+    assert {path: path.read_bytes() for path in (destination / "1").rglob("*") if path.is_file()} == before
+    blessed.run(again)
+    assert list_versions(str(destination)) == [1, 2]
+
+
+def test_trained_model_answers_c_as_it_answers_the_shell(blessed: Shell, tmp_path: Path) -> None:
+    libraries = tf.sysconfig.get_lib()
+    program = str(tmp_path / "predict")
+    compiler = ["gcc", str(C_PROGRAM), "-o", program, "-isystem", tf.sysconfig.get_include(), f"-L{libraries}"]
+    libs = [f"-Wl,-rpath,{libraries}", "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    subprocess.run([*compiler, *libs], check=True, capture_output=True)
+    requests = tmp_path / "requests.tfrecord"
+    with tf.io.TFRecordWriter(str(requests)) as writer:
+        for split in ("train", "test"):
+            for record in itertools.islice(read_records(str(blessed.folder / "examples" / f"Split-{split}")), 4):
+                writer.write(record)
+    shown = blessed.run(blessed.command("predict", "--json", model_dir="trained/model", examples=requests, limit=7))
+    predictions = [json.loads(line) for line in shown.stdout.splitlines()]
+
+    answered = subprocess.run(
+        [program, "trained/model/Format-Serving", str(requests)],
+        cwd=blessed.folder, env={"TF_CPP_MIN_LOG_LEVEL": "3"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    lines = [line.split("\t") for line in answered.stdout.splitlines()[1:]]
+    assert len(predictions) == 7
+    assert [(seed, label) for seed, label, _ in lines[:7]] == [(p["id"], p["label"]) for p in predictions]
+    assert [float(score) for _, _, score in lines[:7]] == pytest.approx([p["score"] for p in predictions], abs=1e-4)
