@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_MODULE_BY_NAME = {"context_readout_into_feature": "first_node_readout"}
+_MODULE_BY_NAME = {
+    "context_readout_into_feature": "first_node_readout",
+    "segment_random_index_shuffle": "segment_shuffle",
+}
 
-__all__ = ["context_readout_into_feature"]  # noqa: F822 - found by `__getattr__`
+__all__ = ["context_readout_into_feature", "segment_random_index_shuffle"]  # noqa: F822 - found by `__getattr__`
 
 
 def __getattr__(name: str) -> Any:

@@ -24,7 +24,10 @@ _NAMES_BY_MODULE = {
         "broadcast_context_to_nodes",
         "broadcast_node_to_edges",
     ),
+    "combine": ("combine_values",),
     "context": ("Context",),
+    "dataset_filtering": ("dataset_filter_with_summary",),
+    "edge_masking": ("mask_edges",),
     "edge_set": ("EdgeSet",),
     "example_layout": ("get_io_spec",),
     "example_parsing": (
@@ -46,6 +49,9 @@ _NAMES_BY_MODULE = {
         "add_readout_from_first_node",
         "gather_first_node",
     ),
+    "fit_or_skip": ("learn_fit_or_skip_size_constraints",),
+    "generated_dataset": ("dataset_from_generator",),
+    "graph_assertions": ("assert_constraints",),
     "graph_checks": (
         "check_homogeneous_graph_tensor",
         "check_scalar_graph_tensor",
@@ -82,9 +88,15 @@ _NAMES_BY_MODULE = {
     "graph_tensor_spec": ("GraphTensorSpec",),
     "graph_values": ("graph_tensor_to_values",),
     "homogeneous_graph": ("homogeneous",),
+    "line_graph": ("convert_to_line_graph",),
     "neighbors": (
         "pool_neighbors_to_node",
         "pool_neighbors_to_node_feature",
+    ),
+    "node_order": (
+        "reorder_nodes",
+        "shuffle_features_globally",
+        "shuffle_nodes",
     ),
     "node_set": ("NodeSet",),
     "normalization": (
@@ -107,6 +119,7 @@ _NAMES_BY_MODULE = {
         "Feature",
         "GraphSchema",
     ),
+    "random_graphs": ("random_graph_tensor",),
     "readout": (
         "readout_named",
         "readout_named_into_feature",
@@ -134,6 +147,7 @@ _NAMES_BY_MODULE = {
         "check_required_features",
         "validate_schema",
     ),
+    "self_loops": ("add_self_loops",),
     "size_checks": (
         "assert_satisfies_size_constraints",
         "assert_satisfies_total_sizes",
@@ -141,6 +155,7 @@ _NAMES_BY_MODULE = {
         "satisfies_total_sizes",
     ),
     "size_constraints": ("SizeConstraints",),
+    "size_search": ("find_tight_size_constraints",),
     "tags": ("reverse_tag",),
     "validation_mode": (
         "disable_graph_tensor_validation",

@@ -80,27 +80,26 @@ class HyperAdjacency(GraphPiece):
         if validation_mode.checks_statically(validate):
             _check_same_shapes(parts, names)
         adjacency = cls._assemble(parts, shape=tf.TensorShape([None] * rank), static=names)
-        if parts and validation_mode.checks_at_runtime(validate):
+        if validation_mode.checks_at_runtime(validate):
             adjacency._assert_ends_agree()
         return adjacency
 
-    def _assert_ends_agree(self) -> None:
+    def _assert_ends_agree(self) -> list[tf.Operation]:
         """Asserts that all ends have the same number of edges in each graph."""
         sizes = {
             tag: fields.items_per_graph(index, self.rank, tf.int64)
             for tag, (_, index) in self.get_indices_dict().items()
         }
-        first, *others = sizes
-        for tag in others:
+        checks = []
+        first = min(sizes, default=SOURCE)
+        for tag, counts in sizes.items():
             names = (self.node_set_name(first), self.node_set_name(tag))
-            tf.debugging.assert_equal(
-                sizes[tag],
-                sizes[first],
-                message=(
-                    f"Adjacency indices are not compatible: ({first}, {names[0]}) and ({tag}, {names[1]}) must "
-                    "have the same number of edges in each graph."
-                ),
+            message = (
+                f"Adjacency indices are not compatible: ({first}, {names[0]}) and ({tag}, {names[1]}) must have the "
+                "same number of edges in each graph."
             )
+            checks.append(tf.debugging.assert_equal(counts, sizes[first], message=message))
+        return [check for check in checks if check is not None]
 
     def get_indices_dict(self) -> dict[IncidentNodeTag, _Index]:
         """Returns tag to (node set name, node indices)."""

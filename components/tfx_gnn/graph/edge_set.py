@@ -61,18 +61,18 @@ class EdgeSet(FeaturePiece):
             edge_set._assert_edge_counts_match()
         return edge_set
 
-    def _assert_edge_counts_match(self) -> None:
+    def _assert_edge_counts_match(self) -> list[tf.Operation]:
         """Asserts that the adjacency has as many edges as the sizes say."""
         expected = self._items_per_graph()
+        checks = []
         for tag, (_, index) in self.adjacency.get_indices_dict().items():
-            tf.debugging.assert_equal(
-                fields.items_per_graph(index, self.rank, self.indices_dtype),
-                expected,
-                message=(
-                    "Adjacency has number of edges which is incompatible with EdgeSet `sizes` at "
-                    f"tag {tag}: each graph must have the sum of its sizes."
-                ),
+            message = (
+                f"Adjacency has number of edges which is incompatible with EdgeSet `sizes` at tag {tag}: each graph "
+                "must have the sum of its sizes."
             )
+            found = fields.items_per_graph(index, self.rank, self.indices_dtype)
+            checks.append(tf.debugging.assert_equal(found, expected, message=message))
+        return [check for check in checks if check is not None]
 
     @property
     def adjacency(self) -> Any:

@@ -53,18 +53,18 @@ class FeaturePiece(GraphPiece):
             piece._assert_sizes_match()
         return piece
 
-    def _assert_sizes_match(self) -> None:
+    def _assert_sizes_match(self) -> list[tf.Operation]:
         """Asserts that every feature has as many items as the sizes say."""
         expected = self._items_per_graph()
+        checks = []
         for name, feature in self._parts[FEATURES_PART].items():
-            tf.debugging.assert_equal(
-                fields.items_per_graph(feature, self.rank, self.indices_dtype),
-                expected,
-                message=(
-                    f"The number of graph items for feature {name} is incompatible with piece `sizes`: each "
-                    f"graph of the {type(self).__name__} must have the sum of its sizes."
-                ),
+            message = (
+                f"The number of graph items for feature {name} is incompatible with piece `sizes`: each graph of the "
+                f"{type(self).__name__} must have the sum of its sizes."
             )
+            found = fields.items_per_graph(feature, self.rank, self.indices_dtype)
+            checks.append(tf.debugging.assert_equal(found, expected, message=message))
+        return [check for check in checks if check is not None]
 
     def _items_per_graph(self) -> tf.Tensor:
         """Returns the number of items of each graph, of shape [total number of graphs]."""

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph import validation_mode
+from tfx_gnn.graph import graph_assertions, validation_mode
 from tfx_gnn.graph.adjacency import Adjacency, AdjacencySpec, HyperAdjacency
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
@@ -505,3 +505,33 @@ def test_piece_specs_that_do_not_fit_are_refused(pieces, message):
 def test_a_scalar_graph_cannot_be_unbatched():
     with pytest.raises(ValueError, match="Only a batched graph piece can be unbatched"):
         chain(2).spec._unbatch()
+
+
+def test_everything_is_checked_on_demand(graph):
+    assert graph_assertions.assert_constraints(graph) is None
+    assert graph_assertions.assert_constraints(next(iter(chains(2, 1).batch(2)))) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda graph: graph.replace_features(node_sets={"b": {"x": tf.zeros([3])}}),
+            "The number of graph items for feature x is incompatible with piece `sizes`",
+        ),
+        (
+            lambda graph: graph.replace_features(context={"c": tf.zeros([1])}),
+            "The number of graph items for feature c is incompatible with piece `sizes`",
+        ),
+    ],
+)
+@pytest.mark.parametrize("wrap", [lambda function: function, tf.function], ids=["eager", "traced"])
+def test_what_does_not_fit_is_found_on_demand(graph, change, message, wrap):
+    wrong = change(graph)
+
+    def check(graph):
+        graph_assertions.assert_constraints(graph)
+        return graph.total_num_components
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        wrap(check)(wrong)
