@@ -49,17 +49,24 @@ def as_layer(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if "module" in value:
-        return tf_keras.saving.deserialize_keras_object(_with_type_specs(value))
+        return tf_keras.saving.deserialize_keras_object(with_type_specs(value))
     return tf_keras.layers.deserialize(value, use_legacy_format=True)
 
 
-def _with_type_specs(value: Any) -> Any:
-    """Rebuilds the type specs inside a config, innermost first; Keras itself stops at the outermost."""
+def with_type_specs(value: Any) -> Any:
+    """Rebuilds the type specs inside a config, innermost first; Keras itself stops at the outermost.
+
+    Args:
+        value: a config, or part of one.
+
+    Returns:
+        The same, with type specs for the dicts that stand for them.
+    """
     if isinstance(value, (list, tuple)):
-        return [_with_type_specs(item) for item in value]
+        return [with_type_specs(item) for item in value]
     if not isinstance(value, Mapping):
         return value
-    rebuilt = {name: _with_type_specs(item) for name, item in value.items()}
+    rebuilt = {name: with_type_specs(item) for name, item in value.items()}
     if rebuilt.get("class_name") == "__typespec__":
         return tf_keras.saving.deserialize_keras_object(rebuilt)
     return rebuilt

@@ -65,5 +65,7 @@ def _ragged_zeros(graph_piece: FeaturePiece, dtype: tf.DType) -> tf.RaggedTensor
     )
     # All batch dimensions but the outermost are uniform.
     for axis in range(graph_piece.rank - 1, 0, -1):
-        result = tf.RaggedTensor.from_uniform_row_length(result, tf.shape(num_items)[axis])
+        result = tf.RaggedTensor.from_uniform_row_length(
+            result, tf.shape(num_items, graph_piece.row_splits_dtype)[axis]
+        )
     return result

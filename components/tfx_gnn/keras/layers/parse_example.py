@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.example_parsing import parse_example, parse_single_example
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.nested_layers import with_type_specs
 
 
 class _Parse(tf_keras.layers.Layer):
@@ -36,8 +38,19 @@ class _Parse(tf_keras.layers.Layer):
             "graph_tensor_spec": self._spec,
             "prefix": self._prefix,
             "validate": self._validate,
-            "default_values": None if self._default_values is None else dict(self._default_values),
+            "default_values": None
+            if self._default_values is None
+            else {key: _plain(value) for key, value in self._default_values.items()},
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> _Parse:
+        """Makes the layer from what `get_config` returned.
+
+        Args:
+            config: the config.
+        """
+        return cls(**{**config, "graph_tensor_spec": with_type_specs(config["graph_tensor_spec"])})
 
     def _options(self) -> dict[str, Any]:
         return {"prefix": self._prefix, "validate": self._validate, "default_values": self._default_values}
@@ -93,3 +106,10 @@ class ParseSingleExample(_Parse):
             inputs: one serialized tf.Example, shape [].
         """
         return parse_single_example(self._spec, inputs, **self._options())
+
+
+def _plain(value: Any) -> Any:
+    """Returns a default value as JSON can hold it."""
+    if isinstance(value, bytes):
+        return value.decode()
+    return np.asarray(value).tolist()
