@@ -68,7 +68,7 @@ def error_line(error: Exception) -> str | None:
     if isinstance(error, (OSError, TypeError, ValueError)):
         return str(error)
     # Only a command that has imported TensorFlow can raise its errors.
-    tensorflow = sys.modules.get("tensorflow")
+    tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
-        return f"{type(error).__name__}: {error.message}"
+        return f"{type(error).__name__}: {getattr(error, 'message', error)}"
     return None

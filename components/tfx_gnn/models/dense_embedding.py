@@ -55,8 +55,11 @@ class DenseEmbedding(tf_keras.layers.Layer):
         )
         super().build(input_shape)
 
-    def call(self, indices: tf.Tensor) -> tf.Tensor:
+    def call(self, indices: tf.Tensor, training: bool | None = None) -> tf.Tensor:  # noqa: FBT001 - Keras' form.
         """Looks the rows up; see the class for shapes."""
+        if training is False:
+            # Nobody asks for a gradient; an exported model is free of custom ones.
+            return tf.gather(self._table, indices)
         return _lookup(tf.convert_to_tensor(self._table), indices)
 
     def get_config(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def relational_graph_update(
     """
     if units < 1:
         raise ValueError(f"`units` must be at least 1; got {units}. Choose the width of the states.")
-    known = [name for name in graph_spec.node_sets_spec if not name.startswith("_")]
+    known = sorted(name for name in graph_spec.node_sets_spec if not name.startswith("_"))
     chosen = known if node_sets is None else list(node_sets)
     unknown = sorted(set(chosen) - set(known))
     if unknown or not chosen:
@@ -75,8 +75,8 @@ def _neighbor_means(
         adjacency = edge_set_spec.adjacency_spec
         tags = [tag for tag in (const.SOURCE, const.TARGET) if adjacency.node_set_name(tag) == node_set_name]
         if tags:
-            has_feature = edge_feature is not None and edge_feature in edge_set_spec.features_spec
-            means[name] = NeighborMean(tags, edge_features=[edge_feature] if has_feature else [])
+            edge_features = [feature for feature in edge_set_spec.features_spec if feature == edge_feature]
+            means[name] = NeighborMean(tags, edge_features=edge_features)
     return means
 
 

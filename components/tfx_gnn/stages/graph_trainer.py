@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import os
 import time
@@ -160,8 +161,8 @@ def train_graph_model(
     class_names = _class_names(tft_output, options.task)
     train_files = record_files(transformed_examples_dir, (options.train_split,))
     eval_files = record_files(transformed_examples_dir, (options.eval_split,))
-    count = {"label_feature": options.task.label_feature, "num_classes": len(class_names)}
-    train_labels, eval_labels = count_labels(train_files, **count), count_labels(eval_files, **count)
+    count = functools.partial(count_labels, label_feature=options.task.label_feature, num_classes=len(class_names))
+    train_labels, eval_labels = count(train_files), count(eval_files)
     _check_train_labels(train_labels, options)
 
     with (

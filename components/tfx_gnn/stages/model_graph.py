@@ -6,7 +6,7 @@ meets the same features in both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -107,5 +107,5 @@ def _reserved(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith("#")]
 
 
-def _strings(features_spec: object) -> list[str]:
-    return [name for name, spec in dict(features_spec).items() if spec.dtype == tf.string and not name.startswith("#")]
+def _strings(features_spec: Mapping[str, Any]) -> list[str]:
+    return [name for name, spec in features_spec.items() if spec.dtype == tf.string and not name.startswith("#")]

@@ -52,9 +52,12 @@ def model_fn(graph_spec: GraphTensorSpec, tft_output: tft.TFTransformOutput) -> 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
     graph = HideSeedFeature(identity, _hidden_row(tft_output, identity))(graph)
     graph = layers.MapFeatures(node_sets_fn=functools.partial(_first_state, tft_output=tft_output))(graph)
-    common = {"units": UNITS, "dropout_rate": DROPOUT_RATE, "edge_feature": "numbers"}
-    graph = relational_graph_update(graph_spec, **common)(graph)
-    graph = relational_graph_update(graph_spec, node_sets=[SEED_NODE_SET], **common)(graph)
+    # The last round need not update what is not read out.
+    for node_sets in (None, [SEED_NODE_SET]):
+        update = relational_graph_update(
+            graph_spec, units=UNITS, dropout_rate=DROPOUT_RATE, node_sets=node_sets, edge_feature="numbers"
+        )
+        graph = update(graph)
     seed_state = layers.StructuredReadout("seed")(graph)
     num_classes = tft_output.vocabulary_size_by_name(LABEL_VOCABULARY)
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, name="logits")(seed_state))
