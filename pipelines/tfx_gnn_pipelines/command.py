@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tfx_gnn_pipelines.quiet_start import import_quietly
-
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
 
@@ -81,8 +79,6 @@ def run(
     remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     try:
-        if not debug:
-            import_quietly("tensorflow")
         if task == "list":
             _list_tasks(console)
             return

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import importlib.abc
+import importlib.util
 import logging
 import os
 import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 _NOISE = (
     "You are using a non-supported Python version",
@@ -24,6 +29,8 @@ def quiet_start() -> None:
 
     Environment variables that the user set stay as they are.
     """
+    # TensorFlow 2.21 writes messages on import that obey no setting.
+    sys.meta_path.insert(0, QuietImport("tensorflow"))
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for message in _NOISE:
@@ -34,25 +41,46 @@ def quiet_start() -> None:
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
 
 
-def import_quietly(module: str) -> None:
-    """Imports a module without what its native code writes to stderr meanwhile.
+class QuietImport(importlib.abc.MetaPathFinder):
+    """Hides what native code writes to stderr while one module is imported for the first time.
 
-    TensorFlow 2.21 writes start-up messages that no setting silences.
+    If the import fails, what was written is shown.
 
     Args:
         module: name of the module.
-
-    Raises:
-        Exception: whatever the import raises; what was written is then shown.
     """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Finds the module as without this finder, and wraps its execution."""
+        if fullname != self._module:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_quietly(module: ModuleType) -> None:
+                with _hidden_stderr():
+                    execute(module)
+
+            spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
+        return spec
+
+
+@contextlib.contextmanager
+def _hidden_stderr() -> Iterator[None]:
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as hidden:
         os.dup2(hidden.fileno(), 2)
         try:
-            importlib.import_module(module)
+            yield
         except BaseException:
-            os.dup2(terminal, 2)
             hidden.seek(0)
             with os.fdopen(os.dup(terminal), "wb") as shown:
                 shutil.copyfileobj(hidden, shown)

@@ -30,12 +30,14 @@ def run_python(tmp_path):
 def test_native_messages_of_an_import_are_hidden_and_later_ones_are_not(run_python):
     done = run_python(
         """
-        import os
-        from tfx_gnn_pipelines.quiet_start import import_quietly
-        import_quietly("chatty")
+        import os, sys
+        from tfx_gnn_pipelines.quiet_start import QuietImport
+        sys.meta_path.insert(0, QuietImport("chatty"))
+        import chatty
+        assert chatty.VALUE == 1
         os.write(2, b"after")
         """,
-        chatty='import os\nos.write(2, b"I0000 oneDNN custom operations are on")',
+        chatty='import os\nos.write(2, b"I0000 oneDNN custom operations are on")\nVALUE = 1',
     )
 
     assert done.returncode == 0
@@ -45,8 +47,10 @@ def test_native_messages_of_an_import_are_hidden_and_later_ones_are_not(run_pyth
 def test_messages_of_an_import_that_fails_are_shown(run_python):
     done = run_python(
         """
-        from tfx_gnn_pipelines.quiet_start import import_quietly
-        import_quietly("broken")
+        import sys
+        from tfx_gnn_pipelines.quiet_start import QuietImport
+        sys.meta_path.insert(0, QuietImport("broken"))
+        import broken
         """,
         broken='import os\nos.write(2, b"cannot open libcuda")\nraise ImportError("no cuda")',
     )
@@ -54,6 +58,19 @@ def test_messages_of_an_import_that_fails_are_shown(run_python):
     assert done.returncode == 1
     assert done.stderr.startswith("cannot open libcuda")
     assert done.stderr.endswith("ImportError: no cuda\n")
+
+
+def test_module_that_is_missing_is_missing(run_python):
+    done = run_python(
+        """
+        import sys
+        from tfx_gnn_pipelines.quiet_start import QuietImport
+        sys.meta_path.insert(0, QuietImport("absent"))
+        import absent
+        """
+    )
+
+    assert done.stderr.endswith("ModuleNotFoundError: No module named 'absent'\n")
 
 
 def test_what_the_user_set_stays(run_python):
