@@ -19,6 +19,7 @@ from tfx_gnn.keras import layers
 from tfx_gnn.models.dense_embedding import DenseEmbedding
 from tfx_gnn.models.identity_features import ForgetIdentity, HideSeedFeature
 from tfx_gnn.models.relational_update import relational_graph_update
+from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
 
 SEED_NODE_SET = "package"
 LABEL_VOCABULARY = "section"
@@ -63,7 +64,7 @@ def model_fn(graph_spec: GraphTensorSpec, tft_output: tft.TFTransformOutput) -> 
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, name="logits")(seed_state))
     model.compile(
         optimizer=tf_keras.optimizers.Adam(LEARNING_RATE),
-        loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
         weighted_metrics=["accuracy"],
     )
     return model
