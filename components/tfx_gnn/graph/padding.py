@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -98,80 +99,104 @@ def _pad(
     graph: GraphTensor, constraints: SizeConstraints, padding_values: FeatureDefaultValues
 ) -> tuple[GraphTensor, tf.Tensor]:
     minima = dict(constraints.min_nodes_per_component)
-    num_components = num_components_of(graph)
-    target_components = as_size(constraints.total_num_components)
-    node_totals = {name: num_items_of(node_set) for name, node_set in graph.node_sets.items()}
-    node_targets = {name: target_size(constraints.total_num_nodes, name, "nodes") for name in graph.node_sets}
-
-    def pad_sizes(sizes: tf.Tensor, missing: Size, minimum: Size) -> tf.Tensor:
-        return _pad_sizes(sizes, num_components, target_components, missing, minimum)
-
-    context = Context.from_fields(
-        features=_pad_features(
-            graph.context.features, num_components, target_components, padding_values.context, "context"
-        ),
-        sizes=_pad_items(graph.context.sizes, num_components, target_components, tf.ones([], graph.indices_dtype)),
+    components = _Extent(num_components_of(graph), as_size(constraints.total_num_components))
+    nodes = {
+        name: _Extent(num_items_of(node_set), target_size(constraints.total_num_nodes, name, "nodes"))
+        for name, node_set in graph.node_sets.items()
+    }
+    edges = {
+        name: _Extent(num_items_of(edge_set), target_size(constraints.total_num_edges, name, "edges"))
+        for name, edge_set in graph.edge_sets.items()
+    }
+    padded_sizes = _pad_sizes(
+        [piece.sizes for piece in [*graph.node_sets.values(), *graph.edge_sets.values()]],
+        [extent.missing for extent in [*nodes.values(), *edges.values()]],
+        [*(as_size(minima.get(name, 0)) for name in nodes), *(0 for _ in edges)],
+        components,
     )
-    node_sets = {}
-    for name, node_set in graph.node_sets.items():
-        total, target = node_totals[name], node_targets[name]
-        node_sets[name] = NodeSet.from_fields(
-            features=_pad_features(
-                node_set.features, total, target, (padding_values.node_sets or {}).get(name), f"node set '{name}'"
+    node_values, edge_values = padding_values.node_sets or {}, padding_values.edge_sets or {}
+    padded = GraphTensor.from_pieces(
+        context=Context.from_fields(
+            features=_pad_features(graph.context.features, components, padding_values.context, "context"),
+            sizes=_with_static_items(
+                tf.ones(tf.reshape(components.target, [1]), graph.indices_dtype), components.target
             ),
-            sizes=pad_sizes(node_set.sizes, target - total, as_size(minima.get(name, 0))),
-        )
-    edge_sets = {}
-    for name, edge_set in graph.edge_sets.items():
-        total, target = num_items_of(edge_set), target_size(constraints.total_num_edges, name, "edges")
-        indices = {
-            tag: (
-                node_set_name,
-                _pad_index(index, total, target, node_totals[node_set_name], node_targets[node_set_name]),
+        ),
+        node_sets={
+            name: NodeSet.from_fields(
+                features=_pad_features(node_set.features, nodes[name], node_values.get(name), f"node set '{name}'"),
+                sizes=sizes,
             )
-            for tag, (node_set_name, index) in edge_set.adjacency.get_indices_dict().items()
-        }
-        edge_sets[name] = EdgeSet.from_fields(
-            features=_pad_features(
-                edge_set.features, total, target, (padding_values.edge_sets or {}).get(name), f"edge set '{name}'"
-            ),
-            sizes=pad_sizes(edge_set.sizes, target - total, 0),
-            adjacency=_like(edge_set.adjacency, indices),
-        )
-    padded = GraphTensor.from_pieces(context=context, node_sets=node_sets, edge_sets=edge_sets)
-    mask = tf.range(tf.cast(target_components, tf.int64)) < tf.cast(num_components, tf.int64)
-    return padded, _with_static_items(mask, target_components)
+            for (name, node_set), sizes in zip(graph.node_sets.items(), padded_sizes[: len(nodes)], strict=True)
+        },
+        edge_sets={
+            name: EdgeSet.from_fields(
+                features=_pad_features(edge_set.features, edges[name], edge_values.get(name), f"edge set '{name}'"),
+                sizes=sizes,
+                adjacency=_pad_adjacency(edge_set.adjacency, edges[name], nodes),
+            )
+            for (name, edge_set), sizes in zip(graph.edge_sets.items(), padded_sizes[len(nodes) :], strict=True)
+        },
+    )
+    mask = tf.range(tf.cast(components.target, tf.int64)) < tf.cast(components.size, tf.int64)
+    return padded, _with_static_items(mask, components.target)
 
 
-def _like(adjacency: HyperAdjacency, indices: Mapping[int, tuple[str, tf.Tensor]]) -> HyperAdjacency:
+@dataclasses.dataclass(frozen=True)
+class _Extent:
+    """How many items there are, and shall be."""
+
+    size: Size
+    target: Size
+
+    @property
+    def missing(self) -> Size:
+        return self.target - self.size
+
+
+def _pad_sizes(sizes: list[tf.Tensor], missing: list[Size], minima: list[Size], components: _Extent) -> list[tf.Tensor]:
+    """Pads the sizes of all sets at once, for fewer operations."""
+    if not sizes:
+        return []
+    dtype = sizes[0].dtype
+
+    def column(values: list[Size]) -> tf.Tensor:
+        return tf.stack([tf.cast(value, dtype) for value in values])[:, tf.newaxis]
+
+    demand = column(minima)
+    surplus = column(missing) - demand * tf.cast(components.missing, dtype)
+    position = tf.range(tf.cast(components.target, dtype))
+    num_real = tf.cast(components.size, dtype)
+    fake = tf.where(position > num_real, demand, demand + surplus)
+    table = tf.stack(sizes)
+    if isinstance(components.missing, int):
+        padded = tf.concat([table, fake[:, components.size :]], axis=1)
+    else:
+        padded = tf.concat([table, fake[:, num_real:]], axis=1)
+    return [_with_static_items(row, components.target) for row in tf.unstack(padded, num=len(sizes))]
+
+
+def _pad_adjacency(
+    adjacency: HyperAdjacency, edges: _Extent, nodes: Mapping[const.NodeSetName, _Extent]
+) -> HyperAdjacency:
+    indices = {
+        tag: (end, _pad_index(index, edges, nodes[end])) for tag, (end, index) in adjacency.get_indices_dict().items()
+    }
     if isinstance(adjacency, Adjacency):
         return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
     return HyperAdjacency.from_indices(indices)
 
 
-def _pad_sizes(
-    sizes: tf.Tensor, num_components: Size, target_components: Size, missing: Size, minimum: Size
-) -> tf.Tensor:
-    num_fake = target_components - num_components
-    dtype = sizes.dtype
-    padded = _pad_items(sizes, num_components, target_components, tf.cast(minimum, dtype))
-    surplus = tf.cast(missing - minimum * num_fake, dtype)
-    is_first_fake = tf.equal(tf.range(tf.cast(target_components, dtype)), tf.cast(num_components, dtype))
-    return _with_static_items(padded + tf.where(is_first_fake, surplus, tf.zeros([], dtype)), target_components)
-
-
-def _pad_index(index: tf.Tensor, num_edges: Size, target_edges: Size, num_nodes: Size, target_nodes: Size) -> tf.Tensor:
+def _pad_index(index: tf.Tensor, edges: _Extent, nodes: _Extent) -> tf.Tensor:
     # Products of two sizes can exceed int32.
-    num_fake_edges = tf.cast(target_edges - num_edges, tf.int64)
-    num_fake_nodes = tf.cast(target_nodes - num_nodes, tf.int64)
-    positions = tf.range(num_fake_edges)
-    spread = positions * num_fake_nodes // tf.maximum(num_fake_edges - 1, 1)
-    fake = tf.cast(num_nodes, tf.int64) + tf.minimum(spread, num_fake_nodes - 1)
-    return _with_static_items(tf.concat([index, tf.cast(fake, index.dtype)], axis=0), target_edges)
+    num_fake_edges, num_fake_nodes = tf.cast(edges.missing, tf.int64), tf.cast(nodes.missing, tf.int64)
+    spread = tf.range(num_fake_edges) * num_fake_nodes // tf.maximum(num_fake_edges - 1, 1)
+    fake = tf.cast(nodes.size, tf.int64) + tf.minimum(spread, num_fake_nodes - 1)
+    return _with_static_items(tf.concat([index, tf.cast(fake, index.dtype)], axis=0), edges.target)
 
 
 def _pad_features(
-    features: const.Fields, num_items: Size, target: Size, padding_values: FeatureDefaults | None, place: str
+    features: const.Fields, items: _Extent, padding_values: FeatureDefaults | None, place: str
 ) -> dict[const.FieldName, const.Field]:
     padded = {}
     for name, value in features.items():
@@ -181,12 +206,8 @@ def _pad_features(
                 f"Default value for feature '{name}' of {place} must be scalar, got shape={padding_value.shape}. "
                 "All elements of a padding item get the same value."
             )
-        padded[name] = _pad_items(value, num_items, target, padding_value)
+        padded[name] = _with_static_items(append_items(value, items.missing, padding_value), items.target)
     return padded
-
-
-def _pad_items(value: const.Field, num_items: Size, target: Size, padding_value: tf.Tensor) -> const.Field:
-    return _with_static_items(append_items(value, target - num_items, padding_value), target)
 
 
 def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> const.Field:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Union
 
+import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.edge_set import EdgeSet
@@ -44,11 +45,8 @@ def satisfies_size_constraints(graph_tensor: GraphTensor, total_sizes: SizeConst
         >>> bool(tfx_gnn.satisfies_size_constraints(graph, constraints))
         True
     """
-    conditions = [check.holds for check in _checks(graph_tensor, total_sizes)]
-    if any(condition is False for condition in conditions):
-        return tf.zeros([], tf.bool)
-    unknown = [condition for condition in conditions if condition is not True]
-    return tf.reduce_all(tf.stack(unknown)) if unknown else tf.ones([], tf.bool)
+    holds = _all_hold(graph_tensor, total_sizes)
+    return tf.cast(holds, tf.bool)
 
 
 @refuses_keras_tensors()
@@ -69,16 +67,15 @@ def assert_satisfies_size_constraints(
         ValueError: if the constraints lack a set of the graph.
         tf.errors.InvalidArgumentError: if a rule is broken; at run time if sizes are not static.
     """
-    operations = []
-    for check in _checks(graph_tensor, size_constraints):
-        if check.holds is True:
-            continue
-        if check.holds is False:
-            raise tf.errors.InvalidArgumentError(None, None, f"{check.message} Got {check.got}.")
-        operation = tf.debugging.Assert(check.holds, [check.message, "Got", *check.got])
-        if operation is not None:
-            operations.append(operation)
-    return operations
+    holds = _all_hold(graph_tensor, size_constraints)
+    if holds is True:
+        return []
+    if tf.get_static_value(holds) is False or tf.executing_eagerly():
+        _raise_for_broken_rule(graph_tensor, size_constraints)
+        return []
+    # One condition decides; what the rules are in detail is looked into only if it fails.
+    operation = tf.cond(holds, tf.no_op, lambda: tf.group(*_rule_assertions(graph_tensor, size_constraints)))
+    return [operation.op if isinstance(operation, tf.Tensor) else operation]
 
 
 # Both names are public.
@@ -144,6 +141,75 @@ def num_items_of(piece: NodeSet | EdgeSet) -> Size:
     return as_size(piece.total_size) if static is None else int(static)
 
 
+def _all_hold(graph: GraphTensor, constraints: SizeConstraints) -> _Condition:
+    """Evaluates all rules of `_checks` at once, with few operations."""
+    minima = dict(constraints.min_nodes_per_component)
+    num_components = num_components_of(graph)
+    num_fake = as_size(constraints.total_num_components) - num_components
+    names = list(graph.node_sets)
+    demands = [as_size(minima.get(name, 0)) for name in names]
+    sizes = [num_items_of(piece) for piece in [*graph.node_sets.values(), *graph.edge_sets.values()]]
+    targets = [target_size(constraints.total_num_nodes, name, "nodes") for name in graph.node_sets]
+    targets += [target_size(constraints.total_num_edges, name, "edges") for name in graph.edge_sets]
+    pairs = [
+        (len(names) + position, names.index(end))
+        for position, edge_set in enumerate(graph.edge_sets.values())
+        for end, _ in edge_set.adjacency.get_indices_dict().values()
+    ]
+    size, target = _stack(sizes), _stack(targets)
+    demand = _stack([*demands, *[0] * len(graph.edge_sets)])
+    is_full = size == target if isinstance(size == target, np.ndarray) else tf.equal(size, target)
+    has_room = size < target
+    conditions: list[Any] = [
+        num_fake >= 0,
+        size <= target,
+        size + demand * num_fake <= target,
+        is_full | (num_fake > 0),
+    ]
+    if pairs:
+        edge_positions, end_positions = (np.array(positions) for positions in zip(*pairs, strict=True))
+        conditions.append(_take(is_full, edge_positions) | _take(has_room, end_positions))
+    for name, minimum in zip(names, demands, strict=True):
+        if not (isinstance(minimum, int) and minimum == 0):
+            conditions.append(_component_sizes(graph.node_sets[name]) >= tf.cast(minimum, tf.int64))
+    if all(isinstance(condition, (bool, np.bool_, np.ndarray)) for condition in conditions):
+        return all(bool(np.all(condition)) for condition in conditions)
+    if any(not np.all(condition) for condition in conditions if isinstance(condition, (bool, np.bool_, np.ndarray))):
+        return False
+    holds = tf.reduce_all(tf.concat([tf.reshape(condition, [-1]) for condition in conditions], axis=0))
+    static = tf.get_static_value(holds)
+    return holds if static is None else bool(static)
+
+
+def _stack(sizes: list[Size]) -> Any:
+    if all(isinstance(size, int) for size in sizes):
+        return np.array(sizes, dtype=np.int64)
+    return tf.stack([tf.cast(size, tf.int64) for size in sizes])
+
+
+def _take(values: Any, positions: Any) -> Any:
+    return values[positions] if isinstance(values, np.ndarray) else tf.gather(values, positions)
+
+
+def _component_sizes(node_set: NodeSet) -> tf.Tensor:
+    sizes = node_set.sizes
+    return tf.cast(sizes.flat_values if isinstance(sizes, tf.RaggedTensor) else sizes, tf.int64)
+
+
+def _rule_assertions(graph: GraphTensor, constraints: SizeConstraints) -> list[tf.Operation]:
+    return [
+        tf.debugging.Assert(check.holds, [check.message, "Got", *check.got])
+        for check in _checks(graph, constraints)
+        if check.holds is not True
+    ]
+
+
+def _raise_for_broken_rule(graph: GraphTensor, constraints: SizeConstraints) -> None:
+    for check in _checks(graph, constraints):
+        if check.holds is False:
+            raise tf.errors.InvalidArgumentError(None, None, f"{check.message} Got {_text_of(check.got)}.")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Check:
     holds: _Condition
@@ -195,13 +261,12 @@ def _checks(graph: GraphTensor, constraints: SizeConstraints) -> Iterator[_Check
 def _node_checks(name: str, node_set: NodeSet, target: Size, minimum: Size, num_fake: Size) -> Iterator[_Check]:
     size = num_items_of(node_set)
     if not (isinstance(minimum, int) and minimum == 0):
-        sizes = node_set.sizes
-        flat_sizes = sizes.flat_values if isinstance(sizes, tf.RaggedTensor) else sizes
+        sizes = _component_sizes(node_set)
         yield _check(
-            tf.reduce_all(tf.cast(flat_sizes, tf.int64) >= tf.cast(minimum, tf.int64)),
+            tf.reduce_all(sizes >= tf.cast(minimum, tf.int64)),
             f"Some graph components have fewer <{name}> nodes than it is required by the "
             f"`total_sizes.min_nodes_per_component[<{name}>]`.",
-            sizes=flat_sizes,
+            sizes=sizes,
             min_nodes_per_component=minimum,
         )
     too_many = f"Could not pad <{name}> as it already has more nodes than it is allowed by the "
@@ -243,6 +308,14 @@ def _or(first: _Condition, second: _Condition) -> _Condition:
     if first is True or second is True:
         return True
     return tf.logical_or(first, second)
+
+
+def _text_of(got: tuple[Any, ...]) -> str:
+    return ", ".join(f"{name}{_plain(value)}" for name, value in zip(got[::2], got[1::2], strict=True))
+
+
+def _plain(value: Any) -> Any:
+    return value.numpy().tolist() if tf.is_tensor(value) and hasattr(value, "numpy") else value
 
 
 def _text(size: Size) -> str:
