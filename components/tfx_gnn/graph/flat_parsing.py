@@ -134,7 +134,15 @@ class _Reader:
                 for dimension in example_layout.ragged_dimensions(piece[name]):
                     lengths_key = example_layout.row_lengths_key(key, dimension)
                     features[lengths_key] = _flat_feature(lengths_key, tf.int64)
-        return tf.io.parse_example(serialized, features) if features else {}
+        if not features:
+            return {}
+        try:
+            return tf.io.parse_example(serialized, features)
+        except UnicodeDecodeError as error:
+            # TensorFlow quotes the bytes in its message, which then may be no text for Python.
+            raise tf.errors.InvalidArgumentError(
+                None, None, "`serialized` must hold tf.Example protos; got bytes that are none."
+            ) from error
 
     def _io_feature(self, key: str, spec: FieldSpec, default: Any = None) -> Any:
         dtype = example_layout.stored_dtype(spec.dtype, key)

@@ -424,6 +424,11 @@ def test_garbage_is_no_example(call):
         call(parse_and_merge, tf.constant([BATCH[0], b"garbage"]), SPEC)
 
 
+def test_garbage_that_is_no_text_is_no_example_either():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must hold tf\.Example protos"):
+        parse_and_merge(SPEC, tf.constant([b"\x0a\xff\xbf"]))
+
+
 def test_checks_can_be_left_out(call):
     wrong = make_example(**{**FIRST, "edges_e___source": [0, 9, 0]})
 
