@@ -13,6 +13,7 @@ import pyarrow.csv as pa_csv
 import tensorflow as tf
 
 _BLOCK_BYTES = 1 << 24  # Arrow refuses a record that does not fit into one block
+_PROBE = "end of table"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,14 +80,17 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
     wanted = sorted({column.name for column in columns.values()})
     for name in wanted:
         if header.count(name) != 1:
+            _check_encoding(path, data)
             count = "none" if name not in header else f"{header.count(name)} of that name"
             raise ValueError(
                 f"`{name}` must be one column of the table; got {count} among {header} in {path}. "
                 "Correct the header line, or the names in the graph schema."
             )
+    # Arrow takes a quote that is never closed for one long last cell, and the records in it for text.
+    is_probed = b'"' in data
     try:
         texts = pa_csv.read_csv(
-            io.BytesIO(data),
+            io.BytesIO(b"%b\n%b\n" % (data, ",".join([_PROBE] * len(header)).encode()) if is_probed else data),
             read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
             parse_options=pa_csv.ParseOptions(newlines_in_values=True),
             convert_options=pa_csv.ConvertOptions(
@@ -98,11 +102,14 @@ def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
             ),
         )
     except pa.ArrowInvalid as error:
+        _check_encoding(path, data)
         place, cause = _first_uneven_record(path, data, len(header)) or (path, str(error))
         raise ValueError(
             f"`{path}` must be a UTF-8 CSV file with {len(header)} cells in every record; got {cause} in {place}. "
             "Correct or quote the cells."
         ) from error
+    if is_probed:
+        texts = _without_probe(path, texts)
     if texts.num_rows == 0:
         raise ValueError(
             f"`{path}` must hold at least one record; got a header line only. "
@@ -160,6 +167,28 @@ def _first_uncastable(texts: pa.Array, dtype: pa.DataType) -> int:
     return good
 
 
+def _without_probe(path: str, texts: pa.Table) -> pa.Table:
+    """Removes the record that was put behind the last one, and was not found if a quote is open there."""
+    row = texts.num_rows - 1
+    if any(column[row].as_py() != _PROBE for column in texts.columns):
+        raise ValueError(
+            f"`{path}` must close every quote; got one that is open at the end of the file, in the record that begins "
+            f"in line {_line_of(path, row)}. Close it, or write a quote inside of a quoted cell twice."
+        )
+    return texts.slice(0, row)
+
+
+def _check_encoding(path: str, data: bytes) -> None:
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"`{path}` must be a UTF-8 CSV file; got byte 0x{data[error.start]:02x} in {path}, line {line}, which is "
+            "no UTF-8. Save the table as UTF-8."
+        ) from error
+
+
 def _read(path: str) -> bytes:
     if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         raise ValueError(
@@ -188,9 +217,15 @@ def _line_of(path: str, row: int) -> int:
 
 def _records(data: bytes) -> Iterator[tuple[int, list[str]]]:
     """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
-    reader = csv.reader(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", errors="replace", newline=""))
-    start = 1
-    for record in reader:
-        if record:
-            yield start, record
-        start = reader.line_num + 1
+    # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes, and by default long cells.
+    text = io.BytesIO(data.replace(b"\0", b"?"))
+    reader = csv.reader(io.TextIOWrapper(text, encoding="utf-8-sig", errors="replace", newline=""))
+    limit = csv.field_size_limit(max(len(data), csv.field_size_limit()))
+    try:
+        start = 1
+        for record in reader:
+            if record:
+                yield start, record
+            start = reader.line_num + 1
+    finally:
+        csv.field_size_limit(limit)

@@ -4,6 +4,7 @@ import pytest
 from tfx_gnn.sampling.csv_table import CsvColumn, read_csv_table
 
 TEXT = pa.large_string()
+LONG = "x" * 200_000
 
 
 def _read(tmp_path, data, **columns):
@@ -44,8 +45,10 @@ def test_one_column_may_be_read_twice(tmp_path):
         ('a,b\n"x\ny",2\n\n"p, q","say ""hi"""\n', [("x\ny", "2"), ("p, q", 'say "hi"')]),
         ('a,b\n"",nan\n', [("", "nan")]),
         ("a,b\nnaïve,2", [("naïve", "2")]),
+        ('a,b\n1,2\n3,"4"', [("1", "2"), ("3", "4")]),
+        ('a,b\r\n5" disk,"2"\r\n', [('5" disk', "2")]),
     ],
-    ids=["byte order mark and CRLF", "quoted", "quoted empty text", "no last newline"],
+    ids=["byte order mark and CRLF", "quoted", "quoted empty text", "no last newline", "quote at end", "inner quote"],
 )
 def test_text_is_taken_as_it_stands(tmp_path, data, expected):
     table = _read(tmp_path, data, a=TEXT, b=TEXT)
@@ -86,7 +89,11 @@ def test_a_record_is_placed_by_the_line_where_it_starts(tmp_path):
         ("a,b,b\n1,2,3\n", r"`b` must be one column of the table; got 2 of that name among"),
         ("a,b\n1,2\n3\n", r"must be a UTF-8 CSV file with 2 cells in every record; got 1 cells in .*table.csv, line 3"),
         ("a,b\n1,2\n\n3,4,5\n", r"got 3 cells in .*table.csv, line 4"),
-        (b"a,b\n1,2\n\xff,4\n", "must be a UTF-8 CSV file .* invalid UTF8"),
+        (b"a,b\n1,2\n\xff,4\n", "must be a UTF-8 CSV file; got byte 0xff in .*table.csv, line 3"),
+        ("a,b\n1,2\n".encode("utf-16"), "must be a UTF-8 CSV file; got byte 0xff in .*table.csv, line 1"),
+        ('a,b\n1,2\n3,"4\n5,6\n', "must close every quote; got one that is open at the end .* begins in line 3"),
+        (f'a,b\n"{LONG}",2\n3,six\n', "`b` must be of type int32; got 'six' in .*table.csv, line 3"),
+        ("a,b\nx\0,2\n3,six\n", "`b` must be of type int32; got 'six' in .*table.csv, line 3"),
         ("a,b\n1,2\n\n,4\n", "`a` must have a value in every record; got an empty cell in .*table.csv, line 4"),
         ("a,b\n1,2\n3,\n", "`b` must have a value in every record; got an empty cell in .*table.csv, line 3"),
         ("a,b\n1,2\n3,4\n5,six\n7,8\n9,ten\n", "`b` must be of type int32; got 'six' in .*table.csv, line 4"),
