@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
+from google.protobuf import text_format
 
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph import schema_validation
@@ -125,8 +126,14 @@ def read_tables_schema(tables_dir: str) -> GraphSchema:
         raise ValueError(
             f"`tables_dir` must hold a graph_schema.pbtxt; got none in {tables_dir!r}. Describe the tables there."
         )
-    schema = graph_schema.read_schema(path)
-    schema_validation.validate_schema(schema)
+    try:
+        schema = graph_schema.read_schema(path)
+        schema_validation.validate_schema(schema)
+    except (text_format.ParseError, schema_validation.ValidationError) as error:
+        mistake = error.__cause__ or error  # of a parse error, what is wrong without where
+        raise ValueError(
+            f"`tables_dir` must hold a valid graph_schema.pbtxt; got a mistake in {path}. Correct it: {mistake}"
+        ) from error
     if schema.context.features:
         raise ValueError(
             f"`context` must have no features in a graph of tables; got {sorted(schema.context.features)} in {path}. "

@@ -136,7 +136,10 @@ def test_an_empty_table_is_refused(shop_dir, file):
             'context { features { key: "year" value { dtype: DT_INT64 } } } node_sets { key: "user"',
             r"`context` must have no features in a graph of tables; got \['year'\]",
         ),
-        ('target: "item"', 'target: "shop"', "shop"),
+        ('target: "item"', 'target: "shop"', "must hold a valid graph_schema.pbtxt; .* in .*schema.pbtxt.*'shop'"),
+        ("DT_FLOAT", "DT_COMPLEX64", "got a mistake in .*schema.pbtxt.*feature 'price': DT_COMPLEX64"),
+        ("DT_FLOAT", "DT_FLOTA", "got a mistake in .*schema.pbtxt.* 8:.*DT_FLOTA"),
+        ("node_sets {", "node_sets [", "got a mistake in .*schema.pbtxt.* 2:13 .*Expected"),
     ],
 )
 def test_a_schema_that_tables_cannot_fill_is_refused(shop_dir, old, new, message):
