@@ -122,7 +122,12 @@ class SamplingPlan:
                 f"`split_column` must not be a label feature; got {self.split_column!r}. "
                 "Name the column that assigns splits."
             )
-        object.__setattr__(self, "hops", _named(tuple(self.hops)))
+        hops = None if isinstance(self.hops, Hop) else tuple(self.hops)
+        if hops is None or not all(isinstance(hop, Hop) for hop in hops):
+            raise TypeError(
+                f"`hops` must be a tuple of Hop; got {self.hops!r}. Write (Hop(edge_set=..., fan_out=...),) for one."
+            )
+        object.__setattr__(self, "hops", _named(hops))
         object.__setattr__(self, "label_features", tuple(self.label_features))
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         known = {SEED}

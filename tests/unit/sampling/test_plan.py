@@ -46,6 +46,14 @@ def test_a_plan_survives_json():
     assert options_json.from_json(options_json.to_json(plan), SamplingPlan) == plan
 
 
+@pytest.mark.parametrize(
+    "hops", [Hop(edge_set="knows", fan_out=1), ({"edge_set": "knows", "fan_out": 1},)], ids=["bare", "dict"]
+)
+def test_hops_are_a_tuple_of_hops(hops):
+    with pytest.raises(TypeError, match=r"`hops` must be a tuple of Hop; got .*knows"):
+        SamplingPlan(seed_node_set="user", hops=hops)
+
+
 def test_a_plan_reaches_both_ends_of_its_hops_and_the_seed_set():
     assert reached_node_sets(_plan(Hop(edge_set="buys", fan_out=1)), SCHEMA) == ("item", "user")
     assert reached_node_sets(_plan(), SCHEMA) == ("user",)
