@@ -21,8 +21,8 @@ _FEATURE_DTYPES = (tf.int64, tf.float32, tf.string)
 _Set = TypeVar("_Set", bound="ItemsView")
 
 
-class UnknownNameError(KeyError):
-    """A set or feature that the graph does not have."""
+class UnknownNameError(KeyError, ValueError):
+    """A set or feature that the graph does not have: a key that is not there, and a mistake that the user can mend."""
 
     def __str__(self) -> str:
         """The message as it is; KeyError would show its repr."""

@@ -110,8 +110,10 @@ def test_the_text_form_shows_sets_and_shapes(graph):
     ],
 )
 def test_an_unknown_name_is_answered_by_the_known_ones(graph, look, message):
-    with pytest.raises(UnknownNameError, match=message):
+    with pytest.raises(UnknownNameError, match=message) as caught:
         look(graph)
+
+    assert isinstance(caught.value, ValueError)
 
 
 @pytest.mark.parametrize(
