@@ -2,20 +2,38 @@
 
 Caching compares what goes into a component, and a name says nothing about the
 code it leads to. The fingerprint does: it changes when the named module, or a
-module it imports from the same top-level package, changes.
+module of the user's own that it imports, changes.
 """
 
 from __future__ import annotations
 
 import ast
+import dataclasses
 import hashlib
 import importlib
 import importlib.util
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tfx_gnn
+
+
+@dataclasses.dataclass(frozen=True)
+class _TopLevels:
+    """The user's own packages and modules: one by name, and all that lie in a folder."""
+
+    name: str
+    folder: Path | None
+
+    def hold(self, module_name: str) -> bool:
+        top_level = module_name.partition(".")[0]
+        if top_level == self.name:
+            return True
+        if self.folder is None or not top_level:
+            return False
+        return any((self.folder / file).is_file() for file in (f"{top_level}.py", f"{top_level}/__init__.py"))
 
 
 def load_function(reference: str) -> Callable[..., Any]:
@@ -55,8 +73,8 @@ def fingerprint_function(reference: str) -> str:
     """Hashes the source code that a reference leads to, without running it.
 
     The named module counts, and every module that it imports, directly or not,
-    from its own top-level package; of other packages only this library's
-    version counts.
+    from its own top-level package or from the folder in which that lies, unless
+    packages are installed there. Of other packages only this library's version counts.
 
     Args:
         reference: "package.module:function".
@@ -71,7 +89,7 @@ def fingerprint_function(reference: str) -> str:
     module_name, function_name = _split_reference(reference)
     digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
     sources: dict[str, bytes] = {}
-    _collect_sources(module_name, sources)
+    _collect_sources(module_name, _own_top_levels(module_name), sources)
     for name in sorted(sources):
         digest.update(name.encode() + b"\0" + hashlib.sha256(sources[name]).digest())
     return digest.hexdigest()
@@ -88,7 +106,20 @@ def _split_reference(reference: str) -> tuple[str, str]:
     return module_name, function_name
 
 
-def _collect_sources(module_name: str, sources: dict[str, bytes]) -> None:
+def _own_top_levels(module_name: str) -> _TopLevels:
+    """Tells which top-level packages and modules are the user's, given one module of them."""
+    top_level = module_name.partition(".")[0]
+    path = _source_path(top_level)
+    if path is None:  # A namespace package.
+        return _TopLevels(name=top_level, folder=None)
+    folder = (path.parent if path.name == "__init__.py" else path).parent.resolve()
+    installed = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    # Debian keeps its packages beside, not in, the folder that sysconfig names.
+    is_installed = folder in installed or folder.name in ("site-packages", "dist-packages")
+    return _TopLevels(name=top_level, folder=None if is_installed else folder)
+
+
+def _collect_sources(module_name: str, own: _TopLevels, sources: dict[str, bytes]) -> None:
     path = _source_path(module_name)
     if path is None:
         raise ModuleNotFoundError(
@@ -99,9 +130,8 @@ def _collect_sources(module_name: str, sources: dict[str, bytes]) -> None:
     package = module_name if path.name == "__init__.py" else module_name.rpartition(".")[0]
     sources[module_name] = path.read_bytes()
     for name in _imported_names(ast.parse(sources[module_name], filename=str(path)), package):
-        same_package = name.partition(".")[0] == module_name.partition(".")[0]
-        if same_package and name not in sources and _source_path(name) is not None:
-            _collect_sources(name, sources)
+        if name not in sources and own.hold(name) and _source_path(name) is not None:
+            _collect_sources(name, own, sources)
 
 
 def _source_path(module_name: str) -> Path | None:

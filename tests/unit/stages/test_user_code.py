@@ -39,6 +39,36 @@ def test_fingerprint_changes_with_every_module_that_is_reached(package, edited):
     assert fingerprint_function("mytask.model:model_fn") != before
 
 
+@pytest.mark.parametrize("edited", ["mylayers.py", "mycode/deep.py"])
+def test_fingerprint_changes_with_modules_that_lie_beside(tmp_path, monkeypatch, edited):
+    (tmp_path / "mycode").mkdir()
+    (tmp_path / "mymodel.py").write_text("import mylayers\n\ndef model_fn():\n    return 1\n")
+    (tmp_path / "mylayers.py").write_text("from mycode.deep import width\n")
+    (tmp_path / "mycode" / "__init__.py").write_text("")
+    (tmp_path / "mycode" / "deep.py").write_text("width = 7\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "mycode", raising=False)
+    before = fingerprint_function("mymodel:model_fn")
+
+    with open(tmp_path / edited, "a") as file:
+        file.write("# edited\n")
+
+    assert fingerprint_function("mymodel:model_fn") != before
+
+
+def test_fingerprint_ignores_installed_packages(tmp_path, monkeypatch):
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    (folder / "mymodel.py").write_text("import mylayers\n\ndef model_fn():\n    return 1\n")
+    (folder / "mylayers.py").write_text("width = 7\n")
+    monkeypatch.syspath_prepend(str(folder))
+    before = fingerprint_function("mymodel:model_fn")
+
+    (folder / "mylayers.py").write_text("width = 8\n")
+
+    assert fingerprint_function("mymodel:model_fn") == before
+
+
 def test_fingerprint_ignores_modules_that_are_not_reached(package):
     before = fingerprint_function("mytask.model:model_fn")
 
