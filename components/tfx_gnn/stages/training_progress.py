@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import tf_keras
@@ -38,6 +39,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Starts the bar."""
+        logging.getLogger("tensorflow").addFilter(_is_worth_reading)
         self._task = self._progress.add_task(
             "Training", total=self._num_epochs * self._steps_per_epoch, figures="", start=True
         )
@@ -69,6 +71,12 @@ class TrainingProgress(tf_keras.callbacks.Callback):
     def close(self) -> None:
         """Ends the bar, also after an interruption; may be called twice."""
         self._progress.stop()
+        logging.getLogger("tensorflow").removeFilter(_is_worth_reading)
+
+
+def _is_worth_reading(record: logging.LogRecord) -> bool:
+    """Keras complains of callbacks as soon as a step takes less time than a line of output."""
+    return not str(record.msg).startswith("Callback method")
 
 
 def _figures(logs: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 from tfx_gnn_pipelines.tasks.debian_sections.model import model_fn
 
 VOCABULARY_SIZES = {
@@ -89,7 +90,8 @@ def _graph(package_ids=(1, 2, 3, 1, 4), tag_ids=(0, 5)):
 def model():
     tf_keras.utils.set_random_seed(1)
     spec = _graph().spec.relax(num_components=True, num_nodes=True, num_edges=True)
-    return model_fn(spec, _Vocabularies())
+    with libraries_traced_as_written():
+        yield model_fn(spec, _Vocabularies())
 
 
 def test_each_seed_gets_one_logit_a_class(model):

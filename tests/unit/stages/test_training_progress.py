@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import logging
 
 import numpy as np
 import pytest
@@ -52,3 +53,22 @@ def test_bar_can_be_closed_twice(model):
     progress = _train(model, Console(file=io.StringIO(), force_terminal=True))
 
     progress.close()
+
+
+def test_complaints_about_fast_steps_are_held_back_and_others_are_not(model, caplog):
+    logger = logging.getLogger("tensorflow")
+    progress = TrainingProgress(num_epochs=1, steps_per_epoch=1, console=Console(file=io.StringIO()))
+    progress.on_train_begin()
+
+    with caplog.at_level(logging.WARNING, logger="tensorflow"):
+        logger.propagate, before = True, logger.propagate
+        logger.warning("Callback method `%s` is slow compared to the batch time", "on_train_batch_end")
+        logger.warning("Gradients do not exist for variables")
+        progress.close()
+        logger.warning("Callback method `%s` is slow", "on_train_batch_end")
+        logger.propagate = before
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "Gradients do not exist for variables",
+        "Callback method `on_train_batch_end` is slow",
+    ]
