@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import sysconfig
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -135,13 +136,23 @@ def _collect_sources(module_name: str, own: _TopLevels, sources: dict[str, bytes
 
 
 def _source_path(module_name: str) -> Path | None:
-    try:
-        spec = importlib.util.find_spec(module_name)
-    except ModuleNotFoundError:
-        return None
+    spec = _find_spec(module_name)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
     return Path(spec.origin)
+
+
+def _find_spec(module_name: str) -> ModuleSpec | None:
+    parent = module_name.rpartition(".")[0]
+    if parent:
+        # Looking for something below a module would import that module; a package's `__init__` is run either way.
+        parent_spec = _find_spec(parent)
+        if parent_spec is None or parent_spec.submodule_search_locations is None:
+            return None
+    try:
+        return importlib.util.find_spec(module_name)
+    except ModuleNotFoundError:
+        return None
 
 
 def _imported_names(tree: ast.Module, package: str) -> set[str]:

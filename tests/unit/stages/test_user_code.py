@@ -56,6 +56,13 @@ def test_fingerprint_changes_with_modules_that_lie_beside(tmp_path, monkeypatch,
     assert fingerprint_function("mymodel:model_fn") != before
 
 
+def test_fingerprint_does_not_run_what_the_function_imports(package):
+    (package / "settings.py").write_text("raise RuntimeError('run')\n")
+    (package / "model.py").write_text("from mytask.settings import X\n")
+
+    assert len(fingerprint_function("mytask.model:model_fn")) == 64
+
+
 def test_fingerprint_ignores_installed_packages(tmp_path, monkeypatch):
     folder = tmp_path / "site-packages"
     folder.mkdir()
