@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.relational_update import relational_graph_update
+from tfx_gnn.models.relational_update import relational_graph_update, state_block
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])
@@ -73,6 +73,19 @@ def test_dropout_acts_in_training_only(library_graph):
     kept = dropped != 0
     np.testing.assert_allclose(dropped[kept], 2 * plain[kept], rtol=1e-6)
     assert 0 < kept.sum() < (plain != 0).sum()
+
+
+def test_mixing_after_the_readout_gives_the_same_states(library_graph):
+    whole = relational_graph_update(library_graph.spec, units=5, edge_feature="weight", node_sets=["paper"])
+    gathered = relational_graph_update(library_graph.spec, units=None, edge_feature="weight", node_sets=["paper"])
+    mixed = whole(library_graph).node_sets["paper"]["hidden_state"]
+    block = state_block(5)
+    state = gathered(library_graph).node_sets["paper"]["hidden_state"]
+    block(state)
+    block.set_weights(whole.get_weights())
+
+    np.testing.assert_allclose(block(tf.gather(state, [0, 3])), tf.gather(mixed, [0, 3]), rtol=1e-5)
+    assert not gathered.get_weights()
 
 
 @pytest.mark.parametrize("node_sets", [["journal"], ["_readout"], []])

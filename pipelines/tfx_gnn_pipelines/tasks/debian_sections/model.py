@@ -18,7 +18,7 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras import layers
 from tfx_gnn.models.dense_embedding import DenseEmbedding
 from tfx_gnn.models.identity_features import ForgetIdentity, HideSeedFeature
-from tfx_gnn.models.relational_update import relational_graph_update
+from tfx_gnn.models.relational_update import relational_graph_update, state_block
 from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
 
 SEED_NODE_SET = "package"
@@ -53,13 +53,10 @@ def model_fn(graph_spec: GraphTensorSpec, tft_output: tft.TFTransformOutput) -> 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
     graph = HideSeedFeature(identity, _hidden_row(tft_output, identity))(graph)
     graph = layers.MapFeatures(node_sets_fn=functools.partial(_first_state, tft_output=tft_output))(graph)
-    # The last round need not update what is not read out.
-    for node_sets in (None, [SEED_NODE_SET]):
-        update = relational_graph_update(
-            graph_spec, units=UNITS, dropout_rate=DROPOUT_RATE, node_sets=node_sets, edge_feature="numbers"
-        )
-        graph = update(graph)
-    seed_state = layers.StructuredReadout("seed")(graph)
+    graph = relational_graph_update(graph_spec, units=UNITS, dropout_rate=DROPOUT_RATE, edge_feature="numbers")(graph)
+    # In the last round only the seeds' states matter: a few of many packages are mixed.
+    graph = relational_graph_update(graph_spec, units=None, node_sets=[SEED_NODE_SET], edge_feature="numbers")(graph)
+    seed_state = state_block(UNITS, DROPOUT_RATE)(layers.StructuredReadout("seed")(graph))
     num_classes = tft_output.vocabulary_size_by_name(LABEL_VOCABULARY)
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, name="logits")(seed_state))
     model.compile(
