@@ -30,7 +30,7 @@ def project(tmp_path_factory):
 
 
 def type_command(command, folder):
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=5 * MINUTE, check=False)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=8 * MINUTE, check=False)
 
 
 def partial_folders(folder: Path) -> list[Path]:
@@ -40,7 +40,7 @@ def partial_folders(folder: Path) -> list[Path]:
 @pytest.fixture(scope="module")
 def killed(project):
     """Kills the command by SIGKILL while the trainer writes; gives what was left behind."""
-    deadline = time.monotonic() + 5 * MINUTE
+    deadline = time.monotonic() + 8 * MINUTE
     trainer = project / "outputs" / "artifacts" / "GraphTrainer"
     with (project / "killed.log").open("w") as log:
         process = subprocess.Popen(TINY, cwd=project, stdout=log, stderr=log, start_new_session=True)
@@ -131,3 +131,17 @@ def test_failed_component_is_one_clear_message(completed, project):
     assert "paper-99" in failed.stderr
     assert "cites.csv" in failed.stderr
     assert "Traceback" not in failed.stdout + failed.stderr
+
+
+def test_model_that_is_no_better_than_the_majority_is_not_pushed(completed, project):
+    edited = project / "tiny_project" / "preprocessing.py"
+    before = edited.read_text()
+    edited.write_text(before.replace('"score": tft', '"score": 0.0 * tft'))
+
+    ended = type_command(TINY, project)
+
+    edited.write_text(before)
+    assert ended.returncode == 3, ended.stdout + ended.stderr
+    assert "The model was not pushed, because it was not blessed:" in ended.stdout
+    assert "does not exceed the majority class's 0.3333" in ended.stdout
+    assert os.listdir(project / "outputs" / "serving") == ["1"]
