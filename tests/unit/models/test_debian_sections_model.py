@@ -11,6 +11,7 @@ from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
 from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 from tfx_gnn_pipelines.tasks.debian_sections.model import model_fn
 
@@ -99,6 +100,10 @@ def test_each_seed_gets_one_logit_a_class(model):
 
     assert logits.shape == (2, 4)
     assert logits.dtype == tf.float32
+
+
+def test_loss_asks_for_no_certainty(model):
+    assert isinstance(model.loss, SmoothedCrossEntropy)
 
 
 def test_own_identity_of_the_seed_is_not_seen(model):
