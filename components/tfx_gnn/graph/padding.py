@@ -16,14 +16,9 @@ from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.graph.size_checks import (
-    as_size,
-    assert_satisfies_size_constraints,
-    num_components_of,
-    num_items_of,
-    target_size,
-)
+from tfx_gnn.graph.size_checks import assert_satisfies_size_constraints, num_components_of, num_items_of
 from tfx_gnn.graph.size_constraints import Size, SizeConstraints
+from tfx_gnn.graph.size_rule import as_size, target_size
 from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 FeatureDefaults = Mapping[const.FieldName, Any]

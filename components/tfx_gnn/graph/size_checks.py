@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, Union
+from typing import Any, NoReturn, Union
 
-import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.graph.size_constraints import Size, SizeConstraints
+from tfx_gnn.graph.size_rule import SizeRule, as_size, stack_sizes, target_size
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
 
 # A size or condition that is known while a function is traced stays a Python value.
@@ -70,9 +70,8 @@ def assert_satisfies_size_constraints(
     holds = _all_hold(graph_tensor, size_constraints)
     if holds is True:
         return []
-    if tf.get_static_value(holds) is False or tf.executing_eagerly():
+    if holds is False:
         _raise_for_broken_rule(graph_tensor, size_constraints)
-        return []
     # One condition decides; what the rules are in detail is looked into only if it fails.
     operation = tf.cond(holds, tf.no_op, lambda: tf.group(*_rule_assertions(graph_tensor, size_constraints)))
     return [operation.op if isinstance(operation, tf.Tensor) else operation]
@@ -81,44 +80,6 @@ def assert_satisfies_size_constraints(
 # Both names are public.
 satisfies_total_sizes = satisfies_size_constraints
 assert_satisfies_total_sizes = assert_satisfies_size_constraints
-
-
-def target_size(sizes: Any, name: str, kind: str) -> Size:
-    """Looks up the total number of nodes or edges of a set.
-
-    Args:
-        sizes: `total_num_nodes` or `total_num_edges` of size constraints.
-        name: the set.
-        kind: "nodes" or "edges".
-
-    Returns:
-        A non-negative int, or a scalar tensor of dtype int64.
-
-    Raises:
-        ValueError: if the set is not named.
-    """
-    if name not in sizes:
-        raise ValueError(
-            f"The target total number of <{name}> {kind} must be specified as "
-            f"`total_sizes.total_num_{kind}[<{name}>]`; "
-            f"got {kind} of {sorted(sizes)} only."
-        )
-    return as_size(sizes[name])
-
-
-def as_size(size: Size) -> Size:
-    """Makes a size comparable with others.
-
-    Args:
-        size: int, or scalar tensor of any integer dtype.
-
-    Returns:
-        An int if the value is known, else a scalar int64 tensor.
-    """
-    if isinstance(size, (tf.Tensor, tf.Variable)):
-        value = tf.get_static_value(size)
-        return tf.cast(size, tf.int64) if value is None else int(value)
-    return int(size)
 
 
 def num_components_of(graph: GraphTensor) -> Size:
@@ -143,52 +104,20 @@ def num_items_of(piece: NodeSet | EdgeSet) -> Size:
 
 def _all_hold(graph: GraphTensor, constraints: SizeConstraints) -> _Condition:
     """Evaluates all rules of `_checks` at once, with few operations."""
+    rule = SizeRule.from_constraints(graph.spec, constraints)
+    pieces = [*graph.node_sets.values(), *graph.edge_sets.values()]
+    num_components = stack_sizes([num_components_of(graph)])[0]
+    conditions = [rule.fits(num_components, stack_sizes([num_items_of(piece) for piece in pieces]))]
     minima = dict(constraints.min_nodes_per_component)
-    num_components = num_components_of(graph)
-    num_fake = as_size(constraints.total_num_components) - num_components
-    names = list(graph.node_sets)
-    demands = [as_size(minima.get(name, 0)) for name in names]
-    sizes = [num_items_of(piece) for piece in [*graph.node_sets.values(), *graph.edge_sets.values()]]
-    targets = [target_size(constraints.total_num_nodes, name, "nodes") for name in graph.node_sets]
-    targets += [target_size(constraints.total_num_edges, name, "edges") for name in graph.edge_sets]
-    pairs = [
-        (len(names) + position, names.index(end))
-        for position, edge_set in enumerate(graph.edge_sets.values())
-        for end, _ in edge_set.adjacency.get_indices_dict().values()
-    ]
-    size, target = _stack(sizes), _stack(targets)
-    demand = _stack([*demands, *[0] * len(graph.edge_sets)])
-    is_full = size == target if isinstance(size == target, np.ndarray) else tf.equal(size, target)
-    has_room = size < target
-    conditions: list[Any] = [
-        num_fake >= 0,
-        size <= target,
-        size + demand * num_fake <= target,
-        is_full | (num_fake > 0),
-    ]
-    if pairs:
-        edge_positions, end_positions = (np.array(positions) for positions in zip(*pairs, strict=True))
-        conditions.append(_take(is_full, edge_positions) | _take(has_room, end_positions))
-    for name, minimum in zip(names, demands, strict=True):
+    for name, node_set in graph.node_sets.items():
+        minimum = as_size(minima.get(name, 0))
         if not (isinstance(minimum, int) and minimum == 0):
-            conditions.append(_component_sizes(graph.node_sets[name]) >= tf.cast(minimum, tf.int64))
-    if all(isinstance(condition, (bool, np.bool_, np.ndarray)) for condition in conditions):
-        return all(bool(np.all(condition)) for condition in conditions)
-    if any(not np.all(condition) for condition in conditions if isinstance(condition, (bool, np.bool_, np.ndarray))):
+            conditions.append(tf.reduce_all(_component_sizes(node_set) >= tf.cast(minimum, tf.int64)))
+    known = [tf.get_static_value(condition) for condition in conditions]
+    if any(value is not None and not value for value in known):
         return False
-    holds = tf.reduce_all(tf.concat([tf.reshape(condition, [-1]) for condition in conditions], axis=0))
-    static = tf.get_static_value(holds)
-    return holds if static is None else bool(static)
-
-
-def _stack(sizes: list[Size]) -> Any:
-    if all(isinstance(size, int) for size in sizes):
-        return np.array(sizes, dtype=np.int64)
-    return tf.stack([tf.cast(size, tf.int64) for size in sizes])
-
-
-def _take(values: Any, positions: Any) -> Any:
-    return values[positions] if isinstance(values, np.ndarray) else tf.gather(values, positions)
+    unknown = [condition for condition, value in zip(conditions, known, strict=True) if value is None]
+    return tf.reduce_all(tf.stack(unknown)) if unknown else True
 
 
 def _component_sizes(node_set: NodeSet) -> tf.Tensor:
@@ -204,10 +133,9 @@ def _rule_assertions(graph: GraphTensor, constraints: SizeConstraints) -> list[t
     ]
 
 
-def _raise_for_broken_rule(graph: GraphTensor, constraints: SizeConstraints) -> None:
-    for check in _checks(graph, constraints):
-        if check.holds is False:
-            raise tf.errors.InvalidArgumentError(None, None, f"{check.message} Got {_text_of(check.got)}.")
+def _raise_for_broken_rule(graph: GraphTensor, constraints: SizeConstraints) -> NoReturn:
+    broken = next(check for check in _checks(graph, constraints) if check.holds is False)
+    raise tf.errors.InvalidArgumentError(None, None, f"{broken.message} Got {_text_of(broken.got)}.")
 
 
 @dataclasses.dataclass(frozen=True)

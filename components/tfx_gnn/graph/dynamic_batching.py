@@ -1,0 +1,177 @@
+"""Batches of as many graphs as fit a padding budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph import tf_hooks
+from tfx_gnn.graph.batch_fields import empty_batch, map_fields
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.size_rule import SizeRule, as_size
+from tfx_gnn.graph.size_search import check_graph_dataset
+
+# How many graphs are looked at together. The cost of a step is shared by all of them.
+_CHUNK_SIZE = 256
+
+_Plan = Callable[[GraphTensor, tf.Tensor], tf.Tensor]
+
+
+def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.data.Dataset:
+    """Batches as many consecutive graphs as can be padded together to given sizes.
+
+    A graph joins a batch if the batch can be padded afterwards (see `satisfies_size_constraints`);
+    otherwise it starts the next one. Nothing is skipped, and order is kept. Graphs are read in
+    chunks, so the cost of a graph does not depend on how many fit into a batch.
+
+    Args:
+        dataset: data set of scalar graphs; may be infinite.
+        constraints: the sizes; they must name each node set and edge set, and no others.
+
+    Returns:
+        Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
+        `pad_to_total_sizes` make graphs of exactly these sizes. The last batch may be small.
+
+    Raises:
+        ValueError: if elements are not scalar graphs, or the constraints lack a set or name an
+            unknown one.
+        tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone.
+    """
+    spec = check_graph_dataset(dataset)
+    check_scalar_graph_tensor(spec, "dynamic_batch()")
+    _check_names(spec, constraints)
+    rule = SizeRule.from_constraints(spec, constraints)
+    demands = {name: as_size(size) for name, size in dict(constraints.min_nodes_per_component).items()}
+
+    def plan(graphs: GraphTensor, is_last: tf.Tensor) -> tf.Tensor:
+        has_demand = [
+            tf.reduce_all(tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64), axis=-1)
+            for name, demand in demands.items()
+        ]
+        num_components = tf.cast(graphs.num_components, tf.int64)
+        is_valid = tf.reduce_all(tf.stack([*has_demand, tf.ones_like(num_components, tf.bool)]), axis=0)
+        return _consecutive_lengths(rule, num_components, _sizes_by_graph(graphs), is_valid, is_last=is_last)
+
+    return regroup(dataset, plan)
+
+
+def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
+    """Batches consecutive graphs by a plan.
+
+    Args:
+        dataset: data set of scalar graphs.
+        plan: maps a batch of graphs, and whether they are the last ones, to the lengths of the
+            batches to make of them from the front; int64, shape [num_batches], of sum at most the
+            number of graphs. What is left comes again, with more graphs behind, unless it was the
+            last.
+
+    Returns:
+        Data set of graphs of shape [num_graphs].
+    """
+    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    as_written = tf.autograph.experimental.do_not_convert
+    chunks = dataset.batch(_CHUNK_SIZE)
+    spec = chunks.element_spec
+
+    def encode(graphs: GraphTensor) -> tuple[tf.Tensor, ...]:
+        return tuple(tf_hooks.to_flat_tensors(spec, graphs, batched=False))
+
+    def decode(tensors: tuple[tf.Tensor, ...]) -> GraphTensor:
+        return tf_hooks.from_flat_tensors(spec, list(tensors))
+
+    nothing = encode(empty_batch(spec))
+    flat = chunks.map(as_written(lambda graphs: (encode(graphs), tf.zeros([], tf.bool))))
+    flat = flat.concatenate(tf.data.Dataset.from_tensors((nothing, tf.ones([], tf.bool))))
+
+    def step(carried: Any, chunk: Any) -> tuple[Any, Any]:
+        tensors, is_last = chunk
+        graphs = map_fields(_join, decode(carried), decode(tensors))
+        lengths = plan(graphs, is_last)
+        total = tf.reduce_sum(lengths)
+        rest = map_fields(lambda field: field[total:], graphs)
+        return encode(rest), (encode(map_fields(lambda field: field[:total], graphs)), lengths)
+
+    def cut(tensors: Any, lengths: tf.Tensor) -> tf.data.Dataset:
+        graphs = decode(tensors)
+        ends = tf.cumsum(lengths)
+        pieces = tf.data.Dataset.from_tensor_slices((ends - lengths, ends))
+        return pieces.map(as_written(lambda start, end: encode(map_fields(lambda field: field[start:end], graphs))))
+
+    regrouped = flat.scan(nothing, as_written(step)).flat_map(as_written(cut))
+    return regrouped.map(as_written(lambda *tensors: decode(tensors)))
+
+
+def _join(first: Any, second: Any) -> Any:
+    return tf.concat([first, second], axis=0)
+
+
+def _sizes_by_graph(graphs: GraphTensor) -> tf.Tensor:
+    pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
+    sizes = [tf.reduce_sum(tf.cast(piece.sizes, tf.int64), axis=-1) for piece in pieces]
+    return tf.stack(sizes, axis=1) if sizes else tf.zeros([tf.size(graphs.num_components), 0], tf.int64)
+
+
+def _consecutive_lengths(
+    rule: SizeRule, num_components: tf.Tensor, sizes: tf.Tensor, is_valid: tf.Tensor, *, is_last: tf.Tensor
+) -> tf.Tensor:
+    """Cuts graphs into the longest batches that fit, from the front."""
+    table = tf.concat([num_components[:, tf.newaxis], sizes], axis=1)
+    totals = tf.pad(tf.cumsum(table, axis=0), [[1, 0], [0, 0]])
+    num_graphs = tf.size(num_components, tf.int64)
+
+    def is_unfinished(start: tf.Tensor, lengths: tf.Tensor, is_complete: tf.Tensor) -> tf.Tensor:
+        del lengths
+        return (start < num_graphs) & is_complete
+
+    def cut_one(start: tf.Tensor, lengths: tf.Tensor, is_complete: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        del is_complete
+        added = totals[start + 1 :] - totals[start]
+        fits = rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
+        length = tf.reduce_sum(tf.math.cumprod(tf.cast(fits, tf.int64)))
+        check = tf.debugging.Assert(
+            length > 0,
+            [
+                (
+                    "Could not pad a graph, even alone in its batch: dynamic_batch() got a graph of too many or too "
+                    f"few items for the constraints. Got components and {[name for _, name in rule.sets]}:"
+                ),
+                added[0],
+                "of at most:",
+                rule.target_components,
+                rule.targets,
+            ],
+        )
+        with tf.control_dependencies([check]):
+            length = tf.identity(length)
+        is_complete = (start + length < num_graphs) | is_last
+        lengths = tf.concat([lengths, tf.repeat(length, tf.cast(is_complete, tf.int64))], axis=0)
+        return start + length, lengths, is_complete
+
+    _, lengths, _ = tf.while_loop(
+        is_unfinished,
+        cut_one,
+        (tf.zeros([], tf.int64), tf.zeros([0], tf.int64), tf.ones([], tf.bool)),
+        shape_invariants=(tf.TensorShape([]), tf.TensorShape([None]), tf.TensorShape([])),
+    )
+    return lengths
+
+
+def _check_names(spec: GraphTensorSpec, constraints: SizeConstraints) -> None:
+    minima = dict(constraints.min_nodes_per_component)
+    nodes, edges = set(spec.node_sets_spec), set(spec.edge_sets_spec)
+    for field, wrong in (
+        ("total_num_nodes", nodes ^ set(constraints.total_num_nodes)),
+        ("total_num_edges", edges ^ set(constraints.total_num_edges)),
+        ("min_nodes_per_component", set(minima) - nodes),
+    ):
+        if wrong:
+            names = ", ".join(f"<{name}>" for name in sorted(wrong))
+            raise ValueError(
+                f"`constraints.{field}` must name the sets of the graphs and no others; got a difference in {names}. "
+                f"The graphs have node sets {sorted(nodes)} and edge sets {sorted(edges)}."
+            )
