@@ -17,6 +17,12 @@ from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.stages import examples_folder
 from tfx_gnn_pipelines.assembly import COMPONENTS
 
+# tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:non-integer arguments to randrange:DeprecationWarning",
+    r"ignore:label\(\) is deprecated:DeprecationWarning",
+)
+
 PAPERS = {
     row["id"]: row
     for row in csv.DictReader(

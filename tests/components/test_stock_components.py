@@ -7,6 +7,12 @@ import json
 import pytest
 from tfx.types import standard_artifacts
 
+# tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:non-integer arguments to randrange:DeprecationWarning",
+    r"ignore:label\(\) is deprecated:DeprecationWarning",
+)
+
 
 @pytest.fixture
 def take(finished_tasks):

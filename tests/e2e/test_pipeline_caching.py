@@ -9,6 +9,12 @@ from pathlib import Path
 
 import pytest
 
+# tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:non-integer arguments to randrange:DeprecationWarning",
+    r"ignore:label\(\) is deprecated:DeprecationWarning",
+)
+
 TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
 UPSTREAM_OF_TRAINER = ["SubgraphExampleGen", "GraphSchemaGen", "GraphTransform", "SizeConstraintLearner"]
 
