@@ -15,6 +15,7 @@ TASK = Task(
     preprocessing_fn="tfx_gnn_pipelines.tasks.debian_sections.preprocessing:preprocessing_fn",
     model_fn="tfx_gnn_pipelines.tasks.debian_sections.model:model_fn",
     prediction=NodeClassification(label_feature="section", class_vocabulary="section"),
+    num_epochs=16,
 )
 
 __all__ = ["TASK"]
