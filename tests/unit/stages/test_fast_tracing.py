@@ -6,6 +6,7 @@ import tf_keras
 from tensorflow.python.autograph.core import config
 from tensorflow.python.autograph.impl import conversion
 
+from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
 from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 
 
@@ -30,12 +31,17 @@ def test_user_layers_are_still_rewritten():
     assert result.numpy().tolist() == [[3.0]]
 
 
-def test_keras_itself_is_not_rewritten():
+@pytest.mark.parametrize("function", [tf_keras.layers.Dense.call, SmoothedCrossEntropy.call])
+def test_libraries_are_not_rewritten(function):
     with libraries_traced_as_written():
-        exempt = conversion.is_allowlisted(tf_keras.layers.Dense.call, check_call_override=False)
+        assert conversion.is_allowlisted(function, check_call_override=False)
 
-    assert exempt
-    assert not conversion.is_allowlisted(tf_keras.layers.Dense.call, check_call_override=False)
+
+def test_the_exemption_ends_with_the_context():
+    with libraries_traced_as_written():
+        pass
+
+    assert not conversion.is_allowlisted(SmoothedCrossEntropy.call, check_call_override=False)
 
 
 def test_rules_are_as_before_after_an_error():
