@@ -147,12 +147,14 @@ class GraphLayout:
             key: a tf.Example key.
 
         Returns:
-            The set.
+            The set. Every graph has a context, also one whose schema declares none.
 
         Raises:
             KeyError: if the key belongs to no set of the graph.
         """
         prefix = prefix_of_key(key, self.set_by_prefix)
+        if prefix == CONTEXT_PREFIX:
+            return self.set_by_prefix.get(prefix, SetLayout(set_type=const.CONTEXT, name=""))
         if prefix is None or prefix not in self.set_by_prefix:
             raise KeyError(f"`key` must belong to one of {sorted(self.set_by_prefix)}; got {key!r}.")
         return self.set_by_prefix[prefix]

@@ -138,3 +138,8 @@ def half_the_rows(graph: GraphView) -> GraphView:
 def no_graph(graph: GraphView) -> dict[str, tf.Tensor]:
     """Returns what a plain preprocessing function of tf.Transform would."""
     return {"value": graph.node_sets["item"]["value"]}
+
+
+def sizes_as_context(graph: GraphView) -> GraphView:
+    """Tells each graph how many items node set `a` has."""
+    return graph.replace_features(context={"num_items": graph.node_sets["a"].sizes})

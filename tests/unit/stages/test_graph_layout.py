@@ -65,6 +65,12 @@ def test_a_key_belongs_to_the_set_of_its_prefix():
         layout.owner_of("nodes/author.new")
 
 
+def test_every_graph_has_a_context():
+    layout = graph_layout(parse('node_sets { key: "paper" value {} }'))
+
+    assert layout.owner_of("context/new").set_type == "context"
+
+
 @pytest.mark.parametrize(
     ("key", "prefix"),
     [("context/a.b", "context"), ("nodes/a.x", "nodes/a"), ("nodes/a.b.x", "nodes/a.b"), ("nodes/c.x", None)],

@@ -188,6 +188,28 @@ def test_what_cannot_be_done_is_refused_and_leaves_nothing(transform_star, tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_context_may_be_made_where_there_was_none(write_examples, read_examples, star_graph, tmp_path):
+    from tfx_gnn.stages.graph_transform import transform_graphs
+
+    examples = [{"nodes/a.#size": [2], "nodes/a.x": [1.0, 2.0]}, {"nodes/a.#size": [1], "nodes/a.x": [7.0]}]
+    schema = 'node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } } } }'
+    examples_dir = write_examples(str(tmp_path / "examples"), {"train": [examples]}, schema)
+    made = transform_graphs(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        transform_graph_dir=str(tmp_path / "transform_graph"),
+        transformed_examples_dir=str(tmp_path / "transformed"),
+        transformed_graph_schema_dir=str(tmp_path / "schema"),
+        options=GraphTransformOptions(preprocessing_fn=f"{star_graph.__name__}:sizes_as_context"),
+    )
+
+    assert [content["context/num_items"] for content in read_examples(str(tmp_path / "transformed"), "train")] == [
+        [2],
+        [1],
+    ]
+    assert list(made.context.features) == ["num_items"]
+
+
 def test_a_split_without_examples_gives_no_statistics(write_examples, star_graph, tmp_path):
     from tfx_gnn.stages.graph_transform import transform_graphs
 
