@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 400
+# Tests of one file stay together, with the data they share.
+MAX_TEST_LINES = 600
 NAMES_OF_NO_CONCEPT = {"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "util", "utils"}
 LIBRARY = ROOT / "components" / "tfx_gnn"
 TFX_COMPONENTS = sorted(path.parent for path in (LIBRARY / "components").glob("*/component.py"))
@@ -33,8 +35,9 @@ def _relative(path: Path) -> str:
 def test_every_source_file_is_short_enough_to_hold_one_concept():
     lengths = {_relative(path): len(path.read_text().splitlines()) for path in _source_files()}
 
+    limits = {name: MAX_TEST_LINES if name.startswith("tests/") else MAX_LINES for name in lengths}
     assert lengths, "the tree must have source files"
-    assert {name: length for name, length in lengths.items() if length >= MAX_LINES} == {}
+    assert {name: length for name, length in lengths.items() if length >= limits[name]} == {}
 
 
 def test_every_source_file_is_named_after_a_concept():
