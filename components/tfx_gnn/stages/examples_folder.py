@@ -64,7 +64,9 @@ def split_files(examples_dir: str, split: str) -> list[str]:
     """
     known = split_names(examples_dir)
     if split not in known:
-        raise ValueError(f"`split` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made.")
+        raise ValueError(
+            f"`split` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made."
+        )
     folder = split_dir(examples_dir, split)
     files = sorted(os.path.join(folder, name) for name in tf.io.gfile.listdir(folder) if not name.startswith("."))
     if not files:

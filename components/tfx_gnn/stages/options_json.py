@@ -43,4 +43,6 @@ def from_json(text: str, kind: type[_Options]) -> _Options:
     except (cattrs.ForbiddenExtraKeysError, AttributeError, KeyError, TypeError, ValueError) as error:
         # cattrs raises whatever the wrong shape of the value happens to trigger.
         name = getattr(kind, "__name__", str(kind))
-        raise ValueError(f"`text` must be JSON that describes a {name}; got {text[:200]!r}. Cause: {error!r}.") from error
+        raise ValueError(
+            f"`text` must be JSON that describes a {name}; got {text[:200]!r}. Cause: {error!r}."
+        ) from error

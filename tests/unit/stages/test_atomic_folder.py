@@ -32,9 +32,13 @@ def test_an_empty_folder_made_ahead_is_replaced(tmp_path):
 
 
 def test_an_exception_leaves_nothing(tmp_path):
-    with pytest.raises(RuntimeError, match="boom"), atomic_folder(str(tmp_path / "out")) as partial:
-        Path(partial, "a.txt").write_text("half")
-        raise RuntimeError("boom")
+    def write_half():
+        with atomic_folder(str(tmp_path / "out")) as partial:
+            Path(partial, "a.txt").write_text("half")
+            raise RuntimeError("boom")
+
+    with pytest.raises(RuntimeError, match="boom"):
+        write_half()
 
     assert os.listdir(tmp_path) == []
 
@@ -42,9 +46,11 @@ def test_an_exception_leaves_nothing(tmp_path):
 def test_a_folder_with_files_is_refused(tmp_path):
     (tmp_path / "old.txt").write_text("old")
 
-    with pytest.raises(FileExistsError, match=r"must be absent or an empty folder; got .*old\.txt"):
-        with atomic_folder(str(tmp_path)):
-            pass
+    with (
+        pytest.raises(FileExistsError, match=r"must be absent or an empty folder; got .*old\.txt"),
+        atomic_folder(str(tmp_path)),
+    ):
+        pass
 
 
 def test_sigkill_leaves_only_a_marked_hidden_folder(tmp_path):
@@ -60,4 +66,5 @@ def test_sigkill_leaves_only_a_marked_hidden_folder(tmp_path):
 
     assert result.returncode == -signal.SIGKILL
     (left,) = os.listdir(tmp_path)
-    assert left.startswith(".out") and PARTIAL_MARK in left
+    assert left.startswith(".out")
+    assert PARTIAL_MARK in left

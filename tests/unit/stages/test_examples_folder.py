@@ -10,7 +10,7 @@ def test_records_are_read_back_in_shard_order(tmp_path):
     examples_folder.write_split_shard(folder, "test", 0, 1, [b"z"])
 
     assert examples_folder.split_names(folder) == ["test", "train"]
-    assert [r for r in examples_folder.read_split(folder, "train").as_numpy_iterator()] == [b"a", b"b", b"c"]
+    assert list(examples_folder.read_split(folder, "train").as_numpy_iterator()) == [b"a", b"b", b"c"]
 
 
 def test_a_missing_split_is_refused_with_those_that_exist(tmp_path):

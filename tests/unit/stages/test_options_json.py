@@ -1,5 +1,4 @@
 import dataclasses
-from typing import Optional
 
 import pytest
 
@@ -19,7 +18,7 @@ class Step:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
     steps: tuple[Step, ...]
-    split: Optional[str] = None
+    split: str | None = None
 
 
 def test_nested_options_come_back_equal():

@@ -13,7 +13,8 @@ def package(tmp_path, monkeypatch):
     (root / "__init__.py").write_text("")
     (root / "inner" / "__init__.py").write_text("")
     (root / "model.py").write_text(
-        "from .inner import layers\nimport mytask.settings\nimport json\n\ndef model_fn():\n    return layers.width()\n\nVALUE = 3\n"
+        "from .inner import layers\nimport mytask.settings\nimport json\n\n"
+        "def model_fn():\n    return layers.width()\n\nVALUE = 3\n"
     )
     (root / "inner" / "layers.py").write_text("from ..deep import width\n")
     (root / "deep.py").write_text("def width():\n    return 7\n")
@@ -88,7 +89,7 @@ def test_fingerprint_ignores_modules_that_are_not_reached(package):
 @pytest.mark.parametrize("reference", ["mytask.model", "mytask.model:", ":f", "my-task.model:f", "mytask.model:a.b"])
 @pytest.mark.parametrize("use", [load_function, fingerprint_function])
 def test_other_forms_are_refused(reference, use):
-    with pytest.raises(ValueError, match="must have the form 'package.module:function'"):
+    with pytest.raises(ValueError, match=r"must have the form 'package\.module:function'"):
         use(reference)
 
 
@@ -101,7 +102,7 @@ def test_an_unknown_module_is_named(use):
 def test_a_module_that_fails_on_its_own_imports_keeps_its_error(package):
     (package / "broken.py").write_text("import no_such_dependency\n")
 
-    with pytest.raises(ModuleNotFoundError, match="^No module named 'no_such_dependency'$"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'no_such_dependency'$"):
         load_function("mytask.broken:f")
 
 

@@ -3,7 +3,6 @@
 import os
 
 from tfx_gnn.models.tasks import NodeClassification
-
 from tfx_gnn_pipelines.task import Task
 from tfx_gnn_pipelines.tasks.debian_sections.plan import PLAN
 
