@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tfx_gnn
-from tfx_gnn.cli import data_verbs, model_verbs
+from tfx_gnn.cli import data_verbs, model_verbs, project_verbs
 from tfx_gnn.cli.errors import OneLineErrors
 
 _THIRD_PARTY_NOISE = ("You are using a non-supported Python version", "grpcio <", "Support for google-cloud-storage")
@@ -26,6 +26,7 @@ app = typer.Typer(
     "earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
 )
 for _verb in (
+    project_verbs.new,
     data_verbs.sample,
     data_verbs.schema,
     data_verbs.transform,

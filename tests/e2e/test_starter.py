@@ -1,0 +1,75 @@
+"""A project of the user's own: made by `tfx-gnn new`, trained, pushed and asked, all as typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MINUTE = 60
+
+
+def type_command(command, folder):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10 * MINUTE, check=False)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("starter")
+    made = type_command([sys.executable, "-m", "tfx_gnn.cli", "new", "web-shop"], folder)
+    assert made.returncode == 0, made.stderr
+    return folder / "web-shop"
+
+
+@pytest.fixture(scope="module")
+def pipeline(project):
+    done = type_command([sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", "--epochs", "12"], project)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_pipeline_pushes_a_model_that_has_learned_from_the_graph(pipeline, project):
+    root = project / "runs" / "web_shop"
+    (metrics_file,) = (root / "artifacts" / "GraphEvaluator" / "evaluation").glob("*/metrics.json")
+    metrics = json.loads(metrics_file.read_text())
+
+    assert os.listdir(root / "serving") == ["1"]
+    assert (root / "serving" / "1" / "saved_model.pb").is_file()
+    assert metrics["num_examples"] == 60
+    assert metrics["majority_baseline"]["accuracy"] == pytest.approx(20 / 60)
+    # Naive Bayes on the categories of what a user bought is right for 0.75 of these users.
+    assert metrics["accuracy"] > 0.7
+
+
+def test_pushed_model_names_the_interests_of_users(pipeline, project):
+    command = shlex.split(pipeline.stdout.rstrip().splitlines()[-1])
+
+    answered = type_command([*command, "--json", "--limit", "3"], project)
+
+    assert answered.returncode == 0, answered.stderr
+    predictions = [json.loads(line) for line in answered.stdout.splitlines()]
+    assert len(predictions) == 3
+    assert {prediction["id"][0] for prediction in predictions} == {"u"}
+    assert {prediction["label"] for prediction in predictions} <= {"cooking", "gardening", "music", "running"}
+
+
+def test_projects_own_tests_pass(project):
+    done = type_command([sys.executable, "-m", "pytest", "-q"], project)
+
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.splitlines()[-1].startswith("3 passed in ")
+
+
+def test_project_compiles_for_kubeflow(project):
+    command = [sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", "--runner", "kubeflow", "--compile-only"]
+
+    done = type_command(command, project)
+
+    assert done.returncode == 0, done.stderr
+    spec = Path(project, "runs", "web-shop_kubeflow.json").read_text()
+    assert "web_shop.model:model_fn" in spec
