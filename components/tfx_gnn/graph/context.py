@@ -70,13 +70,13 @@ class Context(FeaturePiece):
                 tf.TensorShape([]) if batch_shape is None else batch_shape,
                 check_index_dtype(indices_dtype or DEFAULT_INDICES_DTYPE, "indices"),
             )
-        sizes = fields.as_field(sizes, "sizes")
-        if batch_shape is not None and sizes.shape.rank != batch_shape.rank + 1:
+        size_field = fields.as_field(sizes, "sizes")
+        if batch_shape is not None and size_field.shape.rank != batch_shape.rank + 1:
             raise ValueError(
                 "`sizes` must have one dimension more than `shape`; got sizes.shape="
-                f"{sizes.shape}, shape={batch_shape}."
+                f"{size_field.shape}, shape={batch_shape}."
             )
-        return cls._from_features_and_sizes(feature_fields, sizes, validate)
+        return cls._from_features_and_sizes(feature_fields, size_field, validate)
 
     def with_sizes(self, sizes: Field) -> Context:
         """Returns the context with other sizes, unchecked against the features at run time.

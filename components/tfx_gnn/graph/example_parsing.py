@@ -216,8 +216,9 @@ class _Builder:
 
     def _field(self, field: FlatField, splits: tf.Tensor) -> Field:
         per_graph = field.spec.shape[0]
-        known = per_graph is not None and self._num_examples is not None
-        total = per_graph * self._num_examples if known else None
+        total = None
+        if per_graph is not None and self._num_examples is not None:
+            total = per_graph * self._num_examples
         values = field.items(self._splits_dtype, total)
         if self._merged:
             return values

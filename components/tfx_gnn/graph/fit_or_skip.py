@@ -56,7 +56,7 @@ def learn_fit_or_skip_size_constraints(
     """
     spec = check_graph_dataset(dataset)
     batch_sizes = [batch_size] if isinstance(batch_size, int) else list(batch_size)
-    success_ratios = [success_ratio] if isinstance(success_ratio, (int, float)) else list(success_ratio)
+    success_ratios = [float(success_ratio)] if isinstance(success_ratio, (int, float)) else list(success_ratio)
     _check(batch_sizes, success_ratios, sample_size, num_thresholds)
 
     sample = dataset.take(sample_size).map(size_vector, num_parallel_calls=tf.data.AUTOTUNE)

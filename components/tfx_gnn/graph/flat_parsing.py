@@ -207,7 +207,7 @@ class _Reader:
         }
         indices, splits, keys, rows = [], [], [], []
         for row, flat_set in enumerate(sets):
-            adjacency = getattr(flat_set.spec, "adjacency_spec", None)
+            adjacency: Any = getattr(flat_set.spec, "adjacency_spec", None)
             for tag, key in flat_set.layout.index_keys.items():
                 indices.append(self._read_field(key, adjacency[tag], flat_set, row).values)
                 splits.append(self._splits_of(key))

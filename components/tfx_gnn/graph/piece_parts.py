@@ -143,6 +143,20 @@ class PieceLike(abc.ABC):
 
     @property
     @abc.abstractmethod
+    def shape(self) -> tf.TensorShape:
+        """The batch shape."""
+
+    @property
+    @abc.abstractmethod
+    def rank(self) -> int:
+        """The number of batch dimensions."""
+
+    @abc.abstractmethod
+    def with_shape(self: Any, new_shape: Any) -> Any:
+        """Fixes static batch dimensions."""
+
+    @property
+    @abc.abstractmethod
     def indices_dtype(self) -> tf.DType:
         """The dtype of sizes and indices, tf.int32 or tf.int64."""
 

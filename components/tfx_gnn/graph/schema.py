@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Union, overload
+from typing import Any, Union
 
 import tensorflow as tf
 from google.protobuf import text_format
@@ -105,18 +105,6 @@ def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetN
             yield const.EDGES, name, edge_set
     else:
         raise TypeError(f"`schema` must be a GraphSchema or a GraphTensor; got {type(schema).__name__}.")
-
-
-@overload
-def iter_features(
-    schema: schema_pb2.GraphSchema,
-) -> Iterator[tuple[const.SetType, const.SetName, const.FieldName, schema_pb2.Feature]]: ...
-
-
-@overload
-def iter_features(
-    schema: GraphTensor,
-) -> Iterator[tuple[const.SetType, const.SetName, const.FieldName, const.Field]]: ...
 
 
 def iter_features(

@@ -18,6 +18,7 @@ __all__ = [
     "BatchableTypeSpec",
     "CompositeTensor",
     "from_flat_tensors",
+    "no_flat_tensors",
     "num_flat_tensors",
     "register_type_spec",
     "supports_keras_tensors",
@@ -42,7 +43,7 @@ def supports_keras_tensors(function: _Function) -> _Function:
         The function, known to TensorFlow's dispatchers.
     """
     plain = tf.autograph.experimental.do_not_convert(function)
-    return tf.__internal__.dispatch.add_dispatch_support(plain)  # type: ignore[no-any-return]
+    return tf.__internal__.dispatch.add_dispatch_support(plain)
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
@@ -77,6 +78,22 @@ def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
 def num_flat_tensors(spec: Any) -> int:
     """Counts the tensors that tf.data stores for a value of `spec`."""
     return len(spec._flat_tensor_specs)
+
+
+def no_flat_tensors(batch_spec: Any) -> list[tf.Tensor]:
+    """Returns what `to_flat_tensors(batch_spec, ..., batched=True)` makes of an empty batch.
+
+    Args:
+        batch_spec: type spec of batches of any size.
+    """
+    no_splits = [tf.zeros([1], tf.int64)]
+    no_variants = tf.raw_ops.RaggedTensorToVariant(
+        rt_nested_splits=no_splits, rt_dense_values=tf.zeros([0]), batched_input=True
+    )
+    return [
+        no_variants if spec.dtype == tf.variant else tf.zeros([0, *spec.shape[1:]], spec.dtype)
+        for spec in batch_spec._flat_tensor_specs
+    ]
 
 
 def with_ragged_shape(value: tf.RaggedTensor, shape: tf.TensorShape) -> tf.RaggedTensor:

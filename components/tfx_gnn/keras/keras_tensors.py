@@ -57,7 +57,13 @@ class GraphPieceKerasTensor(keras_tensor.KerasTensor):
 class FeaturePieceKerasTensor(GraphPieceKerasTensor):
     """Stands for a context, a node set or an edge set."""
 
-    LAYER_PROPERTIES = ("features", "num_components", "sizes", "total_num_components", "total_size")
+    LAYER_PROPERTIES: ClassVar[tuple[str, ...]] = (
+        "features",
+        "num_components",
+        "sizes",
+        "total_num_components",
+        "total_size",
+    )
     LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "replace_features")
 
     def __getitem__(self, feature_name: FieldName) -> Any:
