@@ -96,11 +96,11 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
     """
     spec = _one_component_spec(graph, "create_schema_pb_from_graph_spec()")
     schema = schema_pb2.GraphSchema()
-    _declare(spec.context_spec.features_spec, schema.context.features, "Context")
+    _declare(spec.context_spec.features_spec, schema.context.features, "Graph context")
     if not schema.context.features:
         schema.ClearField("context")
     for name, node_set_spec in spec.node_sets_spec.items():
-        _declare(node_set_spec.features_spec, schema.node_sets[name].features, f"Node set '{name}'")
+        _declare(node_set_spec.features_spec, schema.node_sets[name].features, f"Node set {name}")
     for name, edge_set_spec in spec.edge_sets_spec.items():
         adjacency_spec = edge_set_spec.adjacency_spec
         if not isinstance(adjacency_spec, AdjacencySpec):
@@ -110,7 +110,7 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
             )
         schema.edge_sets[name].source = adjacency_spec.source_name
         schema.edge_sets[name].target = adjacency_spec.target_name
-        _declare(edge_set_spec.features_spec, schema.edge_sets[name].features, f"Edge set '{name}'")
+        _declare(edge_set_spec.features_spec, schema.edge_sets[name].features, f"Edge set {name}")
     return schema
 
 
@@ -177,7 +177,7 @@ def _declare(features_spec: const.FieldsSpec, features: Mapping[str, schema_pb2.
     for name, field_spec in features_spec.items():
         if not is_schema_dtype(field_spec.dtype):
             raise ValueError(
-                f"{place} feature '{name}' has dtype={field_spec.dtype.name}, "
+                f"{place} feature {name} has dtype={field_spec.dtype} "
                 f"which is not supported by the GraphSchema. {SUPPORTED_DTYPES}"
             )
         features[name].dtype = field_spec.dtype.as_datatype_enum

@@ -107,7 +107,10 @@ def _all_hold(graph: GraphTensor, constraints: SizeConstraints) -> _Condition:
     rule = SizeRule.from_constraints(graph.spec, constraints)
     pieces = [*graph.node_sets.values(), *graph.edge_sets.values()]
     num_components = stack_sizes([num_components_of(graph)])[0]
-    conditions = [rule.fits(num_components, stack_sizes([num_items_of(piece) for piece in pieces]))]
+    sizes = [num_items_of(piece) for piece in pieces]
+    if rule.is_exceeded(num_components_of(graph), sizes):
+        return False
+    conditions = [rule.fits(num_components, stack_sizes(sizes))]
     minima = dict(constraints.min_nodes_per_component)
     for name, node_set in graph.node_sets.items():
         minimum = as_size(minima.get(name, 0))
@@ -145,13 +148,14 @@ class _Check:
     got: tuple[Any, ...]
 
 
+# "then it is allowed" is how TF-GNN spells it; code that looks for the message finds it here, too.
 def _checks(graph: GraphTensor, constraints: SizeConstraints) -> Iterator[_Check]:
     minima = dict(constraints.min_nodes_per_component)
     num_components = num_components_of(graph)
     target_components = as_size(constraints.total_num_components)
     yield _check(
         num_components <= target_components,
-        "Could not pad graph as it already has more graph components than it is allowed by "
+        "Could not pad graph as it already has more graph components then it is allowed by "
         "`total_sizes.total_num_components`.",
         num_components=num_components,
         total_num_components=target_components,
@@ -169,7 +173,7 @@ def _checks(graph: GraphTensor, constraints: SizeConstraints) -> Iterator[_Check
         size, target = num_items_of(edge_set), target_size(constraints.total_num_edges, name, "edges")
         yield _check(
             size <= target,
-            f"Could not pad <{name}> as it already has more edges than it is allowed by the "
+            f"Could not pad <{name}> as it already has more edges then it is allowed by the "
             f"`total_sizes.total_num_edges[<{name}>]`.",
             num_edges=size,
             total_num_edges=target,
@@ -197,7 +201,7 @@ def _node_checks(name: str, node_set: NodeSet, target: Size, minimum: Size, num_
             sizes=sizes,
             min_nodes_per_component=minimum,
         )
-    too_many = f"Could not pad <{name}> as it already has more nodes than it is allowed by the "
+    too_many = f"Could not pad <{name}> as it already has more nodes then it is allowed by the "
     yield _check(
         size <= target,
         f"{too_many}`total_sizes.total_num_nodes[<{name}>]`.",

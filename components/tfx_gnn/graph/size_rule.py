@@ -91,6 +91,20 @@ class SizeRule:
             return np.concatenate(conditions, axis=-1).all(axis=-1) & (num_fake >= 0)
         return tf.reduce_all(tf.concat(conditions, axis=-1), axis=-1) & tf.greater_equal(num_fake, 0)
 
+    def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
+        """Tells whether a size exceeds its target, among those that are known already.
+
+        Args:
+            num_components: number of components.
+            sizes: number of items of each set, in the order of `sets`.
+
+        Returns:
+            False if nothing is known to exceed; `fits` may still say no at run time.
+        """
+        targets = [self.target_components, *(self.targets.tolist() if isinstance(self.targets, np.ndarray) else [])]
+        known = zip([num_components, *sizes], targets, strict=False)
+        return any(isinstance(size, int) and isinstance(target, int) and size > target for size, target in known)
+
 
 def target_size(sizes: Any, name: str, kind: str) -> Size:
     """Looks up the total number of nodes or edges of a set.

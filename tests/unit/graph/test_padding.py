@@ -291,6 +291,22 @@ def test_static_answers_are_constants():
     assert answers == [True, False]
 
 
+@pytest.mark.parametrize("components", [0, 1])
+def test_a_static_number_of_components_that_is_too_large_is_found_while_tracing(components):
+    graph = make_graph()
+    relaxed = graph.spec.relax(num_nodes=True, num_edges=True)
+    sizes = constraints(components, 9, 9, 9)
+
+    @tf.function(input_signature=[relaxed])
+    def trace(graph):
+        assert tf.get_static_value(satisfies_total_sizes(graph, sizes)) == np.False_
+        with pytest.raises(tf.errors.InvalidArgumentError, match="more graph components"):
+            pad_to_total_sizes(graph, sizes)
+        return 0
+
+    trace(graph)
+
+
 def test_the_predicate_filters_a_dataset():
     graphs = tf.data.Dataset.from_tensors(make_graph()).repeat(2)
 
