@@ -25,8 +25,8 @@ def combine_values(inputs: Sequence[const.Field], combine_type: str) -> const.Fi
         Field of the same dtype and shape, except for the last axis under "concat".
 
     Raises:
-        ValueError: if `combine_type` is unknown, there are no inputs, or their static shapes or
-            dtypes do not match.
+        ValueError: if `combine_type` is unknown, or there are no inputs.
+        tf.errors.InvalidArgumentError: if the inputs' static shapes or dtypes do not match.
 
     Example:
         >>> combine_values([tf.constant([[1, 2]]), tf.constant([[3]])], "concat").numpy().tolist()
@@ -62,9 +62,11 @@ def _check_match(inputs: list[Any], combine_type: str) -> None:
             shapes = [shape[:-1] if shape.rank is not None else shape for shape in shapes]
         # A sum would be broadcast silently, and hide a mistake.
         if first.dtype != other.dtype or not shapes[0].is_compatible_with(shapes[1]):
-            raise ValueError(
-                f'combine_values() failed for combine_type="{combine_type}": all inputs must match in dtype and '
+            raise tf.errors.InvalidArgumentError(
+                None,
+                None,
+                f'combine_values() failed for combine_type="{combine_type}". All inputs must match in dtype and '
                 'shape, except the last axis for "concat"; got '
                 + ", ".join(f"{value.dtype.name}{value.shape}" for value in inputs)
-                + "."
+                + ".",
             )

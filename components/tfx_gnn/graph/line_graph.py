@@ -7,7 +7,7 @@ import dataclasses
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.adjacency import Adjacency
+from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
 from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
@@ -151,10 +151,8 @@ def _pairs(graph: GraphTensor, first: EdgeSet, second: EdgeSet, ends: _Ends, *, 
 
 
 def _connections_to_nodes(name: const.EdgeSetName, edge_set: EdgeSet) -> dict[const.EdgeSetName, EdgeSet]:
-    adjacency = edge_set.adjacency
-    edges = (name, tf.range(tf.size(adjacency.source, adjacency.source.dtype)))
-    source = (_original_name(adjacency.source_name), adjacency.source)
-    target = (_original_name(adjacency.target_name), adjacency.target)
+    source, target = _original_ends(edge_set.adjacency)
+    edges = (name, tf.range(tf.size(source[1], source[1].dtype)))
     return {
         f"{_ORIGINAL}to/{name}": EdgeSet.from_fields(
             sizes=edge_set.sizes, adjacency=Adjacency.from_indices(source, edges)
@@ -166,14 +164,14 @@ def _connections_to_nodes(name: const.EdgeSetName, edge_set: EdgeSet) -> dict[co
 
 
 def _readout_from_original(edge_set: EdgeSet) -> EdgeSet:
-    adjacency = edge_set.adjacency
+    source, target = _original_ends(edge_set.adjacency)
     return EdgeSet.from_fields(
-        sizes=edge_set.sizes,
-        features=edge_set.features,
-        adjacency=Adjacency.from_indices(
-            (_original_name(adjacency.source_name), adjacency.source), (adjacency.target_name, adjacency.target)
-        ),
+        sizes=edge_set.sizes, features=edge_set.features, adjacency=Adjacency.from_indices(source, target)
     )
+
+
+def _original_ends(adjacency: HyperAdjacency) -> tuple[tuple[const.NodeSetName, tf.Tensor], ...]:
+    return tuple((_original_name(adjacency.node_set_name(tag)), adjacency[tag]) for tag in (const.SOURCE, const.TARGET))
 
 
 def _is_readout(set_name: const.SetName) -> bool:
@@ -200,8 +198,9 @@ def _check_sets(graph: GraphTensor, *, keeps_readout: bool) -> None:
                     "`connect_with_original_nodes=True` to keep readout sets, or delete them first."
                 )
     for name, edge_set in graph.edge_sets.items():
-        if not isinstance(edge_set.adjacency, Adjacency):
+        tags = sorted(edge_set.adjacency.get_indices_dict())
+        if tags != [const.SOURCE, const.TARGET]:
             raise ValueError(
-                f"convert_to_line_graph() requires edges of one source and one target; got a "
-                f"{type(edge_set.adjacency).__name__} for edge set '{name}'."
+                f"convert_to_line_graph() requires edges of one source and one target; got tags {tags} "
+                f"for edge set '{name}'."
             )

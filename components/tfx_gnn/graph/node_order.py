@@ -134,8 +134,7 @@ def shuffle_features_globally(graph_tensor: GraphTensor, *, seed: int | None = N
 
 def _shuffle_items(value: const.Field, seed: int | None) -> const.Field:
     num_items = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value)[0]
-    segment_ids = tf.zeros(tf.reshape(num_items, [1]), tf.int32)
-    return tf.gather(value, segment_random_index_shuffle(segment_ids=segment_ids, seed=seed))
+    return tf.gather(value, tf.random.shuffle(tf.range(num_items), seed=seed))
 
 
 def _renumbered(adjacency: HyperAdjacency, new_positions: Mapping[str, tf.Tensor]) -> HyperAdjacency:

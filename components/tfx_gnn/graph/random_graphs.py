@@ -41,8 +41,8 @@ def random_graph_tensor(
         spec: spec of a scalar graph; its numbers of components, nodes and edges do not matter.
         sample_dict: values to choose from, for some features; others get random values of their
             dtype: letters, floats in [0, 1), ints in [0, 100).
-        row_lengths_range: smallest and largest (excluded) number of nodes or edges of a component
-            in a set, and of values in a ragged dimension.
+        row_lengths_range: smallest and largest (excluded) number of nodes of a component in a set,
+            of edges for each node where they start, and of values in a ragged dimension.
         validate: whether to check the made graph.
         num_components_range: smallest and largest (excluded) number of components.
 
@@ -80,7 +80,7 @@ def random_graph_tensor(
     for name, edge_set_spec in spec.edge_sets_spec.items():
         ends = {tag: end for tag, (end, _) in edge_set_spec.adjacency_spec.get_index_specs_dict().items()}
         can_connect = np.all([node_sizes[end] > 0 for end in ends.values()], axis=0)
-        sizes = maker.lengths(num_components) * can_connect
+        sizes = maker.total_lengths(node_sizes[ends[min(ends)]]) * can_connect
         indices = {
             tag: (end, tf.constant(maker.node_indices(node_sizes[end], sizes), dtype)) for tag, end in ends.items()
         }
@@ -113,6 +113,10 @@ class _Maker:
 
     def lengths(self, count: int) -> Any:
         return self.random.integers(*self._row_lengths_range, size=count)
+
+    def total_lengths(self, counts: Any) -> Any:
+        """Draws a length for each of some things in each component, and adds them up."""
+        return np.array([self.lengths(count).sum() for count in counts], dtype=np.int64)
 
     def node_indices(self, node_sizes: Any, edge_sizes: Any) -> Any:
         """Draws a node of the right component for each edge."""

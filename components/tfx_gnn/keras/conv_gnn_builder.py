@@ -98,7 +98,7 @@ class ConvGNNBuilder:
         for edge_set_name, edge_set_spec in spec.edge_sets_spec.items():
             if get_aux_type_prefix(edge_set_name) is None:
                 edge_sets_by_receiver[edge_set_spec.adjacency_spec.node_set_name(tag)].append(edge_set_name)
-        _check_receivers(node_sets, spec, edge_sets_by_receiver)
+        _check_receivers(node_sets, edge_sets_by_receiver)
         updates = {}
         for node_set_name, edge_set_names in edge_sets_by_receiver.items():
             if node_sets is not None and node_set_name not in node_sets:
@@ -123,18 +123,18 @@ def _node_set_update(
 
 
 def _check_receivers(
-    node_sets: Collection[const.NodeSetName] | None,
-    spec: GraphTensorSpec,
-    edge_sets_by_receiver: Mapping[const.NodeSetName, object],
+    node_sets: Collection[const.NodeSetName] | None, edge_sets_by_receiver: Mapping[const.NodeSetName, list[str]]
 ) -> None:
-    for node_set_name in node_sets or ():
-        if node_set_name not in spec.node_sets_spec:
-            problem = "is not in the graph"
-        elif node_set_name not in edge_sets_by_receiver:
-            problem = "does not receive inputs from any edge set"
-        else:
-            continue
+    auxiliary = sorted(name for name in edge_sets_by_receiver if get_aux_type_prefix(name) is not None)
+    if auxiliary:
+        edge_sets = {name: edge_sets_by_receiver[name] for name in auxiliary}
         raise ValueError(
-            f"`node_sets` must name node sets that receive from an edge set; got '{node_set_name}', which {problem}. "
+            f"A convolution towards an aux node set was requested by an ordinary edge set: got {edge_sets}. "
+            "Give the edge set a name that starts with '_', too."
+        )
+    wrong = sorted(set(node_sets or ()) - set(edge_sets_by_receiver))
+    if wrong:
+        raise ValueError(
+            f"`node_sets` must name receivers of edges; got node sets that do not receive from any edge set: {wrong}. "
             f"Receivers are {sorted(edge_sets_by_receiver)}."
         )

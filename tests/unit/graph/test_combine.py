@@ -28,15 +28,30 @@ def test_a_single_value_stays():
 
 
 @pytest.mark.parametrize(
-    ("inputs", "combine_type", "message"),
+    ("inputs", "combine_type", "error", "message"),
     [
-        ([tf.ones([2])], "mean", r"Unknown combine type mean\. Known combine types are: \['sum', 'concat'\]"),
-        ([], "concat", "at least one"),
-        ([tf.ones([2, 1]), tf.ones([2, 2])], "sum", r'failed for combine_type="sum".*float32\(2, 1\), float32\(2, 2\)'),
-        ([tf.ones([2, 1]), tf.ones([3, 1])], "concat", 'failed for combine_type="concat"'),
-        ([tf.ones([2, 1]), tf.ones([2, 1], tf.int32)], "concat", "int32"),
+        (
+            [tf.ones([2])],
+            "mean",
+            ValueError,
+            r"Unknown combine type mean\. Known combine types are: \['sum', 'concat'\]",
+        ),
+        ([], "concat", ValueError, "at least one"),
+        (
+            [tf.ones([2, 1]), tf.ones([2, 2])],
+            "sum",
+            tf.errors.InvalidArgumentError,
+            r'failed for combine_type="sum".*float32\(2, 1\), float32\(2, 2\)',
+        ),
+        (
+            [tf.ones([2, 1]), tf.ones([3, 1])],
+            "concat",
+            tf.errors.InvalidArgumentError,
+            'failed for combine_type="concat"',
+        ),
+        ([tf.ones([2, 1]), tf.ones([2, 1], tf.int32)], "concat", tf.errors.InvalidArgumentError, "int32"),
     ],
 )
-def test_values_that_do_not_match_are_refused(inputs, combine_type, message):
-    with pytest.raises(ValueError, match=message):
+def test_values_that_do_not_match_are_refused(inputs, combine_type, error, message):
+    with pytest.raises(error, match=message):
         combine_values(inputs, combine_type)

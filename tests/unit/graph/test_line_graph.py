@@ -116,6 +116,24 @@ def test_what_has_no_line_graph_is_refused(graph, options, message):
         convert_to_line_graph(graph, **options)
 
 
+def test_hyperedges_of_a_source_and_a_target_are_ordinary():
+    graph = make_graph()
+    adjacency = graph.edge_sets["edges"].adjacency
+    hyper = lib.GraphTensor.from_pieces(
+        node_sets=graph.node_sets,
+        edge_sets={
+            "edges": lib.EdgeSet.from_fields(
+                sizes=[3], adjacency=lib.HyperAdjacency.from_indices(adjacency.get_indices_dict())
+            )
+        },
+    )
+
+    lines = convert_to_line_graph(hyper, connect_with_original_nodes=True)
+
+    assert pairs(lines) == [(2, 0), (0, 1), (1, 2)]
+    assert isinstance(lines.edge_sets["original/to/edges"].adjacency, lib.Adjacency)
+
+
 def test_hyperedges_and_batches_are_refused():
     hyper = lib.GraphTensor.from_pieces(
         node_sets={"a": lib.NodeSet.from_fields(sizes=[1])},
@@ -127,7 +145,7 @@ def test_hyperedges_and_batches_are_refused():
     )
     batch = tf.data.Dataset.from_tensors(make_graph()).batch(1).get_single_element()
 
-    with pytest.raises(ValueError, match="edges of one source and one target; got a HyperAdjacency"):
+    with pytest.raises(ValueError, match=r"edges of one source and one target; got tags \[0, 1, 2\]"):
         convert_to_line_graph(hyper)
     with pytest.raises(ValueError, match="requires a scalar GraphTensor"):
         convert_to_line_graph(batch)
