@@ -2,7 +2,7 @@
 
 import sys
 
-from tfx_gnn_pipelines.quiet_start import quiet_start
+from tfx_gnn.cli.quiet_start import quiet_start
 
 # Before the imports that make the messages.
 if "--debug" not in sys.argv:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from typing import Annotated
 
 import typer
@@ -12,8 +11,7 @@ import typer
 import tfx_gnn
 from tfx_gnn.cli import data_verbs, model_verbs, project_verbs
 from tfx_gnn.cli.errors import OneLineErrors
-
-_THIRD_PARTY_NOISE = ("You are using a non-supported Python version", "grpcio <", "Support for google-cloud-storage")
+from tfx_gnn.cli.quiet_start import quiet_start
 
 app = typer.Typer(
     name="tfx-gnn",
@@ -57,9 +55,8 @@ def _global_options(
     ] = False,
 ) -> None:
     context.obj = {"debug": debug}
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    for text in _THIRD_PARTY_NOISE:
-        warnings.filterwarnings("ignore", message=text)
+    if not debug:
+        quiet_start()
     # Functions are named "package.module:function": modules beside the user count, as for `python -m`.
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())

@@ -23,8 +23,8 @@ def test_each_feature_is_ragged_over_the_items():
 
     assert set(spec) == {"nodes/a.#size", "nodes/a.x", "nodes/a.w"}
     assert spec["nodes/a.x"].dtype == tf.float32
-    assert spec["nodes/a.x"].partitions == []
-    assert spec["nodes/a.w"].partitions == [
+    assert list(spec["nodes/a.x"].partitions) == []
+    assert list(spec["nodes/a.w"].partitions) == [
         tf.io.RaggedFeature.UniformRowLength(2),
         tf.io.RaggedFeature.RowLengths("nodes/a.w.d2"),
         tf.io.RaggedFeature.UniformRowLength(3),
