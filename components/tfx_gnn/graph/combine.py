@@ -65,8 +65,8 @@ def _check_match(inputs: list[Any], combine_type: str) -> None:
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
-                f'combine_values() failed for combine_type="{combine_type}". All inputs must match in dtype and '
-                'shape, except the last axis for "concat"; got '
+                f'combine_values() failed for combine_type="{combine_type}". Please check that all inputs match in '
+                'dtype and shape, except the last axis for "concat"; got '
                 + ", ".join(f"{value.dtype.name}{value.shape}" for value in inputs)
                 + ".",
             )

@@ -98,7 +98,7 @@ class ConvGNNBuilder:
         for edge_set_name, edge_set_spec in spec.edge_sets_spec.items():
             if get_aux_type_prefix(edge_set_name) is None:
                 edge_sets_by_receiver[edge_set_spec.adjacency_spec.node_set_name(tag)].append(edge_set_name)
-        _check_receivers(node_sets, edge_sets_by_receiver)
+        _check_receivers(node_sets, edge_sets_by_receiver, tag)
         updates = {}
         for node_set_name, edge_set_names in edge_sets_by_receiver.items():
             if node_sets is not None and node_set_name not in node_sets:
@@ -123,15 +123,16 @@ def _node_set_update(
 
 
 def _check_receivers(
-    node_sets: Collection[const.NodeSetName] | None, edge_sets_by_receiver: Mapping[const.NodeSetName, list[str]]
+    node_sets: Collection[const.NodeSetName] | None,
+    edge_sets_by_receiver: Mapping[const.NodeSetName, list[str]],
+    tag: const.IncidentNodeTag,
 ) -> None:
-    auxiliary = sorted(name for name in edge_sets_by_receiver if get_aux_type_prefix(name) is not None)
-    if auxiliary:
-        edge_sets = {name: edge_sets_by_receiver[name] for name in auxiliary}
-        raise ValueError(
-            f"A convolution towards an aux node set was requested by an ordinary edge set: got {edge_sets}. "
-            "Give the edge set a name that starts with '_', too."
-        )
+    for node_set_name, edge_set_names in edge_sets_by_receiver.items():
+        if get_aux_type_prefix(node_set_name) is not None:
+            raise ValueError(
+                f"Node set '{node_set_name}' is auxiliary but the incident edge set '{edge_set_names[0]}' "
+                f"(at tag {tag}) is not. Give the edge set a name that starts with '_', too."
+            )
     wrong = sorted(set(node_sets or ()) - set(edge_sets_by_receiver))
     if wrong:
         raise ValueError(
