@@ -13,8 +13,8 @@ check() {
     "$@" || failed="$failed $name"
 }
 
-check ruff-check .venv/bin/ruff check --quiet .
-check ruff-format .venv/bin/ruff format --quiet --check .
+check ruff-check .venv/bin/ruff check --no-cache --quiet .
+check ruff-format .venv/bin/ruff format --no-cache --quiet --check .
 check mypy .venv/bin/mypy
 check pyright .venv/bin/pyright
 check import-linter .venv/bin/lint-imports --no-logo

@@ -6,12 +6,11 @@ import dataclasses
 import os
 import re
 
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-
 from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions
 from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
+from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
+from tfx_gnn.stages.graph_transform import GraphTransformOptions
 from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
 from tfx_gnn_pipelines.task import Task
