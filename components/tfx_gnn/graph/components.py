@@ -24,5 +24,12 @@ def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tenso
         [0, 0, 2, 2, 2]
     """
     ends = tf.cumsum(sizes)
-    positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
-    return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
+    if tf.get_static_value(total_size) is not None:
+        # XLA sums up long vectors slowly, so it had better search in the short one.
+        positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
+        return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
+    # TensorFlow Lite knows no search.
+    steps = tf.scatter_nd(
+        ends[:-1, tf.newaxis], tf.ones_like(ends[:-1]), [tf.cast(total_size, sizes.dtype) + tf.ones([], sizes.dtype)]
+    )
+    return tf.cumsum(steps)[:-1]
