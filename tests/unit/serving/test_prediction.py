@@ -89,3 +89,10 @@ def test_records_of_one_plain_file_are_read(tmp_path: Path) -> None:
 def test_missing_records_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(FileNotFoundError, match="`path` must be a TFRecord file or a folder that holds some"):
         list(read_records(os.path.join(str(tmp_path), name)))
+
+
+def test_folder_of_splits_is_refused_with_their_names(toy_examples_dir: str) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=r"one split of an examples folder; got .*\['Split-test', 'Split-train'\]"
+    ):
+        list(read_records(toy_examples_dir))
