@@ -124,9 +124,13 @@ def read_records(path: str) -> Iterator[bytes]:
         FileNotFoundError: if `path` does not exist or the folder holds no file.
     """
     if tf.io.gfile.isdir(path):
-        names = sorted(
-            name for name in tf.io.gfile.listdir(path) if not name.startswith(".") and not name.endswith(".pbtxt")
-        )
+        names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(path) if not name.startswith("."))
+        splits = [name for name in names if name.startswith("Split-")]
+        if splits:
+            raise FileNotFoundError(
+                f"`path` must be one split of an examples folder; got {path!r}, which holds {splits}. "
+                f"Choose one, for example {os.path.join(path, splits[0])!r}."
+            )
         files = [file for file in (os.path.join(path, name) for name in names) if not tf.io.gfile.isdir(file)]
     else:
         files = [path] if tf.io.gfile.exists(path) else []
