@@ -14,7 +14,7 @@ import tfx_gnn
 from tfx_gnn.cli import app, starter_project
 from tfx_gnn.cli.starter_project import TEMPLATE_ENTRIES, create_project
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = ROOT / "templates" / "starter"
 
 
