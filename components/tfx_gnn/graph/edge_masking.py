@@ -10,7 +10,6 @@ from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.run_time_checks import after_checks
 from tfx_gnn.graph.size_checks import num_items_of
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
 
@@ -71,10 +70,12 @@ def mask_edges(
             f"{edge_set_name}"
         ),
     )
-    mask = tf.reshape(after_checks([check], mask), [-1])
-    edge_sets = {**graph.edge_sets, edge_set_name: _selected(edge_set, mask)}
-    if masked_info_edge_set_name is not None:
-        edge_sets[masked_info_edge_set_name] = _selected(edge_set, tf.logical_not(mask))
+    # Everything waits for the check: what runs first on wrong shapes fails with a riddle.
+    with tf.control_dependencies([] if check is None else [check]):
+        mask = tf.reshape(mask, [-1])
+        edge_sets = {**graph.edge_sets, edge_set_name: _selected(edge_set, mask)}
+        if masked_info_edge_set_name is not None:
+            edge_sets[masked_info_edge_set_name] = _selected(edge_set, tf.logical_not(mask))
     return GraphTensor.from_pieces(context=graph.context, node_sets=graph.node_sets, edge_sets=edge_sets)
 
 
