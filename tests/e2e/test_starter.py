@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -42,7 +41,7 @@ def test_pipeline_pushes_a_model_that_has_learned_from_the_graph(pipeline, proje
     assert (root / "serving" / "1" / "saved_model.pb").is_file()
     assert metrics["num_examples"] == 60
     assert metrics["majority_baseline"]["accuracy"] == pytest.approx(20 / 60)
-    # Naive Bayes on the categories of what a user bought is right for 0.75 of these users.
+    # Far from the majority's third, and below what any seed of training gave (0.83 to 0.88).
     assert metrics["accuracy"] > 0.7
 
 
@@ -63,13 +62,3 @@ def test_projects_own_tests_pass(project):
 
     assert done.returncode == 0, done.stdout
     assert done.stdout.splitlines()[-1].startswith("3 passed in ")
-
-
-def test_project_compiles_for_kubeflow(project):
-    command = [sys.executable, "-m", "tfx_gnn_pipelines", "web_shop:TASK", "--runner", "kubeflow", "--compile-only"]
-
-    done = type_command(command, project)
-
-    assert done.returncode == 0, done.stderr
-    spec = Path(project, "runs", "web-shop_kubeflow.json").read_text()
-    assert "web_shop.model:model_fn" in spec

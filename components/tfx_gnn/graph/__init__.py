@@ -18,6 +18,7 @@ _NAMES_BY_MODULE = {
         "AdjacencySpec",
         "HyperAdjacencySpec",
     ),
+    "batch_packing": ("pack_batches",),
     "broadcasting": (
         "broadcast",
         "broadcast_context_to_edges",
@@ -27,6 +28,7 @@ _NAMES_BY_MODULE = {
     "combine": ("combine_values",),
     "context": ("Context",),
     "dataset_filtering": ("dataset_filter_with_summary",),
+    "dynamic_batching": ("dynamic_batch",),
     "edge_masking": ("mask_edges",),
     "edge_set": ("EdgeSet",),
     "example_layout": ("get_io_spec",),

@@ -30,7 +30,7 @@ def dataset_filter_with_summary(
         summary_name: name of the scalar summary.
         summary_steps: how many input elements lie between two reports, at least 1. The step of a
             report is the index of the last element that was kept.
-        summary_decay: weight of the past, in [0, 1]; by default exp(-1 / summary_steps).
+        summary_decay: weight of the past, between 0 and 1, both excluded; by default exp(-1 / summary_steps).
 
     Returns:
         Data set of the elements for which the predicate is True.
@@ -39,10 +39,10 @@ def dataset_filter_with_summary(
         ValueError: if `summary_steps` or `summary_decay` is out of range.
     """
     if summary_steps < 1:
-        raise ValueError(f"`summary_steps` must be at least 1; got {summary_steps}.")
+        raise ValueError(f"Expected summary_steps > 0, actual summary_steps={summary_steps}.")
     decay = math.exp(-1.0 / summary_steps) if summary_decay is None else summary_decay
-    if not 0 <= decay <= 1:
-        raise ValueError(f"`summary_decay` must be in [0, 1]; got {summary_decay}.")
+    if not 0 < decay < 1:
+        raise ValueError(f"Expected 0 < summary_decay < 1, actual summary_decay={summary_decay}.")
 
     def count(state: tuple[tf.Tensor, ...], *element: Any) -> tuple[Any, Any]:
         num_seen, num_kept, removed = state

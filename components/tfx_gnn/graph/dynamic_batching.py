@@ -36,6 +36,7 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
     Returns:
         Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
         `pad_to_total_sizes` make graphs of exactly these sizes. The last batch may be small.
+        It is known to be infinite if `dataset` is.
 
     Raises:
         ValueError: if elements are not scalar graphs, or the constraints lack a set or name an
@@ -103,7 +104,10 @@ def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
         return pieces.map(as_written(lambda start, end: encode(map_fields(lambda field: field[start:end], graphs))))
 
     regrouped = flat.scan(nothing, as_written(step)).flat_map(as_written(cut))
-    return regrouped.map(as_written(lambda *tensors: decode(tensors)))
+    decoded = regrouped.map(as_written(lambda *tensors: decode(tensors)))
+    if tf.get_static_value(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:
+        decoded = decoded.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+    return decoded
 
 
 def _join(first: Any, second: Any) -> Any:

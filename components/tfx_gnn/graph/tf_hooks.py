@@ -17,6 +17,7 @@ from tensorflow.python.framework.type_spec_registry import register as register_
 __all__ = [
     "BatchableTypeSpec",
     "CompositeTensor",
+    "flat_tensor_specs",
     "from_flat_tensors",
     "no_flat_tensors",
     "num_flat_tensors",
@@ -73,6 +74,18 @@ def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
         The value.
     """
     return spec._from_compatible_tensor_list(tensors)
+
+
+def flat_tensor_specs(spec: Any) -> list[tf.TensorSpec]:
+    """Describes the tensors that tf.data stores for a value of `spec`.
+
+    Args:
+        spec: type spec of a tensor, ragged tensor or unbatched graph piece.
+
+    Returns:
+        Specs of tensors that can be stacked; boxed ragged tensors are scalars.
+    """
+    return [tf.TensorSpec([], tf.variant) if flat.dtype == tf.variant else flat for flat in spec._flat_tensor_specs]
 
 
 def num_flat_tensors(spec: Any) -> int:

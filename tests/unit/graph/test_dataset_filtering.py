@@ -92,8 +92,9 @@ def test_graphs_and_tuples_are_filtered(tmp_path, graph):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"summary_steps": 0}, "`summary_steps` must be at least 1; got 0"),
-        ({"summary_decay": 1.5}, r"`summary_decay` must be in \[0, 1\]; got 1.5"),
+        ({"summary_steps": 0}, "Expected summary_steps > 0, actual summary_steps=0"),
+        ({"summary_decay": 1.5}, "Expected 0 < summary_decay < 1, actual summary_decay=1.5"),
+        ({"summary_decay": 0.0}, "Expected 0 < summary_decay < 1, actual summary_decay=0.0"),
     ],
 )
 def test_options_out_of_range_are_refused(options, message):

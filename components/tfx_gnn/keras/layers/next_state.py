@@ -166,7 +166,7 @@ class SingleInputNextState(tf_keras.layers.Layer):
         """
         if len(inputs) > 2 and any(tf.nest.flatten(value) for value in inputs[2:]):
             raise ValueError(
-                "The update should only pass 2 inputs to SingleInputNextState, the state and one other; "
+                "GraphPieceUpdate should only pass 2 inputs to SingleInputNextState, the state and one other; "
                 "got inputs from the context or more sets, too. Use NextStateFromConcat to join them."
             )
         others = inputs[1]
