@@ -55,8 +55,8 @@ def test_nothing_kept_is_reported_at_step_zero(tmp_path):
     assert summaries(tmp_path) == [(0, "dataset_removed_fraction", 1.0)] * 2
 
 
-def test_a_decay_of_one_gives_the_plain_mean(tmp_path):
-    filtered(tmp_path, tf.data.Dataset.range(8), lambda x: x % 4 != 0, summary_steps=8, summary_decay=1.0)
+def test_a_decay_near_one_gives_the_plain_mean(tmp_path):
+    filtered(tmp_path, tf.data.Dataset.range(8), lambda x: x % 4 != 0, summary_steps=8, summary_decay=0.99)
 
     assert summaries(tmp_path) == [(5, "dataset_removed_fraction", pytest.approx(0.25))]
 
@@ -94,6 +94,7 @@ def test_graphs_and_tuples_are_filtered(tmp_path, graph):
     [
         ({"summary_steps": 0}, "Expected summary_steps > 0, actual summary_steps=0"),
         ({"summary_decay": 1.5}, "Expected 0 < summary_decay < 1, actual summary_decay=1.5"),
+        ({"summary_decay": 1.0}, "Expected 0 < summary_decay < 1, actual summary_decay=1.0"),
         ({"summary_decay": 0.0}, "Expected 0 < summary_decay < 1, actual summary_decay=0.0"),
     ],
 )
