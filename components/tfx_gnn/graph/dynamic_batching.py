@@ -12,6 +12,7 @@ from tfx_gnn.graph.batch_fields import empty_batch, map_fields
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.size_checks import assert_satisfies_size_constraints
 from tfx_gnn.graph.size_constraints import SizeConstraints
 from tfx_gnn.graph.size_rule import SizeRule, as_size
 from tfx_gnn.graph.size_search import check_graph_dataset
@@ -56,7 +57,14 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
         ]
         num_components = tf.cast(graphs.num_components, tf.int64)
         is_valid = tf.reduce_all(tf.stack([*has_demand, tf.ones_like(num_components, tf.bool)]), axis=0)
-        return _consecutive_lengths(rule, num_components, _sizes_by_graph(graphs), is_valid, is_last=is_last)
+
+        def complain(position: tf.Tensor) -> tf.Operation:
+            graph = map_fields(lambda field: field[position : position + 1], graphs)
+            return tf.group(*assert_satisfies_size_constraints(graph, constraints))
+
+        return _consecutive_lengths(
+            rule, num_components, _sizes_by_graph(graphs), is_valid, is_last=is_last, complain=complain
+        )
 
     return regroup(dataset, plan)
 
@@ -121,9 +129,15 @@ def _sizes_by_graph(graphs: GraphTensor) -> tf.Tensor:
 
 
 def _consecutive_lengths(
-    rule: SizeRule, num_components: tf.Tensor, sizes: tf.Tensor, is_valid: tf.Tensor, *, is_last: tf.Tensor
+    rule: SizeRule,
+    num_components: tf.Tensor,
+    sizes: tf.Tensor,
+    is_valid: tf.Tensor,
+    *,
+    is_last: tf.Tensor,
+    complain: Callable[[tf.Tensor], tf.Operation],
 ) -> tf.Tensor:
-    """Cuts graphs into the longest batches that fit, from the front."""
+    """Cuts graphs into the longest batches that fit, from the front; complains of one that never does."""
     table = tf.concat([num_components[:, tf.newaxis], sizes], axis=1)
     totals = tf.pad(tf.cumsum(table, axis=0), [[1, 0], [0, 0]])
     num_graphs = tf.size(num_components, tf.int64)
@@ -137,19 +151,7 @@ def _consecutive_lengths(
         added = totals[start + 1 :] - totals[start]
         fits = rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
         length = tf.reduce_sum(tf.math.cumprod(tf.cast(fits, tf.int64)))
-        check = tf.debugging.Assert(
-            length > 0,
-            [
-                (
-                    "Could not pad a graph, even alone in its batch: dynamic_batch() got a graph of too many or too "
-                    f"few items for the constraints. Got components and {[name for _, name in rule.sets]}:"
-                ),
-                added[0],
-                "of at most:",
-                rule.target_components,
-                rule.targets,
-            ],
-        )
+        check = tf.cond(length > 0, tf.no_op, lambda: complain(start))
         with tf.control_dependencies([check]):
             length = tf.identity(length)
         is_complete = (start + length < num_graphs) | is_last
@@ -167,15 +169,20 @@ def _consecutive_lengths(
 
 def _check_names(spec: GraphTensorSpec, constraints: SizeConstraints) -> None:
     minima = dict(constraints.min_nodes_per_component)
-    nodes, edges = set(spec.node_sets_spec), set(spec.edge_sets_spec)
-    for field, wrong in (
-        ("total_num_nodes", nodes ^ set(constraints.total_num_nodes)),
-        ("total_num_edges", edges ^ set(constraints.total_num_edges)),
-        ("min_nodes_per_component", set(minima) - nodes),
+    for field, kind, named, known, must_be_complete in (
+        ("total_num_nodes", "node", set(constraints.total_num_nodes), set(spec.node_sets_spec), True),
+        ("total_num_edges", "edge", set(constraints.total_num_edges), set(spec.edge_sets_spec), True),
+        ("min_nodes_per_component", "node", set(minima), set(spec.node_sets_spec), False),
     ):
-        if wrong:
-            names = ", ".join(f"<{name}>" for name in sorted(wrong))
+        if must_be_complete and known - named:
+            missing = min(known - named)
             raise ValueError(
-                f"`constraints.{field}` must name the sets of the graphs and no others; got a difference in {names}. "
-                f"The graphs have node sets {sorted(nodes)} and edge sets {sorted(edges)}."
+                f"The maximum total number of <{missing}> {kind}s must be specified as "
+                f"`constraints.{field}[<{missing}>]`; got {kind}s of {sorted(named)} only."
+            )
+        if named - known:
+            invalid = ", ".join(f"<{name}>" for name in sorted(named - known))
+            raise ValueError(
+                f"The `constraints.{field}` keys must be existing {kind} set names. Invalid keys: [{invalid}]. "
+                f"The graphs have {kind} sets {sorted(known)}."
             )

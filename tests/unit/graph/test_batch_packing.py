@@ -85,7 +85,8 @@ def test_packing_is_the_same_in_each_pass():
     assert names(dataset) == names(dataset)
 
 
-@settings(max_examples=10)
+# Each makes a pipeline of its own.
+@settings(max_examples=4)
 @given(
     st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=30),
     st.tuples(st.integers(2, 5), st.integers(6, 12), st.integers(5, 12)),

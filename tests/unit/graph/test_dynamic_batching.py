@@ -106,6 +106,13 @@ def test_an_infinite_dataset_stays_infinite():
     batches = dynamic_batch(make_dataset((4, 0), (3, 0)).repeat(), constraints(a=9))
 
     assert indices(batches.take(2)) == [[0, 1], [0, 1]]
+    assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_the_number_of_batches_is_unknown():
+    batches = dynamic_batch(make_dataset((4, 0), (3, 0)), constraints(a=9))
+
+    assert batches.cardinality() == tf.data.UNKNOWN_CARDINALITY
 
 
 def test_hyperedges_and_several_components_are_batched():
@@ -161,24 +168,43 @@ def test_batches_are_padded_and_agree_with_a_plain_loop(sizes, demand):
         assert np.sum(mask) == batch.shape[0]
 
 
-@pytest.mark.parametrize("size", [(10, 0), (1, 10)])
-def test_a_graph_too_large_for_any_batch_is_an_error(size):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not pad a graph, even alone in its batch"):
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((10, 0), "Could not pad <a> as it already has more nodes then it is allowed"),
+        ((1, 10), "Could not pad <e> as it already has more edges then it is allowed"),
+    ],
+)
+def test_a_graph_too_large_for_any_batch_is_an_error(size, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         list(dynamic_batch(make_dataset((1, 1), size), constraints()))
 
 
+def test_a_graph_with_too_many_components_is_an_error():
+    limits = SizeConstraints(0, {"a": 9, "latent": 9}, {"e": 9})
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="graph components then it is allowed"):
+        list(dynamic_batch(make_dataset((1, 1)), limits))
+
+
 def test_a_graph_with_too_few_nodes_is_an_error():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="too many or too few"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Some graph components have fewer <a> nodes"):
         list(dynamic_batch(make_dataset((0, 0)), constraints(min_nodes_per_component={"a": 1})))
 
 
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (SizeConstraints(9, {"a": 9}, {"e": 9}), "`constraints.total_num_nodes` must name .* <latent>"),
-        (SizeConstraints(9, {"a": 9, "latent": 9, "q": 1}, {"e": 9}), "<q>"),
-        (SizeConstraints(9, {"a": 9, "latent": 9}, {}), "`constraints.total_num_edges` must name .* <e>"),
-        (constraints(min_nodes_per_component={"q": 1}), "`constraints.min_nodes_per_component` must name .* <q>"),
+        (SizeConstraints(9, {"a": 9}, {"e": 9}), r"`constraints.total_num_nodes\[<latent>\]`"),
+        (
+            SizeConstraints(9, {"a": 9, "latent": 9, "q": 1}, {"e": 9}),
+            r"existing node set names. Invalid keys: \[<q>\]",
+        ),
+        (
+            SizeConstraints(9, {"a": 9, "latent": 9}, {}),
+            r"number of <e> edges must be specified as `constraints.total_num_edges\[<e>\]`",
+        ),
+        (constraints(min_nodes_per_component={"q": 1}), r"`constraints.min_nodes_per_component` keys .* \[<q>\]"),
     ],
 )
 def test_constraints_must_name_the_sets_of_the_graphs(limits, message):
