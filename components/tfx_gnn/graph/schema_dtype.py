@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from tensorflow.core.framework import types_pb2
 
 SUPPORTED_DTYPES = (
     "Supported types are boolean, (non-quantized) integer types, "
@@ -24,3 +25,23 @@ def is_schema_dtype(dtype: tf.DType) -> bool:
         # Reference types answer for what they refer to, so they are told apart by `base_dtype`.
         dtype == dtype.base_dtype and not dtype.is_quantized and (dtype.is_integer or dtype.is_floating)
     )
+
+
+def declared_dtype(number: int) -> tf.DType | None:
+    """Returns the type that the `dtype` field of a feature stands for.
+
+    Args:
+        number: a `tensorflow.DataType`. Some releases of protobuf let numbers pass that are none.
+
+    Returns:
+        The type; None for DT_INVALID, and for a number that TensorFlow does not know.
+    """
+    try:
+        return tf.as_dtype(number) if number else None
+    except TypeError:
+        return None
+
+
+def dtype_name(number: int) -> str:
+    """Returns the name of a `tensorflow.DataType`, or the number where there is none."""
+    return types_pb2.DataType.Name(number) if number in types_pb2.DataType.values() else str(number)

@@ -14,7 +14,7 @@ from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
-from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, is_schema_dtype
+from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, declared_dtype, dtype_name, is_schema_dtype
 
 GraphOrSpec = Union[GraphTensor, GraphTensorSpec]
 
@@ -143,11 +143,12 @@ def check_compatible_with_schema_pb(graph: GraphOrSpec, schema: schema_pb2.Graph
 def _feature_spec(
     feature: schema_pb2.Feature, place: str, num_items: int | None, row_splits_dtype: tf.DType
 ) -> const.FieldSpec:
-    if feature.dtype == schema_pb2.Feature().dtype:
-        raise ValueError(f"`dtype` must be declared; got none for {place}. {SUPPORTED_DTYPES}")
+    dtype = declared_dtype(feature.dtype)
+    if dtype is None:
+        found = dtype_name(feature.dtype) if feature.dtype else "none"
+        raise ValueError(f"`dtype` must be declared; got {found} for {place}. {SUPPORTED_DTYPES}")
     if feature.shape.unknown_rank:
         raise ValueError(f"`shape` must have a known rank; got an unknown one for {place}. List its dimensions.")
-    dtype = tf.as_dtype(feature.dtype)
     sizes = [None if dim.size == -1 else dim.size for dim in feature.shape.dim]
     if any(size is not None and size < 0 for size in sizes):
         raise ValueError(f"`shape` must hold sizes of at least 0, or -1 if ragged; got {sizes} for {place}.")

@@ -5,14 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-import tensorflow as tf
-from tensorflow.core.framework import types_pb2
-
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.readout_structure import validate_graph_tensor_spec_for_readout
 from tfx_gnn.graph.schema import iter_features
-from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, is_schema_dtype
+from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, declared_dtype, dtype_name, is_schema_dtype
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 
 # Samplers keep the original identity of a node or edge under this name.
@@ -71,7 +68,7 @@ def check_required_features(requirements: schema_pb2.GraphSchema, actual: schema
             raise ValidationError(f"{place} is missing from given schema. Add it to the data or drop the requirement.")
         if required.HasField("dtype") and required.dtype != found.dtype:
             raise ValidationError(
-                f"{place} has invalid type: {_dtype_name(found)}; required is {_dtype_name(required)}."
+                f"{place} has invalid type: {dtype_name(found.dtype)}; required is {dtype_name(required.dtype)}."
             )
         if required.HasField("shape") and not _fulfils(_sizes(found), _sizes(required)):
             raise ValidationError(
@@ -84,8 +81,9 @@ def _check_features(schema: schema_pb2.GraphSchema) -> Iterator[Exception]:
         place = f"{set_type} set '{set_name}' feature '{feature_name}'"
         if not feature.HasField("dtype"):
             raise ValidationError(f"Missing 'dtype' field on {place}. {SUPPORTED_DTYPES}")
-        if feature.dtype == schema_pb2.Feature().dtype or not is_schema_dtype(tf.as_dtype(feature.dtype)):
-            raise ValidationError(f"Invalid 'dtype' field on {place}: {_dtype_name(feature)}. {SUPPORTED_DTYPES}")
+        dtype = declared_dtype(feature.dtype)
+        if dtype is None or not is_schema_dtype(dtype):
+            raise ValidationError(f"Invalid 'dtype' field on {place}: {dtype_name(feature.dtype)}. {SUPPORTED_DTYPES}")
         if feature.shape.unknown_rank:
             raise ValidationError(f"Shapes must have a known rank; on {place}. List its dimensions, -1 if ragged.")
         if any(dim.name for dim in feature.shape.dim):
@@ -177,10 +175,6 @@ def _features_of(
 
 def _sizes(feature: schema_pb2.Feature) -> list[int]:
     return [dim.size for dim in feature.shape.dim]
-
-
-def _dtype_name(feature: schema_pb2.Feature) -> str:
-    return types_pb2.DataType.Name(feature.dtype)
 
 
 def _fulfils(found: Sequence[int], required: Sequence[int]) -> bool:
