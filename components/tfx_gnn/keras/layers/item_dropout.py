@@ -32,25 +32,25 @@ class ItemDropout(tf_keras.layers.Layer):
         self._rank: int | None = None
         self._dropout: tf_keras.layers.Layer | None = None
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, shape: Any) -> None:
         """Makes the dropout for inputs of one rank.
 
         Args:
-            input_shape: shape of the input.
+            shape: shape of the input.
 
         Raises:
             ValueError: if its rank is unknown or 0.
         """
-        rank = tf.TensorShape(input_shape).rank
+        rank = tf.TensorShape(shape).rank
         if not rank:
             raise ValueError(
-                f"ItemDropout requires inputs of known rank, at least 1; got shape {input_shape}. "
+                f"ItemDropout requires inputs of known rank, at least 1; got shape {shape}. "
                 "Pass a dense feature of a scalar graph."
             )
         self._rank = rank
         noise_shape = [None] + [1] * (rank - 1)
         self._dropout = tf_keras.layers.Dropout(self._rate, noise_shape=noise_shape, seed=self._seed)
-        super().build(input_shape)
+        super().build(shape)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Drops items.

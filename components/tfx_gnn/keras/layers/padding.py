@@ -19,8 +19,8 @@ class PadToTotalSizes(tf_keras.layers.Layer):
 
     Init args:
         sizes_constraints: the sizes; integers or eager tensors, which are kept as integers.
-        padding_values: as for `pad_to_total_sizes`.
         validate: as for `pad_to_total_sizes`.
+        padding_values: as for `pad_to_total_sizes`.
 
     Call args:
         graph: a scalar graph.
@@ -34,8 +34,8 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         self,
         sizes_constraints: SizeConstraints,
         *,
-        padding_values: FeatureDefaultValues | None = None,
         validate: bool = True,
+        padding_values: FeatureDefaultValues | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
