@@ -35,6 +35,11 @@ components:  ## Run the tests of the TFX components
 e2e:  ## Run the tests of whole pipelines and of what they push
 	@infra/ci/e2e.sh
 
+.PHONY: benchmarks
+benchmarks:  ## Install, then compare speed and memory with what else there is (not a test)
+	@infra/bootstrap.sh test
+	@.venv/bin/python -m pytest benchmarks
+
 .PHONY: newest
 newest:  ## Run unit tests and quickstart on the newest releases, in a Debian 13 root (as root)
 	@infra/ci/newest.sh
