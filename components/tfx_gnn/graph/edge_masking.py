@@ -33,7 +33,7 @@ def mask_edges(
             their features; by default they are dropped.
 
     Returns:
-        The graph; nodes and context do not change.
+        Scalar graph with the same nodes and context.
 
     Raises:
         ValueError: if the graph is not scalar, lacks the edge set, has the new edge set already,

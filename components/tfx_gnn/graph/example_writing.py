@@ -19,7 +19,7 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
     written like one whose first dimension is the item dimension.
 
     Args:
-        graph: graph with known values, that is, in eager mode.
+        graph: graph of any shape with known values, that is, in eager mode.
         prefix: put before the key of every feature.
 
     Returns:

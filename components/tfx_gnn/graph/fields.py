@@ -82,12 +82,28 @@ def is_ragged(field: Any) -> bool:
 
 
 def is_dense_tensor(value: Any) -> bool:
-    """Tells whether `value` is a dense tensor, or a Keras tensor that stands for one."""
+    """Tells whether `value` is a dense tensor, or a Keras tensor that stands for one.
+
+    Args:
+        value: anything.
+
+    Example:
+        >>> tfx_gnn.is_dense_tensor(tf.constant([1.0]))
+        True
+    """
     return isinstance(value, tf.Tensor) or isinstance(getattr(value, "type_spec", None), tf.TensorSpec)
 
 
 def is_ragged_tensor(value: Any) -> bool:
-    """Tells whether `value` is a ragged tensor, or a Keras tensor that stands for one."""
+    """Tells whether `value` is a ragged tensor, or a Keras tensor that stands for one.
+
+    Args:
+        value: anything.
+
+    Example:
+        >>> tfx_gnn.is_ragged_tensor(tf.ragged.constant([[1.0], []]))
+        True
+    """
     return isinstance(value, tf.RaggedTensor) or isinstance(getattr(value, "type_spec", None), tf.RaggedTensorSpec)
 
 

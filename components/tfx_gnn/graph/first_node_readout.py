@@ -75,7 +75,7 @@ def add_readout_from_first_node(
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
 
     Returns:
-        The graph with an edge set "<readout_node_set>/<key>", such that `structured_readout` by
+        Scalar graph with an edge set "<readout_node_set>/<key>", such that `structured_readout` by
         that key gives what `gather_first_node` gives.
 
     Raises:

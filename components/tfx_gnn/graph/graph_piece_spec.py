@@ -156,7 +156,11 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
     @classmethod
     def from_value(cls, value: GraphPiece) -> Any:
-        """Returns the spec of `value` with its current static shapes."""
+        """Returns the spec of `value` with its current static shapes.
+
+        Args:
+            value: a graph or graph piece.
+        """
         return value.spec
 
     # The protocol of tf.TypeSpec.

@@ -171,9 +171,12 @@ class GraphTensor(GraphPiece):
         """Returns the graph with other features on some of its pieces.
 
         Args:
-            context: all features of the context; None to keep those it has.
-            node_sets: node set names to all features of the set; other sets keep theirs.
-            edge_sets: edge set names to all features of the set; other sets keep theirs.
+            context: all features of the context, shape [*batch_shape, num_components, ...]; None
+                to keep those it has.
+            node_sets: node set names to all features of the set, shape
+                [*batch_shape, num_nodes, ...]; other sets keep theirs.
+            edge_sets: edge set names to all features of the set, shape
+                [*batch_shape, num_edges, ...]; other sets keep theirs.
 
         Raises:
             ValueError: if a set does not exist, or features do not fit their set.

@@ -14,7 +14,7 @@ def graph_tensor_to_values(graph: GraphTensor) -> dict[str, Any]:
     """Returns the features of a graph as nested lists.
 
     Args:
-        graph: graph with known values, that is, in eager mode.
+        graph: graph of any shape with known values, that is, in eager mode.
 
     Returns:
         Dict with keys "context", a dict of feature names to lists, and "node_sets" and

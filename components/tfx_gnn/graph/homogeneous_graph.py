@@ -33,7 +33,7 @@ def homogeneous(
 
     Args:
         source: node index of the start of each edge; int32 or int64, shape [num_edges].
-        target: node index of the end of each edge, alike.
+        target: node index of the end of each edge, of the same dtype and shape.
         node_features: features by name, shape [num_nodes, ...]; one tensor is the hidden state.
         edge_features: features by name, shape [num_edges, ...]; one tensor is the hidden state.
         context_features: features by name, shape [num_components, ...]; one tensor is the hidden
@@ -42,7 +42,8 @@ def homogeneous(
         edge_set_name: name of the edge set.
         node_set_sizes: number of nodes of each component, shape [num_components]; by default all
             nodes are in one component. Must be given if there are no node features.
-        edge_set_sizes: number of edges of each component, alike.
+        edge_set_sizes: number of edges of each component, shape [num_components]; by default all
+            edges are in one component.
 
     Returns:
         Scalar graph.

@@ -50,7 +50,8 @@ def convert_to_line_graph(
             node that the two edges share.
 
     Returns:
-        Scalar graph with the same context and components.
+        Scalar graph with the same context and components. A set of n edges becomes a set of n
+        nodes, with features of shape [n, ...].
 
     Raises:
         ValueError: if the graph is not scalar, holds auxiliary sets that cannot be converted or

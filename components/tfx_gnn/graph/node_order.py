@@ -32,7 +32,7 @@ def reorder_nodes(
         validate: whether to check at run time that they are permutations.
 
     Returns:
-        The graph, with features in the new order and edges between the same nodes as before.
+        Scalar graph, with features in the new order and edges between the same nodes as before.
 
     Raises:
         ValueError: if the graph is not scalar, a node set is unknown, or indices are no integers
@@ -87,7 +87,7 @@ def shuffle_nodes(
         seed: seed of the random operation.
 
     Returns:
-        The graph, with edges between the same nodes as before.
+        Scalar graph, with edges between the same nodes as before.
 
     Raises:
         ValueError: if the graph is not scalar, or a node set is unknown.
@@ -115,7 +115,7 @@ def shuffle_features_globally(graph_tensor: GraphTensor, *, seed: int | None = N
         seed: seed of the random operations.
 
     Returns:
-        The graph, with shuffled features of the context and of all sets, auxiliary ones included.
+        Scalar graph, with shuffled features of the context and all sets, auxiliary ones included.
 
     Raises:
         ValueError: if the graph is not scalar.

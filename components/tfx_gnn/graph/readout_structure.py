@@ -72,7 +72,7 @@ def validate_graph_tensor_for_readout(
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
 
     Returns:
-        The same graph, whose use makes sure that the checks run first.
+        The same scalar graph, whose use makes sure that the checks run first.
 
     Raises:
         ValueError: as for `validate_graph_tensor_spec_for_readout`.

@@ -24,8 +24,8 @@ def add_self_loops(graph: GraphTensor, edge_set_name: const.EdgeSetName) -> Grap
         edge_set_name: an edge set from a node set to itself.
 
     Returns:
-        Graph in which the edges of each component are followed by loops at the nodes of that
-        component, in order. Features of loops are zero, False or "", ragged ones empty.
+        Scalar graph in which the edges of each component are followed by loops at the nodes of
+        that component, in order. Features of loops are zero, False or "", ragged ones empty.
 
     Raises:
         ValueError: if the graph is not scalar, or the edge set connects two node sets.

@@ -39,7 +39,10 @@ class GraphUpdate(tf_keras.layers.Layer):
         graph: a scalar graph.
 
     Returns:
-        Graph with the new features.
+        Scalar graph with the new features.
+
+    Raises:
+        ValueError: if both updates and a callback that returns them are given.
     """
 
     def __init__(

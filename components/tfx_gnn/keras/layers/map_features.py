@@ -46,7 +46,7 @@ class MapFeatures(tf_keras.layers.Layer):
         graph: a graph of any shape; features have shape [*graph_shape, num_items, ...].
 
     Returns:
-        Graph with the same sets and sizes, and new features.
+        Graph of the same shape, with the same sets and sizes, and new features.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class NextStateFromConcat(tf_keras.layers.Layer):
             nest of such; dicts count in the order of their sorted keys.
 
     Returns:
-        What `transformation` returns.
+        What `transformation` returns, such as a tensor of shape [num_items, units].
     """
 
     def __init__(self, transformation: tf_keras.layers.Layer, **kwargs: Any) -> None:
@@ -152,7 +152,7 @@ class SingleInputNextState(tf_keras.layers.Layer):
             for the context.
 
     Returns:
-        The input.
+        The input, of any shape.
     """
 
     def call(self, inputs: Any) -> Any:

@@ -22,7 +22,7 @@ class AddSelfLoops(tf_keras.layers.Layer):
         graph_tensor: a scalar graph.
 
     Returns:
-        Graph with the loops.
+        Scalar graph with the loops.
     """
 
     def __init__(self, edge_set_name: const.EdgeSetName, **kwargs: Any) -> None:

@@ -38,6 +38,9 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
 
     Returns:
         What `next_state` returns: a tensor of shape [num_edges, ...], or a dict of such.
+
+    Raises:
+        ValueError: if `node_input_feature` is more than one name.
     """
 
     def __init__(

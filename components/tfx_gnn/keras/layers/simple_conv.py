@@ -29,7 +29,11 @@ class SimpleConv(AnyToAnyConvolutionBase):
         sender_edge_feature: as for `AnyToAnyConvolutionBase`.
 
     Call args:
-        graph: a scalar graph; further arguments as for `AnyToAnyConvolutionBase`.
+        graph: a scalar graph.
+        edge_set_name: as for `AnyToAnyConvolutionBase`.
+        node_set_name: as for `AnyToAnyConvolutionBase`.
+        receiver_tag: as for `AnyToAnyConvolutionBase`.
+        training: as for any Keras layer.
 
     Returns:
         Tensor of shape [num_receivers, message_size].

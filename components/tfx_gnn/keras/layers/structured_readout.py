@@ -160,7 +160,7 @@ class AddReadoutFromFirstNode(tf_keras.layers.Layer):
         graph: a scalar graph.
 
     Returns:
-        Graph with the readout structure.
+        Scalar graph with the readout structure.
     """
 
     def __init__(
