@@ -28,14 +28,17 @@ DEFAULT_STATE_NAME = HIDDEN_STATE
 SOURCE = 0
 TARGET = 1
 
+#: What kinds, features and sets go by: one of the three kinds above, and names that users choose.
 SetType = str
 FieldName = str
 NodeSetName = str
 EdgeSetName = str
 SetName = str
+#: What ends of edges go by: SOURCE, TARGET or a further integer of hyperedges; or CONTEXT.
 IncidentNodeTag = int
 IncidentNodeOrContextTag = Union[int, str]
 
+#: Values of one feature, shape [*batch_shape, num_items, ...]; ragged where items differ in size, or graphs in items.
 Field = Union[tf.Tensor, tf.RaggedTensor]
 FieldSpec = Union[tf.TensorSpec, tf.RaggedTensorSpec]
 Fields = Mapping[FieldName, Field]
