@@ -31,10 +31,13 @@ def as_field(value: Any, name: str) -> Field:
 
     Raises:
         TypeError: if `value` is neither.
+        ValueError: if `value` is None.
     """
     if isinstance(value, (tf.Tensor, tf.RaggedTensor)):
         return value
-    converted = None if value is None else tf.convert_to_tensor(value)
+    if value is None:
+        raise ValueError(f"`{name}` must be a tensor or a ragged tensor; got None. Leave it out instead.")
+    converted = tf.convert_to_tensor(value)
     if not isinstance(converted, tf.Tensor):
         raise TypeError(
             f"`{name}` must be a tensor or a ragged tensor; got {type(value).__name__}. "
@@ -150,11 +153,11 @@ def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
 
 
 def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField:
-    """Fixes the static batch dimensions of a field or of the spec of one.
+    """Fixes the static batch dimensions of a field, or replaces those of the spec of one.
 
     Args:
         field: tensor, ragged tensor or spec, of greater rank than `batch_shape`.
-        batch_shape: its first dimensions.
+        batch_shape: its first dimensions. Dimensions that a field has cannot be forgotten.
 
     Raises:
         ValueError: if the shape of the field contradicts `batch_shape`.
@@ -162,15 +165,16 @@ def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField
     shape, rank = field.shape, batch_shape.rank
     if shape.rank is None or shape.rank <= rank:
         raise ValueError(
-            f"Field rank must be greater than the batch rank; got field shape={shape}, batch_rank={rank}. "
+            f"Field rank must be greater than the batch rank: field shape={shape}, batch_rank={rank}. "
             "Give one more dimension for the items."
         )
     if not shape[:rank].is_compatible_with(batch_shape):
         raise ValueError(
-            f"Fields batch dimensions do not match; got field shape={shape}, batch shape={batch_shape}. "
+            f"Fields batch dimensions do not match: field shape={shape}, batch shape={batch_shape}. "
             "All fields of a piece start with the same batch dimensions."
         )
-    merged = shape[:rank].merge_with(batch_shape).concatenate(shape[rank:])
+    is_spec = isinstance(field, (tf.TensorSpec, tf.RaggedTensorSpec))
+    merged = (batch_shape if is_spec else shape[:rank].merge_with(batch_shape)).concatenate(shape[rank:])
     if merged.as_list() == shape.as_list():
         return field
     if isinstance(field, tf.TensorSpec):
@@ -273,10 +277,9 @@ def merge_outer_dimensions(field: Field, rank: int) -> Field:
         if outer is None:
             outer = tf.reduce_prod(tf.shape(field)[: rank + 1])
         if inner.is_fully_defined():
-            new_shape: Any = [outer, *inner.as_list()]
+            field = tf.reshape(field, [outer, *inner.as_list()])
         else:
-            new_shape = tf.concat([[outer], tf.shape(field)[rank + 1 :]], axis=0)
-        field = tf.reshape(field, new_shape)
+            field = tf.reshape(field, tf.concat([[outer], tf.shape(field)[rank + 1 :]], axis=0))
         field.set_shape(tf.TensorShape([static_total]).concatenate(inner))
     elif static_total is not None:
         field = with_item_count(field, static_total)
@@ -336,7 +339,7 @@ def num_items(field: Field) -> tf.Tensor:
 def describe_field(field: Any) -> str:
     """Describes a field in one line: its kind, shape and dtype."""
     if isinstance(field, tf.RaggedTensor):
-        return f"<tf.RaggedTensor: shape={field.shape}, dtype={field.dtype!r}>"
+        return f"<tf.RaggedTensor: dtype={field.dtype!r}>"
     if isinstance(field, tf.Tensor):
         return f"<tf.Tensor: shape={field.shape}, dtype={field.dtype!r}>"
     return repr(field)

@@ -194,6 +194,8 @@ class _Reader:
         for flat_set in [context, *sets]:
             for field in flat_set.features.values():
                 field.values = tf.identity(field.values)
+                # A partition of as many rows as a wrong count says might not fit into memory.
+                field.num_rows = [tf.identity(count) for count in field.num_rows]
         if ends is not None:
             separated = iter(ends.separate(dtype, merge=merge_indices))
             for flat_set in sets:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.graph_tensor import GraphTensor
 
 
+@tf.autograph.experimental.do_not_convert
 def assert_constraints(graph: GraphTensor) -> tf.Operation | None:
     """Asserts that everything in a graph fits together, whatever the process-wide setting.
 

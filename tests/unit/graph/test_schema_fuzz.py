@@ -14,7 +14,7 @@ from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb, create_s
 from tfx_gnn.graph.schema_validation import ValidationError, check_required_features, validate_schema
 
 #: Of the whole campaign, which TFX_GNN_FUZZ=20000 runs; that variable counts mutated tf.Examples.
-NUM_MUTANTS = max(int(os.environ.get("TFX_GNN_FUZZ", "1600")) // 4, 1)
+NUM_MUTANTS = max(int(os.environ.get("TFX_GNN_FUZZ", "1200")) // 4, 1)
 
 DTYPES = ("DT_FLOAT", "DT_INT64", "DT_STRING", "DT_BOOL", "DT_UINT8", "DT_DOUBLE", "DT_BFLOAT16")
 #: Values of each kind: at the edges, or with a meaning elsewhere.
