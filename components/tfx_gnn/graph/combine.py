@@ -26,7 +26,9 @@ def combine_values(inputs: Sequence[const.Field], combine_type: str) -> const.Fi
 
     Raises:
         ValueError: if `combine_type` is unknown, or there are no inputs.
-        tf.errors.InvalidArgumentError: if the inputs' static shapes or dtypes do not match.
+        tf.errors.InvalidArgumentError: if the inputs do not match.
+        TypeError: if their dtypes do not match, in a tf.function.
+        ValueError: if their static shapes do not match, in a tf.function.
 
     Example:
         >>> combine_values([tf.constant([[1, 2]]), tf.constant([[3]])], "concat").numpy().tolist()
@@ -39,34 +41,29 @@ def combine_values(inputs: Sequence[const.Field], combine_type: str) -> const.Fi
         raise ValueError(
             f"combine_values() requires at least one of the inputs to combine by '{combine_type}'; got none."
         )
-    _check_match(inputs, combine_type)
-    return _COMBINE[combine_type](inputs)
+    try:
+        return _COMBINE[combine_type](inputs)
+    except tf.errors.InvalidArgumentError as error:  # Outside of tf.function.
+        message = _mismatch(inputs, combine_type)
+        raise tf.errors.InvalidArgumentError(error.node_def, error.op, message) from error
+    except (TypeError, ValueError) as error:
+        raise type(error)(_mismatch(inputs, combine_type)) from error
 
 
-def _concat(inputs: list[Any]) -> Any:
-    return tf.concat(inputs, axis=-1)
+_COMBINE: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": tf.math.add_n,
+    "concat": functools.partial(tf.concat, axis=-1),
+}
 
 
-def _sum(inputs: list[Any]) -> Any:
-    return functools.reduce(tf.add, inputs)
+def _mismatch(inputs: list[Any], combine_type: str) -> str:
+    return (
+        f'combine_values() failed for combine_type="{combine_type}". Please check that all inputs have matching '
+        'structures, dtype and shape, except for the size of the last axis, which may differ for "concat"; got '
+        + ", ".join(f"{value.dtype.name}{value.shape}" for value in map(_as_field, inputs))
+        + "."
+    )
 
 
-_COMBINE: dict[str, Callable[[list[Any]], Any]] = {"sum": _sum, "concat": _concat}
-
-
-def _check_match(inputs: list[Any], combine_type: str) -> None:
-    first = inputs[0]
-    for other in inputs[1:]:
-        shapes = [first.shape, other.shape]
-        if combine_type == "concat":
-            shapes = [shape[:-1] if shape.rank is not None else shape for shape in shapes]
-        # A sum would be broadcast silently, and hide a mistake.
-        if first.dtype != other.dtype or not shapes[0].is_compatible_with(shapes[1]):
-            raise tf.errors.InvalidArgumentError(
-                None,
-                None,
-                f'combine_values() failed for combine_type="{combine_type}". Please check that all inputs match in '
-                'dtype and shape, except the last axis for "concat"; got '
-                + ", ".join(f"{value.dtype.name}{value.shape}" for value in inputs)
-                + ".",
-            )
+def _as_field(value: Any) -> Any:
+    return value if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)

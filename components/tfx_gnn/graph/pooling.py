@@ -240,18 +240,20 @@ def feature_values(
     check_one_feature(feature_value, feature_name, caller=caller)
     pieces = sources.pieces(graph)
     if feature_name is not None:
-        return [piece[feature_name] for piece in pieces]
+        values: list[Any] = [piece[feature_name] for piece in pieces]
+        _check_feature_shapes(sources, values, feature_name, caller=caller)
+        return values
     is_sequence = isinstance(feature_value, (list, tuple))
     if is_sequence != sources.came_as_sequence:
         raise ValueError(
             f"{caller} allows a Sequence as feature_value if and only if the edge_set_name or node_set_name is "
             f"also a Sequence; got {type(feature_value).__name__} for names {list(sources.names)}."
         )
-    values: list[Any] = list(feature_value) if is_sequence else [feature_value]  # type: ignore[arg-type]
+    values = list(feature_value) if is_sequence else [feature_value]  # type: ignore[arg-type]
     if len(values) != len(pieces):
         raise ValueError(
-            f"{caller} requires the same number of set names and feature values "
-            f"but got {len(pieces)} and {len(values)}."
+            f"{caller} requires the same number of {'edge' if sources.are_edge_sets else 'node'}_set_names and "
+            f"feature_values but got {len(pieces)} and {len(values)}."
         )
     values = [value if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value) for value in values]
     for name, piece, value in zip(sources.names, pieces, values, strict=True):
@@ -261,7 +263,26 @@ def feature_values(
                 f"{caller} requires `feature_value` to hold one value per item; got shape {value.shape} "
                 f"for the {num_items} items of '{name}'. Take both from the same set."
             )
+    _check_feature_shapes(sources, values, None, caller=caller)
     return values
+
+
+def _check_feature_shapes(
+    sources: ItemSets, values: Sequence[Any], feature_name: const.FieldName | None, *, caller: str
+) -> None:
+    shapes = [value.shape[1:] for value in values]
+    if all(shape.is_compatible_with(shapes[0]) for shape in shapes):
+        return
+    what = "feature shapes" if feature_name is None else f"shapes of feature '{feature_name}'"
+    kind = "edge" if sources.are_edge_sets else "node"
+    listed = (
+        f"{kind} set '{name}' has feature shape {shape.as_list()}"
+        for name, shape in zip(sources.names, shapes, strict=True)
+    )
+    raise ValueError(
+        f"Cannot {caller} incompatible {what}: {', '.join(listed)}. "
+        "Pool each set by itself, or give them features of one shape."
+    )
 
 
 def reduce_to_receivers(
@@ -314,6 +335,12 @@ def _pool_one(
     caller: str,
 ) -> const.Field:
     check_scalar_graph_tensor(graph, caller)
+    (name,) = sources.names
+    if not isinstance(name, str):
+        kind = "edge" if sources.are_edge_sets else "node"
+        raise TypeError(
+            f"{caller} requires {kind}_set_name to be a string, got {name!r}. Use pool() for several sets at once."
+        )
     values = feature_values(graph, sources, feature_value, feature_name, caller=caller)
     return reduce_to_receivers(graph, sources, values, reduce_type, caller=caller)
 
@@ -358,7 +385,7 @@ _REDUCE_OPERATIONS: dict[str, _Reduce] = {
 
 def _reduce_operations(reduce_type: str, caller: str) -> list[_Reduce]:
     if not reduce_type:
-        raise ValueError(f"{caller} requires one or more reduce types, separated by '|', but got ''.")
+        raise ValueError(f"{caller} requires one or more reduce types, separated by '|', but got '{reduce_type}'.")
     names = reduce_type.split("|")
     for name in names:
         if name not in _REDUCE_OPERATIONS:

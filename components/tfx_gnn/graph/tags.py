@@ -71,7 +71,7 @@ def resolve_item_sets(
     for argument, value in (("edge_set_name", edge_set_name), ("node_set_name", node_set_name)):
         if value is not None and not isinstance(value, str) and not (isinstance(value, Sequence) and value):
             raise ValueError(
-                f"{caller} requires {argument} to be a name, a non-empty Sequence of names or None; got {value!r}."
+                f"{caller} requires {argument} to be a non-empty Sequence or None, or one name; got {value!r}."
             )
     if tag == const.CONTEXT:
         num_given = (edge_set_name is not None) + (node_set_name is not None)

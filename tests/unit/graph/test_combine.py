@@ -55,3 +55,18 @@ def test_a_single_value_stays():
 def test_values_that_do_not_match_are_refused(inputs, combine_type, error, message):
     with pytest.raises(error, match=message):
         combine_values(inputs, combine_type)
+
+
+@pytest.mark.parametrize(
+    ("other", "error"), [(tf.TensorSpec([2, 2]), ValueError), (tf.TensorSpec([2, 1], tf.int32), TypeError)]
+)
+def test_static_mismatches_are_found_while_tracing(other, error):
+    combine = tf.function(lambda a, b: combine_values([a, b], "sum"))
+
+    with pytest.raises(error, match="sum.*matching structures"):
+        combine.get_concrete_function(tf.TensorSpec([2, 1]), other)
+
+
+def test_values_are_not_stretched_to_match():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="matching structures"):
+        combine_values([tf.ones([2, 2]), tf.ones([2])], "sum")

@@ -213,7 +213,18 @@ def test_agrees_with_the_oracle(oracle, plain, graph_plans, *, feature, reduce_t
         (TARGET, {"edge_set_name": "ab"}, ValueError, "exactly one of feature_name, feature_value; got none"),
         (TARGET, {"edge_set_name": ["ab"], "feature_value": tf.ones([3])}, ValueError, "if and only if"),
         (TARGET, {"edge_set_name": "ab", "feature_value": [tf.ones([3])]}, ValueError, "if and only if"),
-        (TARGET, {"edge_set_name": ["ab", "late"], "feature_value": [tf.ones([3])]}, ValueError, "same number"),
+        (
+            TARGET,
+            {"edge_set_name": ["ab", "late"], "feature_value": [tf.ones([3])]},
+            ValueError,
+            "same number of edge_set_names and feature_values but got 2 and 1",
+        ),
+        (
+            CONTEXT,
+            {"edge_set_name": ["ab", "ab"], "feature_value": [tf.ones([3, 2]), tf.ones([3, 1])]},
+            ValueError,
+            r"incompatible feature shapes: edge set 'ab' has feature shape \[2\], edge set 'ab' .* \[1\]",
+        ),
         (TARGET, {"edge_set_name": ["ab", "ba"], "feature_name": "w"}, ValueError, "same endpoint"),
         (TARGET, {"edge_set_name": "ab", "feature_value": tf.ones([2])}, ValueError, "one value per item"),
         (TARGET, {"edge_set_name": "ab", "feature_value": tf.constant(["p"] * 3)}, TypeError, "got string"),
@@ -227,6 +238,19 @@ def test_agrees_with_the_oracle(oracle, plain, graph_plans, *, feature, reduce_t
 def test_arguments_that_do_not_go_together_are_refused(graph, tag, arguments, error, message):
     with pytest.raises(error, match=message):
         pool(graph, tag, **{"reduce_type": "sum", **arguments})
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda graph: pool_edges_to_node(graph, ["ab"], TARGET, feature_name="w"), "edge_set_name"),
+        (lambda graph: pool_nodes_to_context(graph, ["a"], feature_name="x"), "node_set_name"),
+        (lambda graph: pool_edges_to_context(graph, ["ab"], feature_name="w"), "edge_set_name"),
+    ],
+)
+def test_several_sets_are_for_pool_alone(graph, call, argument):
+    with pytest.raises(TypeError, match=f"{argument} to be a string, got"):
+        call(graph)
 
 
 def test_degree_to_the_context_is_refused(graph):
