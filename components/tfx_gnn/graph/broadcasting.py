@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph import sorted_aggregation
 from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
@@ -57,6 +58,8 @@ def broadcast_node_to_edges(
     adjacency = graph_tensor.edge_sets[edge_set_name].adjacency
     if feature_name is not None:
         feature_value = graph_tensor.node_sets[adjacency.node_set_name(node_tag)][feature_name]
+    if sorted_aggregation.applies(adjacency, node_tag, feature_value):
+        return sorted_aggregation.SortedEdges(adjacency).copy(node_tag, feature_value)
     return tf.gather(feature_value, adjacency[node_tag])
 
 

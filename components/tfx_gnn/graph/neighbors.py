@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import tensorflow as tf
+
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph import reductions, sorted_aggregation
 from tfx_gnn.graph.broadcasting import broadcast
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.pooling import pool
+from tfx_gnn.graph.sorted_adjacency import SortedAdjacency
+from tfx_gnn.graph.sorted_aggregation import SortedEdges, sums_and_means
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
 from tfx_gnn.graph.tags import check_one_feature, common_node_set_name, reverse_tag
 
@@ -63,10 +68,32 @@ def pool_neighbors_to_node(
                 f"Expected that {names} edges have the same {argument}={tag} node set, got {node_set_names}. "
                 f"Call {caller} for each group of edge sets."
             )
+    adjacencies = [graph_tensor.edge_sets[name].adjacency for name in names]
+    if from_tag != to_tag and set(reduce_type.split("|")) <= sorted_aggregation.REDUCE_TYPES:
+        value = feature_value
+        if feature_name is not None:
+            value = graph_tensor.node_sets[adjacencies[0].node_set_name(from_tag)][feature_name]
+        if all(sorted_aggregation.applies(adjacency, to_tag, value) for adjacency in adjacencies):
+            num_nodes = graph_tensor.node_sets[adjacencies[0].node_set_name(to_tag)].total_size
+            return _pool_sorted(adjacencies, to_tag, value, num_nodes, reduce_type)
     values = broadcast(
         graph_tensor, from_tag, edge_set_name=names, feature_value=feature_value, feature_name=feature_name
     )
     return pool(graph_tensor, to_tag, edge_set_name=names, reduce_type=reduce_type, feature_value=values)
+
+
+def _pool_sorted(
+    adjacencies: Sequence[SortedAdjacency],
+    to_tag: const.IncidentNodeTag,
+    value: tf.Tensor,
+    num_nodes: tf.Tensor,
+    reduce_type: str,
+) -> const.Field:
+    """Pools without a value for each edge."""
+    total = tf.add_n([SortedEdges(adjacency).sum_neighbors(to_tag, value, num_nodes) for adjacency in adjacencies])
+    receivers = [adjacency[to_tag] for adjacency in adjacencies]
+    results = sums_and_means(reduce_type.split("|"), total, receivers, num_nodes)
+    return reductions.join(results, reduce_type, "pool()")
 
 
 @becomes_keras_layer

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph import reductions, sorted_aggregation
 from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.sorted_aggregation import SortedEdges, sums_and_means
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
 from tfx_gnn.graph.tags import (
     ItemSets,
@@ -23,7 +25,7 @@ from tfx_gnn.graph.tags import (
 
 def get_registered_reduce_operation_names() -> list[str]:
     """Returns the names that `reduce_type` of the pooling functions can take."""
-    return list(_REDUCE_OPERATIONS)
+    return list(reductions.OPERATIONS)
 
 
 @becomes_keras_layer
@@ -305,24 +307,27 @@ def reduce_to_receivers(
         KeyError: if `reduce_type` names an unknown reduction.
         TypeError: if the values are not numeric.
     """
-    reduce_operations = _reduce_operations(reduce_type, caller)
+    operations = reductions.operations(reduce_type, caller)
     if values[0].dtype in (tf.string, tf.bool):
         raise TypeError(
             f"{caller} requires numeric values; got {values[0].dtype.name} from {list(sources.names)}. "
             "Cast bool to a number; give strings numbers or vectors first."
         )
     segment_ids, num_segments = _receivers(graph, sources, caller)
-    data = values[0] if len(values) == 1 else tf.concat(values, axis=0)
-    results = [reduce(data, segment_ids, num_segments) for reduce in reduce_operations]
-    if len(results) == 1:
-        return results[0]
-    ranks = [result.shape.rank for result in results]
-    if len(set(ranks)) > 1 or ranks[0] is None or ranks[0] < 2:
-        raise ValueError(
-            f"{caller} with multiple reduce_types {reduce_type} requires all their results to have the same known "
-            f"rank >= 2, to allow concatenation along the last feature axis, but got ranks {ranks}."
+    names = reduce_type.split("|")
+    if set(names) <= sorted_aggregation.REDUCE_TYPES and _are_sorted(graph, sources, values):
+        total = tf.add_n(
+            [
+                SortedEdges(piece.adjacency).sum(sources.tag, value, num_segments)
+                for piece, value in zip(sources.pieces(graph), values, strict=True)
+            ]
         )
-    return tf.concat(results, axis=-1)
+        results: list[Any] = sums_and_means(names, total, segment_ids, num_segments)
+    else:
+        ids = segment_ids[0] if len(segment_ids) == 1 else tf.concat(segment_ids, axis=0)
+        data = values[0] if len(values) == 1 else tf.concat(values, axis=0)
+        results = [reduce(data, ids, num_segments) for reduce in operations]
+    return reductions.join(results, reduce_type, caller)
 
 
 def _pool_one(
@@ -345,7 +350,14 @@ def _pool_one(
     return reduce_to_receivers(graph, sources, values, reduce_type, caller=caller)
 
 
-def _receivers(graph: GraphTensor, sources: ItemSets, caller: str) -> tuple[tf.Tensor, int | tf.Tensor]:
+def _are_sorted(graph: GraphTensor, sources: ItemSets, values: Sequence[const.Field]) -> bool:
+    return isinstance(sources.tag, int) and all(
+        sorted_aggregation.applies(piece.adjacency, sources.tag, value)
+        for piece, value in zip(sources.pieces(graph), values, strict=True)
+    )
+
+
+def _receivers(graph: GraphTensor, sources: ItemSets, caller: str) -> tuple[list[tf.Tensor], tf.Tensor]:
     pieces = sources.pieces(graph)
     if isinstance(sources.tag, int):
         node_set_name = common_node_set_name(graph, sources.names, sources.tag, caller=caller)
@@ -354,43 +366,4 @@ def _receivers(graph: GraphTensor, sources: ItemSets, caller: str) -> tuple[tf.T
     else:
         indices = [component_indices(piece.sizes, piece.total_size) for piece in pieces]
         num_receivers = graph.total_num_components
-    return (indices[0] if len(indices) == 1 else tf.concat(indices, axis=0)), num_receivers
-
-
-_Reduce = Callable[[Any, tf.Tensor, Any], Any]
-
-
-def _zero_if_empty(reduce: _Reduce) -> _Reduce:
-    def reduce_and_clear(data: Any, segment_ids: tf.Tensor, num_segments: Any) -> Any:
-        reduced = reduce(data, segment_ids, num_segments)
-        if isinstance(reduced, tf.RaggedTensor):
-            return reduced  # A receiver without values has an empty row: nothing to clear.
-        counts = tf.math.unsorted_segment_sum(tf.ones_like(segment_ids), segment_ids, num_segments)
-        is_empty = tf.reshape(counts == 0, [-1] + [1] * (reduced.shape.rank - 1))
-        return tf.where(is_empty, tf.zeros_like(reduced), reduced)
-
-    return reduce_and_clear
-
-
-_REDUCE_OPERATIONS: dict[str, _Reduce] = {
-    "max": tf.math.unsorted_segment_max,
-    "max_no_inf": _zero_if_empty(tf.math.unsorted_segment_max),
-    "mean": tf.math.unsorted_segment_mean,
-    "min": tf.math.unsorted_segment_min,
-    "min_no_inf": _zero_if_empty(tf.math.unsorted_segment_min),
-    "prod": tf.math.unsorted_segment_prod,
-    "sum": tf.math.unsorted_segment_sum,
-}
-
-
-def _reduce_operations(reduce_type: str, caller: str) -> list[_Reduce]:
-    if not reduce_type:
-        raise ValueError(f"{caller} requires one or more reduce types, separated by '|', but got '{reduce_type}'.")
-    names = reduce_type.split("|")
-    for name in names:
-        if name not in _REDUCE_OPERATIONS:
-            raise KeyError(
-                f"{caller} requires known names in `reduce_type`; got '{name}' in '{reduce_type}'. "
-                f"Known are {sorted(_REDUCE_OPERATIONS)}."
-            )
-    return [_REDUCE_OPERATIONS[name] for name in names]
+    return indices, num_receivers

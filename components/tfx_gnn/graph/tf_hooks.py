@@ -13,12 +13,14 @@ import tensorflow as tf
 from tensorflow.python.framework.composite_tensor import CompositeTensor
 from tensorflow.python.framework.type_spec import BatchableTypeSpec
 from tensorflow.python.framework.type_spec_registry import register as register_type_spec
+from tensorflow.python.ops import control_flow_util
 
 __all__ = [
     "BatchableTypeSpec",
     "CompositeTensor",
     "flat_tensor_specs",
     "from_flat_tensors",
+    "in_xla_context",
     "no_flat_tensors",
     "num_flat_tensors",
     "register_type_spec",
@@ -45,6 +47,11 @@ def supports_keras_tensors(function: _Function) -> _Function:
     """
     plain = tf.autograph.experimental.do_not_convert(function)
     return tf.__internal__.dispatch.add_dispatch_support(plain)
+
+
+def in_xla_context() -> bool:
+    """Tells whether operations made now are being traced for XLA, by `jit_compile=True` or for a TPU."""
+    return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
