@@ -108,7 +108,9 @@ def shuffle_nodes(
 def shuffle_features_globally(graph_tensor: GraphTensor, *, seed: int | None = None) -> GraphTensor:
     """Shuffles the values of each feature over all items of its set, and each differently.
 
-    Edges and sizes stay as they are. This makes corrupted graphs for contrastive learning.
+    Edges and sizes stay as they are. This makes corrupted graphs for contrastive learning. The
+    rows of a ragged feature keep their lengths; what is shuffled is the values in all of them.
+    Gradients do not flow through.
 
     Args:
         graph_tensor: a scalar graph.
@@ -133,8 +135,10 @@ def shuffle_features_globally(graph_tensor: GraphTensor, *, seed: int | None = N
 
 
 def _shuffle_items(value: const.Field, seed: int | None) -> const.Field:
-    num_items = value.nrows() if isinstance(value, tf.RaggedTensor) else tf.shape(value)[0]
-    return tf.gather(value, tf.random.shuffle(tf.range(num_items), seed=seed))
+    if not isinstance(value, tf.RaggedTensor):
+        return tf.random.shuffle(value, seed=seed)
+    rows = tf.random.shuffle(value.value_rowids(), seed=seed)
+    return value.with_values(tf.gather(value.values, tf.argsort(rows)))
 
 
 def _renumbered(adjacency: HyperAdjacency, new_positions: Mapping[str, tf.Tensor]) -> HyperAdjacency:

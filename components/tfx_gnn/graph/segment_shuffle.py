@@ -14,7 +14,7 @@ def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = N
 
     Args:
         segment_ids: int32 or int64 tensor, shape [n], not decreasing: the segment of each index.
-        seed: seed of the random operation, as for `tf.random.uniform`.
+        seed: seed of the random operation, as for `tf.random.shuffle`.
 
     Returns:
         Tensor `result` of the same shape and dtype: a permutation of 0, ..., n-1, uniformly drawn
@@ -39,6 +39,6 @@ def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = N
     )
     segment_ids = after_checks([check], segment_ids)
     # Sorting the shuffled ids, with ties in their shuffled order, undoes the shuffle between segments only.
-    shuffled = tf.argsort(tf.random.uniform(tf.shape(segment_ids), seed=seed))
+    shuffled = tf.random.shuffle(tf.range(tf.size(segment_ids, segment_ids.dtype)), seed=seed)
     order = tf.argsort(tf.gather(segment_ids, shuffled), stable=True)
-    return tf.cast(tf.gather(shuffled, order), segment_ids.dtype)
+    return tf.ensure_shape(tf.gather(shuffled, order), segment_ids.shape)

@@ -99,6 +99,26 @@ def test_each_feature_is_shuffled_over_all_its_items(run, graph):
     assert shuffled.edge_sets["ab"].adjacency.source.numpy().tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("shuffle", ["shuffle_features_globally", "shuffle_nodes"])
+def test_a_seed_gives_the_order_of_the_oracle(oracle, plain, shuffle):
+    def results(library):
+        tf.random.set_seed(11)
+        graph = library.GraphTensor.from_pieces(
+            node_sets={
+                "a": library.NodeSet.from_fields(
+                    sizes=tf.constant([5, 4]),
+                    features={
+                        "x": tf.range(9.0),
+                        "r": tf.RaggedTensor.from_row_lengths(tf.range(12), [2, 0, 1, 3, 0, 2, 1, 1, 2]),
+                    },
+                )
+            }
+        )
+        return plain(getattr(library, shuffle)(graph, seed=4))
+
+    assert results(lib) == results(oracle)
+
+
 def test_features_are_shuffled_independently():
     items = 50
     graph = lib.GraphTensor.from_pieces(
