@@ -10,8 +10,10 @@ import tensorflow as tf
 from tfx_gnn.graph import example_layout
 from tfx_gnn.graph.graph_constants import CONTEXT, NODES, Field
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 
+@refuses_keras_tensors()
 def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Example:
     """Writes a graph to a tf.Example that `parse_single_example` reads back.
 

@@ -8,8 +8,10 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import Field
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 
+@refuses_keras_tensors()
 def graph_tensor_to_values(graph: GraphTensor) -> dict[str, Any]:
     """Returns the features of a graph as nested lists.
 

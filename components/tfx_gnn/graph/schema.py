@@ -12,6 +12,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_checks import is_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 SchemaOrGraph = Union[schema_pb2.GraphSchema, GraphTensor]
 
@@ -76,6 +77,7 @@ def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
         file.write(text_format.MessageToString(schema))
 
 
+@refuses_keras_tensors()
 def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetName, Any]]:
     """Walks over the context, the node sets and the edge sets.
 
@@ -107,6 +109,7 @@ def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetN
         raise TypeError(f"`schema` must be a GraphSchema or a GraphTensor; got {type(schema).__name__}.")
 
 
+@refuses_keras_tensors()
 def iter_features(
     schema: SchemaOrGraph,
 ) -> Iterator[tuple[const.SetType, const.SetName, const.FieldName, Any]]:

@@ -15,6 +15,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, declared_dtype, dtype_name, is_schema_dtype
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 GraphOrSpec = Union[GraphTensor, GraphTensorSpec]
 
@@ -80,6 +81,7 @@ def create_graph_spec_from_schema_pb(
     )
 
 
+@refuses_keras_tensors()
 def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSchema:
     """Makes the schema that describes graphs of a given type.
 
@@ -114,6 +116,7 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
     return schema
 
 
+@refuses_keras_tensors()
 def check_compatible_with_schema_pb(graph: GraphOrSpec, schema: schema_pb2.GraphSchema) -> None:
     """Checks that a graph is one of those that a schema describes.
 

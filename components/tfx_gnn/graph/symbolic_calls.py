@@ -99,8 +99,8 @@ def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Funct
             if any(_has_symbolic(handler, args, kwargs) for handler in _handlers):
                 raise ValueError(
                     f"Calling `{function.__name__}()` using the Keras Functional API is not supported. "
-                    "Call this function from the `call()` method of a custom Keras layer"
-                    + (f" or use {alternative}." if alternative else ".")
+                    "Consider calling this function from the `call()` method of a custom Keras Layer"
+                    + (f" or {alternative} as an alternative." if alternative else "")
                 )
             return function(*args, **kwargs)
 

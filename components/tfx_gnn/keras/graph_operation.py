@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import symbolic_calls
+from tfx_gnn.graph.graph_piece import GraphPiece
 from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.keras.keras_tensors import unique_layer_name
 
 # The base class of all symbolic tensors, reached by public names only.
 _SYMBOLIC = next(cls for cls in type(tf_keras.Input([])).__mro__[::-1] if cls is not object)
@@ -81,11 +84,8 @@ class _KerasHandler:
     def call_as_layer(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tensors: list[Any] = []
         arguments = _describe((args, kwargs), tensors)
-        # Named like Keras' own layers of TensorFlow calls, such as "tf.math.add_1".
-        name = f"tfx_gnn.{function_name}"
-        count = tf_keras.backend.get_uid(name)
-        name = name if count == 1 else f"{name}_{count - 1}"
-        return GraphOperation(function_name, arguments, name=name)(tensors)
+        # The names that TF-GNN gives them, such as "pool" and "pool_1".
+        return GraphOperation(function_name, arguments, name=unique_layer_name(function_name))(tensors)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -95,8 +95,12 @@ def _call(function_name: str, arguments: Any, tensors: list[Any]) -> Any:
 
 
 def _describe(value: Any, tensors: list[Any]) -> Any:
-    """Replaces symbolic tensors by slots; containers are spelled so that JSON keeps their type."""
-    if is_symbolic(value):
+    """Replaces tensors by slots; containers are spelled so that JSON keeps their type."""
+    if isinstance(value, np.ndarray):
+        value = tf.convert_to_tensor(value)
+    elif isinstance(value, np.generic):
+        value = value.item()
+    if is_symbolic(value) or isinstance(value, (tf.Tensor, tf.RaggedTensor, GraphPiece)):
         tensors.append(value)
         return {"slot": len(tensors) - 1}
     if isinstance(value, SizeConstraints):
@@ -131,7 +135,7 @@ def _check_plain(described: Any, function_name: str) -> None:
     elif isinstance(described, Mapping):
         for item in described.values():
             _check_plain(item, function_name)
-    elif not (described is None or isinstance(described, (bool, int, float, str))):
+    elif not (described is None or isinstance(described, (bool, int, float, str, tf.TensorShape))):
         raise ValueError(
             f"`get_config` requires plain arguments of {function_name}(); got a {type(described).__name__}. "
             "Call the function from a layer of your own to save the model by its config."

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import tensorflow as tf
+from tf_keras.src import backend
 from tf_keras.src.engine import keras_tensor
 from tf_keras.src.layers.core import tf_op_layer
 
@@ -21,6 +22,16 @@ from tfx_gnn.graph.graph_constants import SOURCE, TARGET, FieldName, IncidentNod
 from tfx_gnn.graph.graph_piece import GraphPiece
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
+
+
+def unique_layer_name(name: str) -> str:
+    """Returns a name that no layer of the current graph of Keras has.
+
+    Args:
+        name: used as it is the first time, and then with "_1", "_2" and so on.
+    """
+    unique: str = backend.unique_object_name(name, zero_based=True, avoid_observed_names=True)
+    return unique
 
 
 class GraphPieceKerasTensor(keras_tensor.KerasTensor):

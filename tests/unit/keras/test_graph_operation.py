@@ -58,7 +58,16 @@ def test_functions_become_layers(graph, spec, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["broadcast", "pool", "structured_readout", "satisfies_size_constraints", "combine_values", "homogeneous"]
+    "name",
+    [
+        "broadcast",
+        "pool",
+        "structured_readout",
+        "satisfies_size_constraints",
+        "combine_values",
+        "homogeneous",
+        "reorder_nodes",
+    ],
 )
 def test_models_with_such_layers_are_made_again(graph, spec, again, name):
     inputs = tf_keras.Input(type_spec=spec)
@@ -69,13 +78,22 @@ def test_models_with_such_layers_are_made_again(graph, spec, again, name):
 
 
 def test_layers_are_named_after_their_function(spec):
+    tf_keras.backend.clear_session()
     inputs = tf_keras.Input(type_spec=spec)
 
     model = tf_keras.Model(inputs, [CALLS["pool"](inputs), CALLS["pool"](inputs)])
 
     names = [layer.name for layer in model.layers if isinstance(layer, GraphOperation)]
-    assert len(set(names)) == 2
-    assert all(name.startswith("tfx_gnn.pool") for name in names)
+    assert names == ["pool", "pool_1"]
+
+
+def test_names_that_are_taken_are_avoided(spec):
+    tf_keras.backend.clear_session()
+    inputs = tf_keras.Input(type_spec=spec)
+
+    model = tf_keras.Model(inputs, tf_keras.layers.Dense(1, name="pool")(CALLS["pool"](inputs)))
+
+    assert [layer.name for layer in model.layers[1:]] == ["pool_1", "pool"]
 
 
 def test_features_keep_their_precision(graph):
@@ -93,8 +111,13 @@ def test_features_keep_their_precision(graph):
         lambda g: tfx_gnn.pad_to_total_sizes(g, CONSTRAINTS),
         lambda g: tfx_gnn.assert_satisfies_total_sizes(g, CONSTRAINTS),
         lambda g: tfx_gnn.add_self_loops(g, "ab"),
+        tfx_gnn.iter_sets,
+        tfx_gnn.iter_features,
+        tfx_gnn.graph_tensor_to_values,
+        tfx_gnn.write_example,
+        tfx_gnn.create_schema_pb_from_graph_spec,
+        lambda g: tfx_gnn.check_compatible_with_schema_pb(g, tfx_gnn.GraphSchema()),
     ],
-    ids=["pad_to_total_sizes", "assert_satisfies_size_constraints", "add_self_loops"],
 )
 def test_functions_that_cannot_become_layers_say_so(spec, call):
     with pytest.raises(ValueError, match=r"using the Keras Functional API is not supported"):
@@ -103,10 +126,18 @@ def test_functions_that_cannot_become_layers_say_so(spec, call):
 
 def test_arguments_that_no_config_can_hold_are_named(spec):
     inputs = tf_keras.Input(type_spec=spec)
-    model = tf_keras.Model(inputs, CALLS["reorder_nodes"](inputs))
+    variable = tf.Variable([[1.0], [2.0], [3.0]])
+    model = tf_keras.Model(inputs, tfx_gnn.combine_values([inputs.node_sets["a"]["x"], variable], "concat"))
 
-    with pytest.raises(ValueError, match=r"requires plain arguments of reorder_nodes\(\); got a EagerTensor"):
+    with pytest.raises(ValueError, match=r"requires plain arguments of combine_values\(\); got a ResourceVariable"):
         model.get_config()
+
+
+def test_arrays_count_as_tensors(graph, spec, again):
+    inputs = tf_keras.Input(type_spec=spec)
+    model = tf_keras.Model(inputs, tfx_gnn.mask_edges(inputs, "ab", np.array([True, False, True])))
+
+    assert again(model)(graph).edge_sets["ab"].sizes.numpy().sum() == 2
 
 
 def test_symbolic_tensors_are_told_from_others(graph, spec):
