@@ -37,6 +37,42 @@ def pop_with_prefix(prefix: str, config: dict[str, Any]) -> dict[str, Any]:
     return {name[len(prefix) + 1 :]: as_layer(config.pop(name)) for name in names}
 
 
+def checked_and_sorted(layers: Mapping[str, Any] | None, place: str) -> dict[str, Any]:
+    """Returns a copy of layers by name, in the order of the names.
+
+    The order of calls, and so of the weights, does not depend on the order of the mapping.
+
+    Args:
+        layers: layers by name; None for none.
+        place: where they were given, for the error, such as "NodeSetUpdate(edge_set_inputs=...)".
+
+    Raises:
+        ValueError: if a value is not a layer.
+    """
+    return {
+        name: check_is_layer(layer, place.replace("...", f"{{{name}: ...}}"))
+        for name, layer in sorted((layers or {}).items())
+    }
+
+
+def check_is_layer(value: Any, place: str) -> Any:
+    """Returns a layer as it is.
+
+    Args:
+        value: a layer, or something else by mistake.
+        place: where it was given, for the error, such as "NodeSetUpdate(next_state=...)".
+
+    Raises:
+        ValueError: if it is not a layer.
+    """
+    if not isinstance(value, tf_keras.layers.Layer):
+        raise ValueError(
+            f"{place} must be a tf_keras.layers.Layer, got type: {type(value).__name__}. "
+            "Wrap a function in tf_keras.layers.Lambda, or in a layer of your own."
+        )
+    return value
+
+
 def as_layer(value: Any) -> Any:
     """Rebuilds a layer from what a config holds.
 

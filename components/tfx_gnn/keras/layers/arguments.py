@@ -23,13 +23,15 @@ def agreed(layer_name: str, argument: str, at_init: _Value | None, at_call: _Val
         return at_call
     if at_call is not None and at_call != at_init:
         raise ValueError(
-            f"The {layer_name} layer was initialized with {argument}={at_init!r} "
-            f"but called with {argument}={at_call!r}. Leave one of them out."
+            f"The {layer_name} layer was initialized with {argument}={at_init} "
+            f"but called with {argument}={at_call}. Leave one of them out."
         )
     return at_init
 
 
-def required(layer_name: str, argument: str, at_init: _Value | None, at_call: _Value | None) -> _Value:
+def required(
+    layer_name: str, argument: str, at_init: _Value | None, at_call: _Value | None, *, shown_as: str | None = None
+) -> _Value:
     """Returns the value of an argument that must be given, and not differently, once or twice.
 
     Args:
@@ -37,11 +39,12 @@ def required(layer_name: str, argument: str, at_init: _Value | None, at_call: _V
         argument: name of the argument.
         at_init: its value when the layer was made, or None.
         at_call: its value in this call, or None.
+        shown_as: what the error calls a missing argument; by default its name.
 
     Raises:
         ValueError: if there is no value, or the values differ.
     """
     value = agreed(layer_name, argument, at_init, at_call)
     if value is None:
-        raise ValueError(f"The {layer_name} layer requires {argument} to be set at init or call time.")
+        raise ValueError(f"The {layer_name} layer requires {shown_as or argument} to be set at init or call time.")
     return value

@@ -62,7 +62,7 @@ class BroadcastPoolBase(tf_keras.layers.Layer):
         node_set_name: NameOrNames,
         feature_name: const.FieldName | None,
     ) -> dict[str, Any]:
-        resolved: Any = required(self._layer_name, "`tag=`", self._tag, tag)
+        resolved: Any = required(self._layer_name, "tag", self._tag, tag, shown_as="`tag=`")
         location = self._check_location(resolved, edge_set_name, node_set_name)
         if location and self._location and location != self._location:
             ((at_init, init_value),), ((at_call, call_value),) = self._location.items(), location.items()

@@ -69,7 +69,7 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
         self._receiver_feature = receiver_feature
         self._sender_node_feature = sender_node_feature
         self._sender_edge_feature = sender_edge_feature
-        self._extra_receiver_ops = extra_receiver_ops
+        self._extra_receiver_ops = None if extra_receiver_ops is None else dict(extra_receiver_ops)
 
     @property
     def takes_receiver_input(self) -> bool:
@@ -133,8 +133,8 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
         return self.convolve(
             **inputs,
             receiver_input=receiver_input,
-            broadcast_from_receiver=lambda value: broadcast(graph, tag, **items, feature_value=value),
-            pool_to_receiver=lambda value, **options: pool(graph, tag, **items, feature_value=value, **options),
+            broadcast_from_receiver=functools.partial(_call_with_value, broadcast, graph, tag, items),
+            pool_to_receiver=functools.partial(_call_with_value, pool, graph, tag, items),
             training=training,
         )
 
@@ -224,13 +224,13 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
         if node_set_name is not None:
             inputs["sender_node_input"] = _feature(graph.node_sets[node_set_name], self._sender_node_feature)
             # The nodes themselves are the items for which messages are computed.
-            inputs["broadcast_from_sender_node"] = lambda value: value
+            inputs["broadcast_from_sender_node"] = lambda feature_value: feature_value
         elif isinstance(tag, int):
             sender_tag = reverse_tag(tag)
             senders = _end_of_edges(graph, edge_set_name, sender_tag)
             inputs["sender_node_input"] = _feature(senders, self._sender_node_feature)
-            inputs["broadcast_from_sender_node"] = lambda value: broadcast(
-                graph, sender_tag, edge_set_name=edge_set_name, feature_value=value
+            inputs["broadcast_from_sender_node"] = functools.partial(
+                _call_with_value, broadcast, graph, sender_tag, {"edge_set_name": edge_set_name}
             )
         return inputs
 
@@ -248,7 +248,7 @@ def _call_with_value(
     graph: GraphTensor,
     tag: const.IncidentNodeOrContextTag,
     items: Mapping[str, str],
-    value: Any,
+    feature_value: Any,
     **options: Any,
 ) -> Any:
-    return operation(graph, tag, **items, feature_value=value, **options)
+    return operation(graph, tag, **items, feature_value=feature_value, **options)

@@ -12,7 +12,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.nested_layers import as_layer, pop_with_prefix, with_prefix
+from tfx_gnn.keras.nested_layers import as_layer, check_is_layer, checked_and_sorted, pop_with_prefix, with_prefix
 
 DeferredInit = Callable[[GraphTensorSpec], Mapping[str, Any]]
 
@@ -104,9 +104,9 @@ class GraphUpdate(tf_keras.layers.Layer):
         node_sets: Mapping[const.NodeSetName, tf_keras.layers.Layer] | None = None,
         context: tf_keras.layers.Layer | None = None,
     ) -> None:
-        self._edge_set_updates = dict(edge_sets or {})
-        self._node_set_updates = dict(node_sets or {})
-        self._context_update = context
+        self._edge_set_updates = checked_and_sorted(edge_sets, "GraphUpdate(edge_sets=...)")
+        self._node_set_updates = checked_and_sorted(node_sets, "GraphUpdate(node_sets=...)")
+        self._context_update = None if context is None else check_is_layer(context, "GraphUpdate(context=...)")
         self._is_initialized = True
 
     def get_config(self) -> dict[str, Any]:

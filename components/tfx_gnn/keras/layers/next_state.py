@@ -99,10 +99,17 @@ class ResidualNextState(tf_keras.layers.Layer):
 
         Raises:
             KeyError: if the value to add to is not there.
+            ValueError: if the block's result has another shape.
         """
         old_state = self._skip_connection_input(inputs[0])
         net = self._residual_block(combine_values(tf.nest.flatten(inputs), "concat"))
-        if old_state.shape[-1] != 0:
+        if old_state.shape[1:].num_elements() != 0:
+            if not old_state.shape.is_compatible_with(net.shape):
+                raise ValueError(
+                    "ResidualNextState() requires a residual_block whose output has the same shape as the input "
+                    f"state, but got output shape {net.shape.as_list()} vs input shape {old_state.shape.as_list()}. "
+                    "Give its last layer as many units as the state has."
+                )
             net = tf.add(net, old_state)
         return self._activation(net)
 
@@ -172,7 +179,7 @@ class SingleInputNextState(tf_keras.layers.Layer):
         others = inputs[1]
         if not isinstance(others, Mapping) or len(others) != 1:
             raise ValueError(
-                "The second input to SingleInputNextState had multiple values, or none. "
+                "Second input to SingleInputNextState had multiple values, or none. "
                 "This layer should take only a single input, from one set. Use NextStateFromConcat to join several."
             )
         (value,) = others.values()

@@ -16,7 +16,7 @@ from tfx_gnn.graph.broadcasting import (
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.update_inputs import FeatureNames, normalized, select
-from tfx_gnn.keras.nested_layers import as_layer, pop_with_prefix, with_prefix
+from tfx_gnn.keras.nested_layers import as_layer, check_is_layer, checked_and_sorted, pop_with_prefix, with_prefix
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -59,7 +59,7 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
                 f"EdgeSetUpdate does not support multiple node_input_features but got: {node_input_feature}. "
                 "Concatenate them into one feature first."
             )
-        self._next_state = next_state
+        self._next_state = check_is_layer(next_state, "EdgeSetUpdate(next_state=...)")
         self._edge_input_feature = normalized(edge_input_feature)
         self._node_input_tags = list(node_input_tags)
         self._node_input_feature = node_input_feature
@@ -138,8 +138,8 @@ class NodeSetUpdate(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._edge_set_inputs = dict(edge_set_inputs)
-        self._next_state = next_state
+        self._edge_set_inputs = checked_and_sorted(edge_set_inputs, "NodeSetUpdate(edge_set_inputs=...)")
+        self._next_state = check_is_layer(next_state, "NodeSetUpdate(next_state=...)")
         self._node_input_feature = normalized(node_input_feature)
         self._context_input_feature = normalized(context_input_feature)
 
@@ -211,9 +211,9 @@ class ContextUpdate(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._node_set_inputs = dict(node_set_inputs)
-        self._next_state = next_state
-        self._edge_set_inputs = dict(edge_set_inputs or {})
+        self._node_set_inputs = checked_and_sorted(node_set_inputs, "ContextUpdate(node_set_inputs=...)")
+        self._next_state = check_is_layer(next_state, "ContextUpdate(next_state=...)")
+        self._edge_set_inputs = checked_and_sorted(edge_set_inputs, "ContextUpdate(edge_set_inputs=...)")
         self._context_input_feature = normalized(context_input_feature)
 
     def call(self, graph: GraphTensor) -> Any:

@@ -202,6 +202,4 @@ ReadoutNamedIntoFeature = StructuredReadoutIntoFeature
 
 
 def _readout_key(layer_name: str, at_init: str | None, at_call: str | None) -> str:
-    if at_init is None and at_call is None:
-        raise ValueError(f"The {layer_name} layer requires a readout key to be set at init or call time.")
-    return required(layer_name, "key", at_init, at_call)
+    return required(layer_name, "key", at_init, at_call, shown_as="a readout key")

@@ -48,16 +48,16 @@ def test_nodes_and_context_are_broadcast(graph):
             {"edge_set_name": "ba"},
             "initialized with edge_set_name='ab' but called with edge_set_name='ba'",
         ),
-        ({"tag": TARGET, "reduce_type": "sum"}, {"tag": SOURCE}, "initialized with `tag=`=1 but called with `tag=`=0"),
+        ({"tag": TARGET, "reduce_type": "sum"}, {"tag": SOURCE}, "initialized with tag=1 but called with tag=0"),
         (
             {"tag": TARGET, "reduce_type": "sum"},
             {"reduce_type": "max"},
-            "initialized with reduce_type='sum' but called",
+            "initialized with reduce_type=sum but called",
         ),
         (
             {"tag": TARGET, "reduce_type": "sum", "feature_name": "x", "edge_set_name": "ab"},
             {"feature_name": "y"},
-            "initialized with feature_name='x' but called",
+            "initialized with feature_name=x but called",
         ),
     ],
 )

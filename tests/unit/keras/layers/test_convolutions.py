@@ -26,7 +26,7 @@ class Recorder(AnyToAnyConvolutionBase):
         if inputs["sender_edge_input"] is not None:
             messages.append(inputs["sender_edge_input"])
         if inputs["receiver_input"] is not None:
-            messages.append(inputs["broadcast_from_receiver"](inputs["receiver_input"]))
+            messages.append(inputs["broadcast_from_receiver"](feature_value=inputs["receiver_input"]))
         return pool_to_receiver(tf.concat(messages, axis=-1), reduce_type="sum")
 
 

@@ -67,6 +67,14 @@ def test_a_missing_value_to_add_to_is_named(state, name, message):
         ResidualNextState(total(), skip_connection_feature_name=name)((state, {}, {}))
 
 
+@pytest.mark.parametrize("state", [STATE, {"hidden_state": STATE}])
+def test_a_sum_of_two_shapes_is_refused(state):
+    layer = ResidualNextState(total(3))
+
+    with pytest.raises(ValueError, match=r"same shape as the input state, but got output shape \[\d, 3\] vs"):
+        layer((state, {}, {}))
+
+
 def test_a_single_input_replaces_the_state():
     layer = SingleInputNextState()
 
@@ -78,7 +86,7 @@ def test_a_single_input_replaces_the_state():
     ("inputs", "message"),
     [
         ((STATE, {"e": INPUT, "f": INPUT}, {}), "take only a single input"),
-        ((STATE, {}, {}), "multiple values, or none"),
+        ((STATE, {}, {}), "Second input to SingleInputNextState had multiple values"),
         ((STATE, {"e": INPUT}, STATE), "only pass 2 inputs"),
     ],
 )

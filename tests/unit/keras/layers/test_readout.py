@@ -39,7 +39,7 @@ def test_arguments_may_be_repeated_alike(graph):
         (
             {"feature_name": "x"},
             {"feature_name": "y"},
-            "initialized with feature_name='x' but called with feature_name='y'",
+            "initialized with feature_name=x but called with feature_name=y",
         ),
         ({}, {}, "requires one of edge_set_name, node_set_name or from_context"),
         (
@@ -85,7 +85,7 @@ def test_the_first_node_needs_one_node_set(graph):
         ValueError, match="ReadoutFirstNode layer requires node_set_name to be set at init or call time"
     ):
         ReadoutFirstNode()(graph)
-    with pytest.raises(ValueError, match="initialized with node_set_name='a' but called with node_set_name='b'"):
+    with pytest.raises(ValueError, match="initialized with node_set_name=a but called with node_set_name=b"):
         ReadoutFirstNode(node_set_name="a")(graph, node_set_name="b")
 
 

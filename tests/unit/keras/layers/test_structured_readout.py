@@ -58,7 +58,7 @@ def test_exactly_one_key_is_needed(graph, layer):
         ValueError, match=f"{layer.__name__} layer requires a readout key to be set at init or call time"
     ):
         layer(**options)(graph)
-    with pytest.raises(ValueError, match="initialized with key='seed' but called with key='other'"):
+    with pytest.raises(ValueError, match="initialized with key=seed but called with key=other"):
         layer("seed", **options)(graph, key="other")
 
 

@@ -51,6 +51,37 @@ def test_a_node_set_update_reads_nodes_edges_and_context(graph, options, seen):
 
 
 @pytest.mark.parametrize(
+    ("make", "place"),
+    [
+        (lambda: EdgeSetUpdate(tf.nn.relu), r"EdgeSetUpdate\(next_state=\.\.\.\)"),
+        (lambda: NodeSetUpdate({}, tf.nn.relu), r"NodeSetUpdate\(next_state=\.\.\.\)"),
+        (lambda: NodeSetUpdate({"ab": 1}, total()), r"NodeSetUpdate\(edge_set_inputs=\{ab: \.\.\.\}\)"),
+        (lambda: ContextUpdate({"a": 1}, total()), r"ContextUpdate\(node_set_inputs=\{a: \.\.\.\}\)"),
+        (lambda: ContextUpdate({}, total(), edge_set_inputs={"ab": 1}), r"edge_set_inputs=\{ab: \.\.\.\}\)"),
+        (lambda: ContextUpdate({}, 1), r"ContextUpdate\(next_state=\.\.\.\)"),
+        (lambda: GraphUpdate(edge_sets={"ab": 1}), r"GraphUpdate\(edge_sets=\{ab: \.\.\.\}\)"),
+        (lambda: GraphUpdate(node_sets={"a": 1}), r"GraphUpdate\(node_sets=\{a: \.\.\.\}\)"),
+        (lambda: GraphUpdate(context=1), r"GraphUpdate\(context=\.\.\.\)"),
+    ],
+)
+def test_only_layers_are_taken(make, place):
+    with pytest.raises(ValueError, match=place + " must be a tf_keras.layers.Layer, got type: "):
+        make()
+
+
+def test_weights_are_in_the_order_of_names(graph):
+    def make(names):
+        pools = {
+            name: SimpleConv(total(len(name)), receiver_tag=tfx_gnn.SOURCE, sender_node_feature=None) for name in names
+        }
+        layer = NodeSetUpdate(pools, NextStateFromConcat(total()))
+        layer(graph, node_set_name="a")
+        return [tuple(weight.shape) for weight in layer.weights]
+
+    assert make(["ab", "_readout/seed"]) == make(["_readout/seed", "ab"])
+
+
+@pytest.mark.parametrize(
     ("options", "seen"),
     [
         ({}, ([3, 1], {0: [3, 2], 1: [3, 2]}, {})),
