@@ -31,6 +31,7 @@ _NAMES_BY_MODULE = {
     "dynamic_batching": ("dynamic_batch",),
     "edge_masking": ("mask_edges",),
     "edge_set": ("EdgeSet",),
+    "edge_sorting": ("sort_edges",),
     "example_layout": ("get_io_spec",),
     "example_parsing": (
         "parse_and_merge",
@@ -52,6 +53,11 @@ _NAMES_BY_MODULE = {
         "gather_first_node",
     ),
     "fit_or_skip": ("learn_fit_or_skip_size_constraints",),
+    "flat_tensors": (
+        "graph_flat_tensor_specs",
+        "graph_from_flat_tensors",
+        "graph_to_flat_tensors",
+    ),
     "generated_dataset": ("dataset_from_generator",),
     "graph_assertions": ("assert_constraints",),
     "graph_checks": (
@@ -158,6 +164,8 @@ _NAMES_BY_MODULE = {
     ),
     "size_constraints": ("SizeConstraints",),
     "size_search": ("find_tight_size_constraints",),
+    "sorted_adjacency": ("SortedAdjacency",),
+    "sorted_adjacency_spec": ("SortedAdjacencySpec",),
     "tags": ("reverse_tag",),
     "validation_mode": (
         "disable_graph_tensor_validation",
