@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
@@ -12,6 +12,7 @@ from tfx_gnn.graph.adjacency_spec import (
     AdjacencySpec,
     HyperAdjacencySpec,
     check_adjacency_dtype,
+    check_has_ends,
     check_tag,
 )
 from tfx_gnn.graph.graph_constants import (
@@ -26,6 +27,7 @@ from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
 from tfx_gnn.graph.piece_parts import refuse_positional_arguments
 
 _Index = tuple[NodeSetName, Field]
+_Tag = TypeVar("_Tag", int, str)
 
 
 class HyperAdjacency(GraphPiece):
@@ -71,17 +73,23 @@ class HyperAdjacency(GraphPiece):
         validate: bool | None,
     ) -> Any:
         names, parts = {}, {}
-        for tag, (name, index) in indices.items():
+        check_has_ends(indices)
+        for tag, (name, index) in sorted(indices.items(), key=lambda item: int(check_tag(item[0]))):
             key = check_tag(tag)
             names[key] = name
             parts[key] = fields.as_field(index, f"indices[{key}]")
             check_adjacency_dtype(key, name, parts[key].dtype)
-        rank = max((index.shape.rank - 1 for index in parts.values()), default=0)
-        if validation_mode.checks_statically(validate):
-            _check_same_shapes(parts, names)
+        if validation_mode.checks_statically():
+            _check_same_kind(parts, names)
+            if validate is not False:
+                _check_same_shapes(parts, names)
+        rank = max((index.shape.rank or 0) - 1 for index in parts.values())
         adjacency = cls._assemble(parts, shape=tf.TensorShape([None] * rank), static=names)
         if validation_mode.checks_at_runtime(validate):
-            adjacency._assert_ends_agree()
+            try:
+                adjacency._assert_ends_agree()
+            except tf.errors.InvalidArgumentError as error:
+                raise ValueError(error.message) from error
         return adjacency
 
     def _assert_ends_agree(self) -> list[tf.Operation]:
@@ -92,12 +100,9 @@ class HyperAdjacency(GraphPiece):
         }
         checks = []
         first = min(sizes, default=SOURCE)
+        names = {tag: self.node_set_name(tag) for tag in sizes}
         for tag, counts in sizes.items():
-            names = (self.node_set_name(first), self.node_set_name(tag))
-            message = (
-                f"Adjacency indices are not compatible: ({first}, {names[0]}) and ({tag}, {names[1]}) must have the "
-                "same number of edges in each graph."
-            )
+            message = f"{_incompatible(names, first, tag)} must have the same number of edges in each graph."
             checks.append(tf.debugging.assert_equal(counts, sizes[first], message=message))
         return [check for check in checks if check is not None]
 
@@ -116,7 +121,7 @@ class HyperAdjacency(GraphPiece):
         Raises:
             KeyError: if no end has this tag.
         """
-        return self._parts[str(node_set_tag)]
+        return self._parts[check_tag(node_set_tag)]
 
     def node_set_name(self, node_set_tag: IncidentNodeTag) -> NodeSetName:
         """Returns the name of the node set at one end.
@@ -129,7 +134,7 @@ class HyperAdjacency(GraphPiece):
         """
         names = self._given_spec._static
         assert names is not None
-        return names[str(node_set_tag)]
+        return names[check_tag(node_set_tag)]
 
     def merge_batch(self, node_offsets: Mapping[NodeSetName, tf.Tensor]) -> Any:
         """Concatenates the edges of all graphs of a batch, renumbering their nodes.
@@ -225,6 +230,33 @@ class Adjacency(HyperAdjacency):
         )
 
 
+def _incompatible(names: Mapping[_Tag, str], first_tag: _Tag, tag: _Tag) -> str:
+    return f"Adjacency indices are not compatible: ({first_tag}, {names[first_tag]}) and ({tag}, {names[tag]})"
+
+
+def _check_same_kind(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Refuses indices of different dtypes, and dense ones together with ragged ones."""
+    first_tag = next(iter(indices))
+    first = indices[first_tag]
+    for tag, index in indices.items():
+        is_ragged = isinstance(index, tf.RaggedTensor)
+        if is_ragged and index.flat_values.shape.rank not in (None, 1):
+            raise ValueError(
+                f"Adjacency indices ({tag}, {names[tag]}) as ragged tensor must have flat values rank 1; got "
+                f"{index.flat_values.shape.rank}."
+            )
+        if index.dtype != first.dtype:
+            raise ValueError(
+                f"{_incompatible(names, first_tag, tag)} must have the same dtype; got {first.dtype.name} and "
+                f"{index.dtype.name}. Cast one of them."
+            )
+        if is_ragged != isinstance(first, tf.RaggedTensor) or (is_ragged and index.ragged_rank != first.ragged_rank):
+            raise ValueError(
+                f"{_incompatible(names, first_tag, tag)} must be both dense, or both ragged in the same dimensions; "
+                f"got {fields.spec_of_field(first)} and {fields.spec_of_field(index)}."
+            )
+
+
 def _check_same_shapes(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
     """Refuses indices whose static shapes show that they cannot belong to the same edges."""
     first_tag: str | None = None
@@ -233,8 +265,7 @@ def _check_same_shapes(indices: Mapping[str, Any], names: Mapping[str, str]) -> 
             first_tag = tag
         elif not indices[first_tag].shape.is_compatible_with(index.shape):
             raise ValueError(
-                f"Adjacency indices are not compatible: ({first_tag}, {names[first_tag]}) and "
-                f"({tag}, {names[tag]}) must hold one node index per edge each; got shapes "
+                f"{_incompatible(names, first_tag, tag)} must hold one node index per edge each; got shapes "
                 f"{indices[first_tag].shape} and {index.shape}."
             )
 

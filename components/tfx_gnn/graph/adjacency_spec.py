@@ -39,6 +39,19 @@ def check_tag(tag: Any) -> str:
     return str(int(tag))
 
 
+def check_has_ends(ends: Mapping[Any, Any]) -> None:
+    """Refuses edges without ends.
+
+    Args:
+        ends: tag of each end to anything.
+
+    Raises:
+        ValueError: if there are none.
+    """
+    if not ends:
+        raise ValueError("`indices` must contain at least one entry; got none. Give the nodes of each end.")
+
+
 def check_adjacency_dtype(tag: str, node_set_name: str, dtype: tf.DType) -> None:
     """Refuses indices of a dtype that cannot count nodes.
 
@@ -83,13 +96,14 @@ class HyperAdjacencySpec(GraphPieceSpec):
 
     @classmethod
     def _from_named_specs(cls, indices: Mapping[IncidentNodeTag, _IndexSpec]) -> Any:
+        check_has_ends(indices)
         names, parts = {}, {}
         for tag, (name, spec) in indices.items():
             key = check_tag(tag)
             names[key] = name
             parts[key] = fields.as_field_spec(spec, "index_spec")
             check_adjacency_dtype(key, name, parts[key].dtype)
-        rank = max((spec.shape.rank - 1 for spec in parts.values()), default=0)
+        rank = max(spec.shape.rank - 1 for spec in parts.values())
         return cls._assemble(parts, shape=tf.TensorShape([None] * rank), static=names)
 
     def get_index_specs_dict(self) -> dict[IncidentNodeTag, _IndexSpec]:
@@ -106,7 +120,7 @@ class HyperAdjacencySpec(GraphPieceSpec):
         Raises:
             KeyError: if no end has this tag.
         """
-        return self._parts_spec[str(node_set_tag)]
+        return self._parts_spec[check_tag(node_set_tag)]
 
     def node_set_name(self, node_set_tag: IncidentNodeTag) -> NodeSetName:
         """Returns the name of the node set at one end.
@@ -118,7 +132,7 @@ class HyperAdjacencySpec(GraphPieceSpec):
             KeyError: if no end has this tag.
         """
         assert self._static is not None
-        return self._static[str(node_set_tag)]
+        return self._static[check_tag(node_set_tag)]
 
     @property
     def total_size(self) -> int | None:

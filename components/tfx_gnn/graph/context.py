@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import fields, tf_hooks
 from tfx_gnn.graph.feature_piece import FeaturePiece
-from tfx_gnn.graph.feature_piece_spec import FEATURES_PART, SIZES_PART, ContextSpec
+from tfx_gnn.graph.feature_piece_spec import FEATURES_PART, SIZES_PART, ContextSpec, first_by_raggedness
 from tfx_gnn.graph.graph_constants import (
     DEFAULT_INDICES_DTYPE,
     Field,
@@ -47,9 +47,9 @@ class Context(FeaturePiece):
             features: feature names to values of shape [*shape, num_components, ...].
             sizes: ones of shape [*shape, num_components]. By default made from the features;
                 without features there are no components.
-            shape: batch shape; by default that of `sizes`, or `[]`. Where there are features or
-                sizes, only its rank counts.
-            indices_dtype: dtype of the sizes, used if `sizes` is not given; int32 by default.
+            shape: batch shape; by default that of `sizes`, or `[]`. Without `sizes` only its rank
+                counts where there are features.
+            indices_dtype: dtype of the sizes; by default that of `sizes`, or int32.
             validate: whether to check; None for the process-wide setting.
 
         Raises:
@@ -65,17 +65,17 @@ class Context(FeaturePiece):
         }
         batch_shape = None if shape is None else tf.TensorShape(shape)
         if sizes is None:
-            sizes = _component_sizes(
+            size_field = _component_sizes(
                 feature_fields,
                 tf.TensorShape([]) if batch_shape is None else batch_shape,
                 check_index_dtype(indices_dtype or DEFAULT_INDICES_DTYPE, "indices"),
             )
-        size_field = fields.as_field(sizes, "sizes")
-        if batch_shape is not None and size_field.shape.rank != batch_shape.rank + 1:
-            raise ValueError(
-                "`sizes` must have one dimension more than `shape`; got sizes.shape="
-                f"{size_field.shape}, shape={batch_shape}."
-            )
+        else:
+            size_field = fields.as_field(sizes, "sizes")
+            if indices_dtype is not None:
+                size_field = fields.with_dtype(size_field, check_index_dtype(indices_dtype, "indices"))
+            if batch_shape is not None:
+                _check_sizes_shape(size_field, batch_shape)
         return cls._from_features_and_sizes(feature_fields, size_field, validate)
 
     def with_sizes(self, sizes: Field) -> Context:
@@ -98,18 +98,32 @@ class Context(FeaturePiece):
         return self._describe(f"shape={self.shape}", f"indices_dtype={self.indices_dtype!r}")
 
 
+def _check_sizes_shape(sizes: Field, shape: tf.TensorShape) -> None:
+    """Refuses sizes that do not fit the batch shape that is given beside them."""
+    if sizes.shape.rank != shape.rank + 1:
+        raise ValueError(
+            "The `sizes` must have one dimension more than `shape`, but their `rank != shape.rank + 1`; got "
+            f"sizes.shape={sizes.shape}, shape={shape}."
+        )
+    if not shape.is_compatible_with(sizes.shape[: shape.rank]):
+        raise ValueError(
+            f"The `sizes` is not compatible with the `shape`: got sizes.shape={sizes.shape}, shape={shape}. "
+            "All but the last dimension of the sizes are batch dimensions."
+        )
+
+
 def _component_sizes(features: Mapping[FieldName, Field], shape: tf.TensorShape, dtype: tf.DType) -> Field:
-    """Returns a one for each component that the first feature has a value for."""
+    """Returns a one for each component that the least ragged feature has a value for."""
     rank = shape.rank
-    for name, feature in features.items():
-        if feature.shape.rank is None or feature.shape.rank <= rank:
-            raise ValueError(
-                f"Field rank must be greater than the batch rank; got field shape={feature.shape}, "
-                f"batch_rank={rank} of context feature {name!r}. Give one more dimension, for "
-                "the components of each graph."
-            )
-        return _ones_per_item(feature, rank, dtype)
-    return tf.zeros([size or 0 for size in shape.as_list()] + [0], dtype)
+    feature = first_by_raggedness(features)
+    if feature is None:
+        return tf.zeros([size or 0 for size in shape.as_list()] + [0], dtype)
+    if feature.shape.rank is None or feature.shape.rank <= rank:
+        raise ValueError(
+            f"Field rank must be greater than the batch rank: field shape={feature.shape}, batch_rank={rank} of a "
+            "context feature. Give one more dimension, for the components of each graph."
+        )
+    return _ones_per_item(feature, rank, dtype)
 
 
 def _ones_per_item(feature: Field, rank: int, dtype: tf.DType) -> Field:

@@ -54,7 +54,7 @@ class EdgeSet(FeaturePiece):
                 f"{type(adjacency).__name__}. Make one with Adjacency.from_indices()."
             )
         edge_set = cls._from_features_and_sizes(features, sizes, validate, **{ADJACENCY_PART: adjacency})
-        if validation_mode.checks_statically(validate):
+        if validation_mode.checks_sizes_statically(validate):
             ends = {f"end {tag}": index for tag, (_, index) in adjacency.get_indices_dict().items()}
             check_item_counts({**ends, **edge_set.features}, edge_set.rank)
         if validation_mode.checks_at_runtime(validate):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tensorflow as tf
 
@@ -47,7 +47,7 @@ class FeaturePiece(GraphPiece):
         }
         parts: Parts = {SIZES_PART: sizes, FEATURES_PART: feature_fields, **more_parts}
         piece = cls._assemble(parts, shape=sizes.shape[:rank], row_splits_dtype=row_splits_dtype)
-        if validation_mode.checks_statically(validate):
+        if validation_mode.checks_statically():
             check_item_counts(feature_fields, rank)
         if validation_mode.checks_at_runtime(validate):
             piece._assert_sizes_match()
@@ -161,17 +161,8 @@ class FeaturePiece(GraphPiece):
         features = ", ".join(
             f"{name!r}: {fields.describe_field(value)}" for name, value in self._parts[FEATURES_PART].items()
         )
-        entries = [f"features={{{features}}}", f"sizes={describe_sizes(self.sizes)}", *more]
+        entries = [f"features={{{features}}}", f"sizes={self.sizes}", *more]
         return f"{type(self).__name__}({', '.join(entries)})"
-
-
-def describe_sizes(sizes: Any) -> str:
-    """Describes sizes in one line: their values if they are known now, else their shape."""
-    if isinstance(sizes, tf.RaggedTensor) and hasattr(sizes.flat_values, "numpy"):
-        return str(sizes.to_list())
-    if isinstance(sizes, tf.Tensor) and hasattr(sizes, "numpy"):
-        return str(sizes.numpy().tolist())
-    return fields.describe_field(sizes)
 
 
 def _dense(field: Field) -> tf.Tensor:

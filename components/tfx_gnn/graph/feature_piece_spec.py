@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import tensorflow as tf
 
@@ -30,6 +30,7 @@ ADJACENCY_PART = "adjacency"
 class FeaturePieceSpec(GraphPieceSpec):
     """What the specs of contexts, node sets and edge sets share."""
 
+    _EMPTY_SIZE: ClassVar[int | None] = 0
     _INDEX_PARTS = frozenset({SIZES_PART})
 
     @classmethod
@@ -106,6 +107,8 @@ class FeaturePieceSpec(GraphPieceSpec):
 
 class ContextSpec(FeaturePieceSpec):
     """Type spec of a `Context`."""
+
+    _EMPTY_SIZE: ClassVar[int | None] = 1
 
     @classmethod
     def from_field_specs(
@@ -261,10 +264,26 @@ def check_sizes_rank(sizes: Any) -> int:
     """
     if not sizes.shape.rank:
         raise ValueError(
-            f"Field rank must be greater than the batch rank; got field shape={sizes.shape}, "
+            f"Field rank must be greater than the batch rank: field shape={sizes.shape}, "
             "batch_rank=0 of `sizes`. Give one size per graph component, such as [5]."
         )
     return int(sizes.shape.rank) - 1
+
+
+def first_by_raggedness(features: Mapping[FieldName, Any]) -> Any:
+    """Returns the feature that tells most about the number of items, if there are features.
+
+    Args:
+        features: feature names to fields or specs.
+
+    Returns:
+        The first by name of those with the fewest ragged dimensions; None without features.
+    """
+    return min(
+        features.items(),
+        key=lambda item: (item[1].ragged_rank if fields.is_ragged(item[1]) else 0, item[0]),
+        default=("", None),
+    )[1]
 
 
 def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
@@ -307,7 +326,7 @@ def check_component_count(features: Mapping[FieldName, Any], sizes: Any) -> None
     for name, feature in features.items():
         if feature.shape.rank is None or feature.shape.rank <= rank:
             raise ValueError(
-                f"Field rank must be greater than the batch rank; got field shape={feature.shape}, "
+                f"Field rank must be greater than the batch rank: field shape={feature.shape}, "
                 f"batch_rank={rank} of context feature {name!r}."
             )
         count = fields.item_dimension(feature, rank)
@@ -320,16 +339,17 @@ def check_component_count(features: Mapping[FieldName, Any], sizes: Any) -> None
 
 def _component_sizes_spec(features: Mapping[FieldName, FieldSpec], shape: tf.TensorShape, dtype: tf.DType) -> FieldSpec:
     rank = shape.rank
-    for spec in features.values():
-        if spec.shape.rank <= rank:
-            raise ValueError(
-                f"Field rank must be greater than the batch rank; got field shape={spec.shape}, "
-                f"batch_rank={rank} of a context feature. Give one more dimension, for the "
-                "components of each graph."
-            )
-        dimensions = spec.shape[: rank + 1]
-        if isinstance(spec, tf.RaggedTensorSpec) and rank and dimensions[-1] is None:
-            ragged_rank = min(rank, spec.ragged_rank)
-            return tf.RaggedTensorSpec(dimensions, dtype, ragged_rank, spec.row_splits_dtype)
-        return tf.TensorSpec(dimensions, dtype)
-    return cast(FieldSpec, tf.TensorSpec(shape.concatenate([0]), dtype))
+    spec = first_by_raggedness(features)
+    if spec is None:
+        return cast(FieldSpec, tf.TensorSpec(shape.concatenate([0]), dtype))
+    if spec.shape.rank <= rank:
+        raise ValueError(
+            f"Field rank must be greater than the batch rank: field shape={spec.shape}, "
+            f"batch_rank={rank} of a context feature. Give one more dimension, for the "
+            "components of each graph."
+        )
+    dimensions = spec.shape[: rank + 1]
+    if isinstance(spec, tf.RaggedTensorSpec) and rank and dimensions[-1] is None:
+        ragged_rank = min(rank, spec.ragged_rank)
+        return tf.RaggedTensorSpec(dimensions, dtype, ragged_rank, spec.row_splits_dtype)
+    return tf.TensorSpec(dimensions, dtype)

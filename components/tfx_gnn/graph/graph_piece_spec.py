@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import tensorflow as tf
 
 from tfx_gnn.graph import fields, tf_hooks
+from tfx_gnn.graph.empty_fields import empty_field
 from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.piece_parts import (
     Parts,
@@ -125,13 +126,14 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
         return type(self)(parts_spec, self._shape, self._indices_dtype, dtype, self._static)
 
     def with_shape(self: _Spec, new_shape: ShapeLike) -> _Spec:
-        """Returns the spec with the batch shape made more specific, or replaced.
+        """Returns the spec with the batch shape replaced.
 
         Args:
-            new_shape: shape of the same rank.
+            new_shape: shape of the same rank, compatible with the current one; its unknown
+                dimensions are unknown in the result.
 
         Raises:
-            ValueError: if the rank differs.
+            ValueError: if the rank differs or the shape is not compatible.
         """
         shape = tf.TensorShape(new_shape)
         if shape.rank != self._shape.rank:
@@ -219,7 +221,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
     def _unbatch(self: _Spec) -> _Spec:
         if self.rank == 0:
-            raise ValueError("Only a batched graph piece can be unbatched; got one with shape=[].")
+            raise ValueError("Could not unbatch scalar (rank=0) graph piece. Batch it first.")
 
         def unbatch_leaf(_: str, leaf: Any) -> Any:
             if isinstance(leaf, GraphPieceSpec):
@@ -233,6 +235,19 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
             self._row_splits_dtype,
             self._static,
         )
+
+    #: Size of a component without items; None if the piece has no sizes.
+    _EMPTY_SIZE: ClassVar[int | None] = None
+
+    def _create_empty_value(self) -> Any:
+        """Makes what tf.distribute gives to a replica when the data has run out: nothing, as far as possible."""
+
+        def empty_leaf(part_name: str, leaf: Any) -> Any:
+            if isinstance(leaf, GraphPieceSpec):
+                return leaf._create_empty_value()
+            return empty_field(leaf, self._EMPTY_SIZE if self._is_index(part_name) else None)
+
+        return self._from_components(map_parts(empty_leaf, self._parts_spec))
 
     def _boxed_leaf_specs(self) -> list[Any]:
         specs = []
@@ -252,7 +267,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
     def _to_batched_tensor_list(self, value: GraphPiece) -> list[tf.Tensor]:
         if self.rank == 0:
-            raise ValueError("Only a batched graph piece can be unbatched; got one with shape=[].")
+            raise ValueError("Could not unbatch scalar (rank=0) graph piece. Batch it first.")
         return self._encode(value, batched=True)
 
     def _encode(self, value: GraphPiece, *, batched: bool) -> list[tf.Tensor]:
@@ -287,7 +302,8 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 def check_relaxable(spec: GraphPieceSpec) -> None:
     """Refuses a batched spec, whose item dimension is not the first one."""
     if spec.rank:
+        name = spec.value_type.__name__
         raise ValueError(
-            f"{type(spec).__name__}.relax() requires a scalar piece, that is, rank=0; got "
-            f"rank={spec.rank}. Call merge_batch_to_components() first."
+            f"{type(spec).__name__}.relax() requires a scalar {name}, that is, with `{name}.rank=0`, but got "
+            f"`rank={spec.rank}`. Call GraphTensor.merge_batch_to_components() first."
         )

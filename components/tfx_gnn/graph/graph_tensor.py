@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow as tf
 
-from tfx_gnn.graph import fields, graph_assertions, tf_hooks, validation_mode
+from tfx_gnn.graph import graph_assertions, tf_hooks, validation_mode
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.feature_piece import FeaturePiece
@@ -29,7 +29,7 @@ from tfx_gnn.graph.graph_tensor_spec import (
     NODE_SETS_PART,
     GraphTensorSpec,
     check_piece_types,
-    sizes_of_first_set,
+    first_set,
 )
 from tfx_gnn.graph.node_set import NodeSet
 
@@ -69,8 +69,9 @@ class GraphTensor(GraphPiece):
         """Makes a graph.
 
         Args:
-            context: features of the components; by default none. The number of components is
-                that of the node sets or, without them, of the edge sets.
+            context: features of the components; by default none. The number of components, its
+                dtype and that of row splits are those of the first edge set by name or, without
+                edge sets, of the first node set.
             node_sets: node set names to node sets.
             edge_sets: edge set names to edge sets.
             validate: whether to check; None for the process-wide setting.
@@ -82,17 +83,16 @@ class GraphTensor(GraphPiece):
         nodes, edges = dict(node_sets or {}), dict(edge_sets or {})
         given_context = Context.from_fields() if context is None else context
         check_piece_types(given_context, nodes, edges, (Context, NodeSet, EdgeSet))
-        checks_statically = validation_mode.checks_statically(validate)
-        if checks_statically:
+        if validation_mode.checks_statically():
             _check_incident_node_sets(nodes, edges)
-        sizes = sizes_of_first_set(nodes, edges, "sizes")
-        if sizes is not None:
-            if checks_statically:
-                check_component_count(given_context.features, sizes)
-            ones = _ones_like(sizes)
-            if context is not None:
-                ones = fields.with_dtype(ones, context.indices_dtype)
-            given_context = given_context.with_sizes(ones)
+        piece = first_set(nodes, edges)
+        if piece is not None:
+            if validation_mode.checks_sizes_statically(validate):
+                check_component_count(given_context.features, piece.sizes)
+            given_context = given_context.with_row_splits_dtype(piece.row_splits_dtype)
+            given_context = given_context.with_sizes(_ones_like(piece.sizes))
+            if validation_mode.checks_at_runtime(validate):
+                given_context._assert_sizes_match()
         graph = cls._from_parts(given_context, nodes, edges)
         if validation_mode.checks_at_runtime(validate):
             graph_assertions.assert_valid(graph)

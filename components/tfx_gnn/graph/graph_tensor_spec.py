@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.graph import fields, tf_hooks
+from tfx_gnn.graph import tf_hooks, validation_mode
 from tfx_gnn.graph.feature_piece_spec import (
     ContextSpec,
     EdgeSetSpec,
@@ -14,7 +14,7 @@ from tfx_gnn.graph.feature_piece_spec import (
     check_component_count,
 )
 from tfx_gnn.graph.frozen_mapping import FrozenMapping
-from tfx_gnn.graph.graph_constants import EdgeSetName, FieldSpec, NodeSetName, SetName
+from tfx_gnn.graph.graph_constants import EdgeSetName, NodeSetName, SetName
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec, check_relaxable
 
 CONTEXT_PART = "context"
@@ -55,9 +55,9 @@ class GraphTensorSpec(GraphPieceSpec):
         node_sets, edge_sets = dict(node_sets_spec or {}), dict(edge_sets_spec or {})
         context = ContextSpec.from_field_specs() if context_spec is None else context_spec
         check_piece_types(context, node_sets, edge_sets, (ContextSpec, NodeSetSpec, EdgeSetSpec))
-        sizes = sizes_of_first_set(node_sets, edge_sets, "sizes_spec")
-        if sizes is not None:
-            context = _context_with_sizes(context, sizes, context_spec is not None)
+        piece = first_set(node_sets, edge_sets)
+        if piece is not None:
+            context = _context_like(context, piece)
         parts = {CONTEXT_PART: context, NODE_SETS_PART: node_sets, EDGE_SETS_PART: edge_sets}
         return cls._assemble(parts, shape=context.shape)
 
@@ -143,32 +143,30 @@ def check_piece_types(
             raise ValueError(f"{name} has to be instance of {piece_type.__name__}; got {type(piece).__name__}.")
 
 
-def sizes_of_first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any], attribute: str) -> Any:
-    """Returns the sizes, or their spec, that tell how many components a graph has.
+def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]) -> Any:
+    """Returns the set, or its spec, that tells how many components a graph has.
 
     Args:
         node_sets: node sets or their specs.
         edge_sets: edge sets or their specs.
-        attribute: name of the property with the sizes.
 
     Returns:
-        The property of the first node set, else edge set, by name; None without any set.
+        The first edge set by name, else node set; None without any set.
     """
-    for sets in (node_sets, edge_sets):
+    for sets in (edge_sets, node_sets):
         if sets:
-            return getattr(sets[min(sets)], attribute)
+            return sets[min(sets)]
     return None
 
 
-def _context_with_sizes(context: FeaturePieceSpec, sizes: FieldSpec, is_given: bool) -> ContextSpec:
-    """Returns the context spec with the number of components of the sets."""
-    has_features = bool(context.features_spec)
-    if has_features:
-        check_component_count(context.features_spec, sizes)
-    dtype = context.indices_dtype if is_given else sizes.dtype
+def _context_like(context: FeaturePieceSpec, piece: FeaturePieceSpec) -> ContextSpec:
+    """Returns the context spec with the number of components and the dtypes of a set."""
+    if validation_mode.checks_sizes_statically():
+        check_component_count(context.features_spec, piece.sizes_spec)
     return ContextSpec.from_field_specs(
-        features_spec=context.features_spec, sizes_spec=fields.with_dtype(sizes, dtype)
-    ).with_row_splits_dtype(context.row_splits_dtype)
+        features_spec=context.with_row_splits_dtype(piece.row_splits_dtype).features_spec,
+        sizes_spec=piece.sizes_spec,
+    )
 
 
 for _spec_type in (GraphTensorSpec, ContextSpec, NodeSetSpec, EdgeSetSpec):

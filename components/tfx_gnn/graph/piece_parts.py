@@ -186,12 +186,12 @@ def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
             )
     elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
         raise ValueError(
-            f"Field rank must be greater than the batch rank; got field shape={leaf.shape}, batch_rank={shape.rank}. "
+            f"Field rank must be greater than the batch rank: field shape={leaf.shape}, batch_rank={shape.rank}. "
             "Give one more dimension for the items."
         )
     if not prefix.is_compatible_with(shape):
         raise ValueError(
-            f"Fields batch dimensions do not match; got field shape={leaf.shape}, batch shape={shape}. "
+            f"Fields batch dimensions do not match: field shape={leaf.shape}, batch shape={shape}. "
             "All fields of a piece start with the same batch dimensions."
         )
     return shape.merge_with(prefix)

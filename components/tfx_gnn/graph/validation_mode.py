@@ -44,19 +44,28 @@ def disable_graph_tensor_validation_at_runtime() -> None:
     _switches.runtime = False
 
 
-def checks_statically(validate: bool | None = None) -> bool:
-    """Tells whether static checks are wanted.
-
-    Args:
-        validate: what the caller asked for; None for the process-wide switch.
-    """
-    return _switches.static if validate is None else validate
+def checks_statically() -> bool:
+    """Tells whether static checks are wanted."""
+    return _switches.static
 
 
 def checks_at_runtime(validate: bool | None = None) -> bool:
     """Tells whether assertion ops are wanted.
 
     Args:
-        validate: what the caller asked for; None or True for the process-wide switch.
+        validate: what the caller asked for; None for the process-wide switch. Without static
+            checks there are none at run time either, whatever the caller asks for.
     """
-    return _switches.runtime and validate is not False
+    return _switches.static and (_switches.runtime if validate is None else validate)
+
+
+def checks_sizes_statically(validate: bool | None = None) -> bool:
+    """Tells whether static shapes should stand in for the assertions on sizes.
+
+    That is, to find mistakes even if nobody asked for assertions; but where there are assertions,
+    they are to raise their own error.
+
+    Args:
+        validate: what the caller asked for; None for the process-wide switches.
+    """
+    return _switches.static and validate is not False and not checks_at_runtime(validate)

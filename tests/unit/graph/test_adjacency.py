@@ -46,8 +46,22 @@ def test_hyper_edges_have_any_tags():
         adjacency.spec.node_set_name(3)
 
 
-def test_mixed_index_dtypes_become_int64():
-    adjacency = Adjacency.from_indices(("a", np.array([0])), ("a", tf.constant([0], tf.int32)))
+def test_ends_are_ordered_by_tag():
+    adjacency = HyperAdjacency.from_indices({11: ("a", [1]), 2: ("b", [2])})
+
+    assert list(adjacency.get_indices_dict()) == [2, 11]
+
+
+def test_mixed_index_dtypes_become_int64_where_checks_are_off():
+    ends = ("a", np.array([0])), ("a", tf.constant([0], tf.int32))
+
+    with pytest.raises(ValueError, match=r"\(0, a\) and \(1, a\) must have the same dtype; got int64 and int32"):
+        Adjacency.from_indices(*ends)
+    validation_mode.disable_graph_tensor_validation()
+    try:
+        adjacency = Adjacency.from_indices(*ends)
+    finally:
+        validation_mode.enable_graph_tensor_validation()
 
     assert adjacency.indices_dtype == tf.int64
     assert adjacency.target.dtype == tf.int64
@@ -73,6 +87,16 @@ def test_edges_of_no_graph_are_edges():
     ("source", "target", "message"),
     [
         ([0, 1], [0], r"Adjacency indices are not compatible: \(0, a\) and \(1, b\)"),
+        (
+            tf.ragged.constant([[0], [1]]),
+            [[0], [1]],
+            r"Adjacency indices are not compatible: \(0, a\) and \(1, b\) must be both dense, or both ragged",
+        ),
+        (
+            tf.ragged.constant([[[0]], [[1], [0]]], ragged_rank=1),
+            tf.ragged.constant([[[0]], [[1], [0]]], ragged_rank=1),
+            r"Adjacency indices \(0, a\) as ragged tensor must have flat values rank 1; got 2",
+        ),
         ([0.5], [0], r"Adjacency indices \(0, a\) must have tf.int32 or tf.int64 dtype; got <dtype: 'float32'>"),
         (0, 0, "Field rank must be greater than the batch rank"),
     ],
@@ -87,6 +111,17 @@ def test_tags_are_integers():
         HyperAdjacency.from_indices({"source": ("a", [0])})
     with pytest.raises(ValueError, match=r"Node set tag must be integer; got 1\.5"):
         HyperAdjacencySpec.from_incident_node_sets({1.5: "a"})
+    adjacency = HyperAdjacency.from_indices({0: ("a", [0])})
+    for look_up in (adjacency.__getitem__, adjacency.node_set_name, adjacency.spec.__getitem__):
+        with pytest.raises(ValueError, match="Node set tag must be integer; got '0'"):
+            look_up("0")
+
+
+def test_edges_have_ends():
+    with pytest.raises(ValueError, match="`indices` must contain at least one entry"):
+        HyperAdjacency.from_indices({})
+    with pytest.raises(ValueError, match="`indices` must contain at least one entry"):
+        HyperAdjacencySpec.from_incident_node_sets({})
 
 
 def test_what_has_no_name_is_refused():
@@ -99,9 +134,23 @@ def test_what_has_no_name_is_refused():
 def test_ragged_ends_are_compared_at_run_time(runtime_checks):
     source, target = tf.ragged.constant([[0], [0, 1]]), tf.ragged.constant([[0], [0]])
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\(0, a\) and \(1, b\)"):
+    with pytest.raises(ValueError, match=r"\(0, a\) and \(1, b\)"):
         Adjacency.from_indices(("a", source), ("b", target))
     Adjacency.from_indices(("a", source), ("b", target), validate=False)
+
+
+def test_ragged_ends_are_compared_on_demand():
+    source, target = tf.ragged.constant([[0], [0, 1]]), tf.ragged.constant([[0], [0]])
+
+    @tf.function(input_signature=[source._type_spec, target._type_spec])
+    def num_sources(source, target):
+        return tf.size(Adjacency.from_indices(("a", source), ("b", target), validate=True).source)
+
+    with pytest.raises(ValueError, match="must have the same number of edges in each graph"):
+        Adjacency.from_indices(("a", source), ("b", target), validate=True)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must have the same number of edges in each graph"):
+        num_sources(source, target)
+    assert num_sources(source, source) == 3
 
 
 def test_merging_shifts_indices_by_the_nodes_of_earlier_graphs(run):
@@ -109,13 +158,13 @@ def test_merging_shifts_indices_by_the_nodes_of_earlier_graphs(run):
     dense = tf.constant([[0, 1], [1, 0], [2, 2]])
 
     def merge(source, target):
-        adjacency = HyperAdjacency.from_indices({0: ("a", source), 1: ("a", target)}, validate=False)
-        return adjacency.merge_batch({"a": tf.constant([0, 2, 4])}).get_indices_dict()
+        ends = (HyperAdjacency.from_indices({0: ("a", end)}) for end in (source, target))
+        return [end.merge_batch({"a": tf.constant([0, 2, 4])})[0] for end in ends]
 
     merged = run(merge, ragged, dense)
 
-    assert merged[0][1].numpy().tolist() == [0, 1, 6]
-    assert merged[1][1].numpy().tolist() == [0, 1, 3, 2, 6, 6]
+    assert merged[0].numpy().tolist() == [0, 1, 6]
+    assert merged[1].numpy().tolist() == [0, 1, 3, 2, 6, 6]
 
 
 def test_merging_works_for_two_batch_dimensions(run):
@@ -133,5 +182,5 @@ def test_relaxed_specs_forget_the_number_of_edges():
     assert spec.relax() == spec
     assert spec.relax(num_edges=True).source == tf.TensorSpec([None], tf.int64)
     assert spec.relax(num_edges=True).total_size is None
-    with pytest.raises(ValueError, match="requires a scalar piece"):
+    with pytest.raises(ValueError, match=r"requires a scalar Adjacency, .* `Adjacency\.rank=0`, but got `rank=1`"):
         spec._batch(2).relax(num_edges=True)

@@ -13,7 +13,7 @@ def test_values_become_tensors_and_ragged_tensors_stay():
 
 
 def test_what_is_no_tensor_is_refused():
-    with pytest.raises(TypeError, match="`x` must be a tensor or a ragged tensor; got NoneType"):
+    with pytest.raises(ValueError, match="`x` must be a tensor or a ragged tensor; got None"):
         fields.as_field(None, "x")
 
 

@@ -47,6 +47,32 @@ def test_nothing_at_all_is_a_graph():
     assert graph.spec == GraphTensorSpec.from_piece_specs()
 
 
+def test_the_first_edge_set_tells_the_number_of_components_and_the_dtypes():
+    ragged = tf.ragged.constant([[1]], row_splits_dtype=tf.int64)
+    context = Context.from_fields(features={"c": ragged}, indices_dtype=tf.int64)
+    narrow = tf.ragged.constant([[1], [2]], row_splits_dtype=tf.int32)
+    adjacency = Adjacency.from_indices(("a", [0, 0]), ("a", [0, 0])).with_row_splits_dtype(tf.int32)
+    edges = EdgeSet.from_fields(features={"w": narrow}, sizes=[2], adjacency=adjacency)
+    nodes = NodeSet.from_fields(features={"w": narrow[:1]}, sizes=[1, 0])
+
+    graph = GraphTensor.from_pieces(context, {"a": nodes}, {"e": edges})
+    spec = GraphTensorSpec.from_piece_specs(context.spec, {"a": nodes.spec}, {"e": edges.spec})
+
+    assert graph.context.sizes.numpy().tolist() == [1]
+    assert (graph.indices_dtype, graph.row_splits_dtype) == (tf.int32, tf.int32)
+    assert spec == graph.spec
+
+
+def test_a_context_of_other_components_is_refused():
+    context = Context.from_fields(features={"c": [1, 2]})
+    node_sets = {"a": NodeSet.from_fields(sizes=[1])}
+
+    with pytest.raises(ValueError, match="Context feature 'c' must have one value per graph component"):
+        GraphTensor.from_pieces(context, node_sets)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="graph items for feature c is incompatible"):
+        GraphTensor.from_pieces(context, node_sets, validate=True)
+
+
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [([3], [1]), ([3, 0], [1, 1]), ([[3], [1]], [[1], [1]]), (tf.ragged.constant([[1], [2, 3]]), [[1], [1, 1]])],
@@ -125,7 +151,7 @@ def one_edge(source, target, node_sizes=(2,), edge_sizes=(1,), adjacency_type=Ad
             {"node_sizes": [[2], [1]], "edge_sizes": [[1], [1]]},
             "must be less than the number of nodes",
         ),
-        ([0], [0], {"edge_sizes": [1, 0]}, "The number of components of edge set e must be equal"),
+        ([0], [0], {"edge_sizes": [1, 0]}, "The number of components of node set a must be equal"),
     ],
 )
 @pytest.mark.usefixtures("runtime_checks")

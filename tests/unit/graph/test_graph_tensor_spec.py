@@ -271,7 +271,7 @@ def test_relaxed_specs_fit_graphs_of_other_sizes():
 
     assert relaxed.is_compatible_with(chain(7))
     assert not relaxed.relax(num_components=True).node_sets_spec["a"].sizes_spec.shape.is_fully_defined()
-    with pytest.raises(ValueError, match="requires a scalar piece"):
+    with pytest.raises(ValueError, match=r"requires a scalar GraphTensor, .* `GraphTensor\.rank=0`, but got `rank=1`"):
         relaxed._batch(2).relax(num_nodes=True)
 
 
@@ -303,5 +303,15 @@ def test_piece_specs_that_do_not_fit_are_refused(pieces, message):
 
 
 def test_a_scalar_graph_cannot_be_unbatched():
-    with pytest.raises(ValueError, match="Only a batched graph piece can be unbatched"):
+    with pytest.raises(ValueError, match=r"Could not unbatch scalar \(rank=0\)"):
         chain(2).spec._unbatch()
+
+
+def test_batch_dimensions_are_replaced():
+    batch = chain(3).spec._batch(2)
+
+    replaced = batch.with_shape([None])
+
+    assert replaced == chain(3).spec._batch(None)
+    assert replaced.with_shape([2]) == batch
+    assert replaced.total_num_components is None

@@ -1,5 +1,7 @@
 """Contexts, node sets and edge sets: what they share is tested once for all."""
 
+import functools
+
 import pytest
 import tensorflow as tf
 
@@ -31,7 +33,7 @@ def test_features_and_sizes_are_kept():
     assert nodes.sizes.numpy().tolist() == [2, 1]
     assert nodes.shape == []
     assert nodes.rank == 0
-    assert repr(nodes) == "NodeSet(features={'x': <tf.Tensor: shape=(3,), dtype=tf.float32>}, sizes=[2, 1])"
+    assert repr(nodes) == "NodeSet(features={'x': <tf.Tensor: shape=(3,), dtype=tf.float32>}, sizes=[2 1])"
     with pytest.raises(KeyError):
         nodes["y"]
 
@@ -118,7 +120,7 @@ def test_static_sizes_become_constants_in_functions():
         ),
         (
             lambda: NodeSet.from_fields(sizes=[[2], [2]], features={"x": [1, 2]}),
-            r"Field rank must be greater than the batch rank; got field shape=\(2,\), batch_rank=1",
+            r"Field rank must be greater than the batch rank: field shape=\(2,\), batch_rank=1",
         ),
         (
             lambda: NodeSet.from_fields(sizes=[[2], [2]], features={"x": [[1, 2]] * 3}),
@@ -196,10 +198,57 @@ def test_edges_that_the_sizes_do_not_count_are_found_at_run_time(runtime_checks)
         edge_set([3], [0, 0])
 
 
-def test_checks_can_be_left_out(runtime_checks):
-    nodes = NodeSet.from_fields(sizes=[3], features={"x": [1, 2], "y": [1]}, validate=False)
+def test_assertions_can_be_left_out(runtime_checks):
+    nodes = NodeSet.from_fields(sizes=[3], features={"x": [1, 2]}, validate=False)
+
+    assert nodes["x"].shape == [2]
+    with pytest.raises(ValueError, match="incompatible items dimension"):
+        NodeSet.from_fields(sizes=[3], features={"x": [1, 2], "y": [1]}, validate=False)
+
+
+def test_assertions_are_made_on_demand():
+    make = functools.partial(NodeSet.from_fields, sizes=[3], features={"x": [1, 2]})
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="number of graph items for feature x is incompatible"):
+        make(validate=True)
+    assert make()["x"].shape == [2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Adjacency has number of edges which is incompatible"):
+        EdgeSet.from_fields(
+            sizes=[2],
+            features={"w": [1.0, 2.0]},
+            adjacency=Adjacency.from_indices(("a", [0]), ("a", [0])),
+            validate=True,
+        )
+
+
+def test_no_checks_are_made_where_they_are_off_process_wide():
+    validation_mode.disable_graph_tensor_validation()
+    try:
+        nodes = NodeSet.from_fields(sizes=[3], features={"x": [1, 2], "y": [1]}, validate=True)
+    finally:
+        validation_mode.enable_graph_tensor_validation()
 
     assert nodes["y"].shape == [1]
+
+
+def test_sizes_of_a_context_are_cast_and_fit_the_batch_shape():
+    context = Context.from_fields(sizes=[1, 1], indices_dtype=tf.int64)
+
+    assert context.sizes.dtype == context.indices_dtype == tf.int64
+    with pytest.raises(ValueError, match=r"The `sizes` .* `rank != shape.rank \+ 1`; got sizes.shape=\(1,\)"):
+        Context.from_fields(sizes=[1], shape=[1])
+    with pytest.raises(ValueError, match="The `sizes` is not compatible with the `shape`"):
+        Context.from_fields(sizes=[[1]], shape=[2])
+
+
+def test_the_least_ragged_feature_tells_the_number_of_components():
+    ragged, dense = tf.ragged.constant([[1], [2]]), tf.constant([[3], [4]])
+
+    context = Context.from_fields(features={"a": ragged, "b": dense}, shape=[2])
+    spec = ContextSpec.from_field_specs(features_spec={"a": ragged._type_spec, "b": tf.TensorSpec([2, 1])}, shape=[2])
+
+    assert context.sizes.shape == spec.sizes_spec.shape == [2, 1]
+    assert context.spec.total_num_components == spec.total_num_components == 2
 
 
 def test_features_are_replaced_all_together():
