@@ -12,6 +12,10 @@ import tensorflow as tf
 from tfx_gnn.serving import signature
 
 
+# Head and trailer of a gzip stream, and a block of nothing.
+_EMPTY_GZIP_BYTES = 20
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Prediction:
     """What a classifier says about one example.
@@ -65,7 +69,13 @@ class ServingModel:
             tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
                 the model's schema.
         """
-        outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
+        try:
+            outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
+        except UnicodeDecodeError as error:
+            # TensorFlow quotes the record in its message, and Python cannot decode that.
+            raise tf.errors.InvalidArgumentError(
+                None, None, "`serialized` must hold graph tf.Examples; got a record that cannot be parsed as one."
+            ) from error
         return outputs
 
     def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:
@@ -122,6 +132,7 @@ def read_records(path: str) -> Iterator[bytes]:
 
     Raises:
         FileNotFoundError: if `path` does not exist or the folder holds no file.
+        ValueError: if a file is no TFRecord file or is damaged.
     """
     if tf.io.gfile.isdir(path):
         names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(path) if not name.startswith("."))
@@ -140,9 +151,24 @@ def read_records(path: str) -> Iterator[bytes]:
             "Point at one split of an examples folder, for example examples/Split-test."
         )
     for file in files:
-        compression = "GZIP" if file.endswith(".gz") else ""
-        for record in tf.data.TFRecordDataset(file, compression_type=compression).as_numpy_iterator():
+        yield from _read_file(file)
+
+
+def _read_file(file: str) -> Iterator[bytes]:
+    is_gzipped = file.endswith(".gz")
+    is_empty = True
+    try:
+        for record in tf.data.TFRecordDataset(file, compression_type="GZIP" if is_gzipped else "").as_numpy_iterator():
+            is_empty = False
             yield bytes(record)
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        raise ValueError(
+            f"`path` must hold undamaged TFRecord files, gzipped if and only if named '.gz'; got {file!r}. "
+            f"Make the examples again. Cause: {error.message}"
+        ) from error
+    # TensorFlow takes a file that is shorter than the head of a record for one without records.
+    if is_empty and tf.io.gfile.stat(file).length > (_EMPTY_GZIP_BYTES if is_gzipped else 0):
+        raise ValueError(f"`path` must hold TFRecord files; got {file!r}, which holds bytes but no record.")
 
 
 def _as_text(value: bytes | int) -> str | int:

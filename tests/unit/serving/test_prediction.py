@@ -40,9 +40,10 @@ def test_empty_batch_gives_outputs_of_zero_rows(toy_model: ServingModel) -> None
     assert outputs["label"].shape == (0,)
 
 
-def test_garbage_raises_invalid_argument(toy_model: ServingModel) -> None:
+@pytest.mark.parametrize("garbage", [b"\x0agarbage", b"\xff\xfe\x80 no text either"])
+def test_garbage_raises_invalid_argument(toy_model: ServingModel, garbage: bytes) -> None:
     with pytest.raises(tf.errors.InvalidArgumentError, match="parse"):
-        list(toy_model.classify([b"\x0agarbage"]))
+        list(toy_model.classify([garbage]))
 
 
 def test_batch_size_below_one_is_refused(toy_model: ServingModel) -> None:
@@ -83,6 +84,24 @@ def test_records_of_one_plain_file_are_read(tmp_path: Path) -> None:
         writer.write(b"one")
 
     assert list(read_records(path)) == [b"one"]
+
+
+@pytest.mark.parametrize("name", ["requests.tfrecord", "requests.gz"])
+def test_file_without_records_gives_none(tmp_path: Path, name: str) -> None:
+    path = str(tmp_path / name)
+    tf.io.TFRecordWriter(path, "GZIP" if name.endswith(".gz") else "").close()
+
+    assert list(read_records(path)) == []
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "notes.gz"])
+@pytest.mark.parametrize("content", [b"short", b"a page of text that is long enough to look like a record"])
+def test_file_of_another_format_is_refused_by_name(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=rf"must hold .*TFRecord files.*{name}"):
+        list(read_records(str(path)))
 
 
 @pytest.mark.parametrize("name", ["absent", ""])
