@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from tfx_gnn.serving import signature
 
-
 # Head and trailer of a gzip stream, and a block of nothing.
 _EMPTY_GZIP_BYTES = 20
 
