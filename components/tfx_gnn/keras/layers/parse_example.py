@@ -79,7 +79,7 @@ class ParseExample(_Parse):
         Args:
             inputs: serialized tf.Examples, shape [batch_size].
         """
-        return parse_example(self._spec, inputs, **self._options())
+        return parse_example(self._spec, _with_rank(inputs, 1), **self._options())
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -105,7 +105,12 @@ class ParseSingleExample(_Parse):
         Args:
             inputs: one serialized tf.Example, shape [].
         """
-        return parse_single_example(self._spec, inputs, **self._options())
+        return parse_single_example(self._spec, _with_rank(inputs, 0), **self._options())
+
+
+def _with_rank(inputs: tf.Tensor, rank: int) -> tf.Tensor:
+    """Sets an unknown rank, which Keras gives to scalar inputs; one that is known is left to the parser."""
+    return inputs if inputs.shape.rank is not None else tf.ensure_shape(inputs, [None] * rank)
 
 
 def _plain(value: Any) -> Any:

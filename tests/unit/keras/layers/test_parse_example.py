@@ -72,6 +72,19 @@ def test_a_model_is_made_again(parsed_spec, again, layer_type):
     np.testing.assert_array_equal(again(model)(value), model(value))
 
 
+@pytest.mark.parametrize("layer_type", [ParseExample, ParseSingleExample])
+def test_a_sequential_model_is_saved(parsed_spec, tmp_path, layer_type):
+    value = tf.constant(record()) if layer_type is ParseSingleExample else tf.constant([record()])
+    model = tf_keras.Sequential([layer_type(parsed_spec)])
+    model(value)
+    model.save(str(tmp_path / "model"), save_format="tf", save_traces=False)
+
+    loaded = tf_keras.models.load_model(str(tmp_path / "model"))
+
+    features = [m(value).node_sets["a"]["x"] for m in (model, loaded)]
+    tf.debugging.assert_equal(*(x if layer_type is ParseSingleExample else x.to_tensor() for x in features))
+
+
 def test_a_serving_model_takes_examples(parsed_spec, tmp_path):
     inputs = tf_keras.Input(shape=[], dtype=tf.string, name="examples")
     graph = ParseExample(parsed_spec)(inputs).merge_batch_to_components()
