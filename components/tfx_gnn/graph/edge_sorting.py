@@ -32,7 +32,7 @@ def sort_edges(graph_tensor: GraphTensor, edge_set_names: Collection[const.EdgeS
             they are.
 
     Returns:
-        The graph with sorted edges. Legal for XLA.
+        Scalar graph with sorted edges. Legal for XLA.
 
     Raises:
         ValueError: if the graph is not scalar, or an edge set is unknown or holds hyperedges.

@@ -13,6 +13,7 @@ from tfx_gnn.keras.layers.readout import Readout, ReadoutFirstNode
 from tfx_gnn.keras.layers.self_loops import AddSelfLoops
 from tfx_gnn.keras.layers.set_updates import ContextUpdate, EdgeSetUpdate, NodeSetUpdate
 from tfx_gnn.keras.layers.simple_conv import SimpleConv
+from tfx_gnn.keras.layers.sort_edges import SortEdges
 from tfx_gnn.keras.layers.structured_readout import (
     AddReadoutFromFirstNode,
     ReadoutNamed,
@@ -45,6 +46,7 @@ __all__ = [
     "ResidualNextState",
     "SimpleConv",
     "SingleInputNextState",
+    "SortEdges",
     "StructuredReadout",
     "StructuredReadoutIntoFeature",
 ]
