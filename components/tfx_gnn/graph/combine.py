@@ -25,10 +25,10 @@ def combine_values(inputs: Sequence[const.Field], combine_type: str) -> const.Fi
         Field of the same dtype and shape, except for the last axis under "concat".
 
     Raises:
-        ValueError: if `combine_type` is unknown, or there are no inputs.
-        tf.errors.InvalidArgumentError: if the inputs do not match.
+        ValueError: if `combine_type` is unknown.
+        tf.errors.InvalidArgumentError: if the inputs do not match, or there are none.
         TypeError: if their dtypes do not match, in a tf.function.
-        ValueError: if their static shapes do not match, in a tf.function.
+        ValueError: if their static shapes do not match, or there are none, in a tf.function.
 
     Example:
         >>> combine_values([tf.constant([[1, 2]]), tf.constant([[3]])], "concat").numpy().tolist()
@@ -37,10 +37,6 @@ def combine_values(inputs: Sequence[const.Field], combine_type: str) -> const.Fi
     if combine_type not in _COMBINE:
         raise ValueError(f"Unknown combine type {combine_type}. Known combine types are: {list(_COMBINE)}.")
     inputs = list(inputs)
-    if not inputs:
-        raise ValueError(
-            f"combine_values() requires at least one of the inputs to combine by '{combine_type}'; got none."
-        )
     try:
         return _COMBINE[combine_type](inputs)
     except tf.errors.InvalidArgumentError as error:  # Outside of tf.function.
@@ -60,7 +56,7 @@ def _mismatch(inputs: list[Any], combine_type: str) -> str:
     return (
         f'combine_values() failed for combine_type="{combine_type}". Please check that all inputs have matching '
         'structures, dtype and shape, except for the size of the last axis, which may differ for "concat"; got '
-        + ", ".join(f"{value.dtype.name}{value.shape}" for value in map(_as_field, inputs))
+        + (", ".join(f"{value.dtype.name}{value.shape}" for value in map(_as_field, inputs)) or "no inputs")
         + "."
     )
 

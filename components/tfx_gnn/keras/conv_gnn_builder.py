@@ -77,7 +77,7 @@ class ConvGNNBuilder:
         for node_set_name in node_sets or ():
             if get_aux_type_prefix(node_set_name) is not None:
                 raise ValueError(
-                    f"`node_sets` must name ordinary node sets; got the aux node set '{node_set_name}'. Leave it out."
+                    f"Convolution requested towards aux node set '{node_set_name}'. Leave it out of `node_sets`."
                 )
 
         def updates(spec: GraphTensorSpec) -> Mapping[str, Any]:
@@ -136,6 +136,6 @@ def _check_receivers(
     wrong = sorted(set(node_sets or ()) - set(edge_sets_by_receiver))
     if wrong:
         raise ValueError(
-            f"`node_sets` must name receivers of edges; got node sets that do not receive from any edge set: {wrong}. "
-            f"Receivers are {sorted(edge_sets_by_receiver)}."
+            f"`node_sets` must not name node sets that do not receive inputs from any edge set; got {wrong}. "
+            f"Those that do, at receiver tag {tag}, are {sorted(edge_sets_by_receiver)}."
         )

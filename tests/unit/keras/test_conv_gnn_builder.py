@@ -67,7 +67,7 @@ def test_a_selection_of_node_sets_is_updated(graph):
 def test_others_cannot_be_updated(graph, node_set):
     node_sets = {"b", node_set}
 
-    with pytest.raises(ValueError, match=rf"not receive from any edge set: \['{node_set}'\]"):
+    with pytest.raises(ValueError, match=rf"not receive inputs from any edge set; got \['{node_set}'\]"):
         Recorded(receiver_tag=TARGET).builder.Convolve(node_sets)(graph)
 
 

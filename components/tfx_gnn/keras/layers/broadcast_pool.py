@@ -224,10 +224,10 @@ class Pool(BroadcastPoolBase):
         Raises:
             ValueError: if arguments are missing, or contradict those of the constructor.
         """
-        reduce_type = required("Pool", "reduce_type", self._reduce_type, reduce_type)
         arguments = self._resolve(
             tag, edge_set_name=edge_set_name, node_set_name=node_set_name, feature_name=feature_name
         )
+        reduce_type = required(self._layer_name, "reduce_type", self._reduce_type, reduce_type)
         return pool(graph, arguments.pop("tag"), reduce_type=reduce_type, **arguments)
 
     @property

@@ -44,7 +44,7 @@ class ItemDropout(tf_keras.layers.Layer):
         rank = tf.TensorShape(shape).rank
         if not rank:
             raise ValueError(
-                f"ItemDropout requires inputs of known rank, at least 1; got shape {shape}. "
+                f"ItemDropout requires inputs of known fixed non-zero rank; got shape {shape}. "
                 "Pass a dense feature of a scalar graph."
             )
         self._rank = rank

@@ -18,7 +18,8 @@ class PadToTotalSizes(tf_keras.layers.Layer):
     """Pads a graph to given total sizes; the layer of `pad_to_total_sizes`.
 
     Init args:
-        sizes_constraints: the sizes; integers or eager tensors, which are kept as integers.
+        sizes_constraints: the sizes; integers or eager tensors, which are kept as integers, or
+            symbolic tensors, with which the layer has no config.
         validate: as for `pad_to_total_sizes`.
         padding_values: as for `pad_to_total_sizes`.
 
@@ -53,8 +54,17 @@ class PadToTotalSizes(tf_keras.layers.Layer):
         return pad_to_total_sizes(graph, constraints, padding_values=padding_values, validate=self._validate)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor, as plain values."""
+        """Returns the arguments of the constructor, as plain values.
+
+        Raises:
+            NotImplementedError: if the sizes are symbolic tensors.
+        """
         constraints, padding_values = (box.value for box in self._boxed)
+        if any(tf.is_tensor(size) for size in tf.nest.flatten(constraints)):
+            raise NotImplementedError(
+                f"get_config() requires sizes_constraints convertible to int; got {constraints}. "
+                "Find the sizes before the layer is made."
+            )
         return {
             **super().get_config(),
             "sizes_constraints": constraints._asdict(),
@@ -85,18 +95,16 @@ class _Box:
 
 
 def _with_ints(constraints: SizeConstraints) -> SizeConstraints:
-    def ints(sizes: Mapping[str, Any] | tuple[tuple[str, Any], ...]) -> dict[str, int]:
-        return {name: int(size) for name, size in dict(sizes).items()}
+    def sizes(by_name: Mapping[str, Any] | tuple[tuple[str, Any], ...]) -> dict[str, Any]:
+        return {name: _as_int(size) for name, size in dict(by_name).items()}
 
-    try:
-        return SizeConstraints(
-            total_num_components=int(constraints.total_num_components),
-            total_num_nodes=ints(constraints.total_num_nodes),
-            total_num_edges=ints(constraints.total_num_edges),
-            min_nodes_per_component=ints(constraints.min_nodes_per_component),
-        )
-    except TypeError as error:
-        raise ValueError(
-            f"`sizes_constraints` must hold integers or eager tensors; got {constraints}. "
-            "Find them before the model is built, or call pad_to_total_sizes() in a layer of your own."
-        ) from error
+    return SizeConstraints(
+        total_num_components=_as_int(constraints.total_num_components),
+        total_num_nodes=sizes(constraints.total_num_nodes),
+        total_num_edges=sizes(constraints.total_num_edges),
+        min_nodes_per_component=sizes(constraints.min_nodes_per_component),
+    )
+
+
+def _as_int(size: Any) -> Any:
+    return size if tf.is_tensor(size) and not hasattr(size, "numpy") else int(size)

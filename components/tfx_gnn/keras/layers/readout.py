@@ -172,7 +172,7 @@ class ReadoutFirstNode(tf_keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return {**super().get_config(), **self.location, "feature_name": self._feature_name}
+        return {**super().get_config(), "node_set_name": self._node_set_name, "feature_name": self._feature_name}
 
 
 def _location(edge_set_name: str | None, node_set_name: str | None, *, from_context: bool) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def test_nodes_and_context_are_broadcast(graph):
         ({"tag": TARGET, "reduce_type": "sum"}, {"tag": SOURCE}, "initialized with tag=1 but called with tag=0"),
         (
             {"tag": TARGET, "reduce_type": "sum"},
-            {"reduce_type": "max"},
+            {"reduce_type": "max", "edge_set_name": "ab"},
             "initialized with reduce_type=sum but called",
         ),
         (

@@ -171,7 +171,11 @@ def test_simple_conv_agrees_with_the_oracle(oracle, make_graph):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"sender_node_feature": None, "receiver_feature": None}, ValueError, "at least one"),
+        (
+            {"sender_node_feature": None, "receiver_feature": None},
+            tf.errors.InvalidArgumentError,
+            "got no inputs",
+        ),
         ({"combine_type": "max"}, ValueError, "Unknown combine type max"),
         ({"reduce_type": "median"}, KeyError, "median"),
     ],

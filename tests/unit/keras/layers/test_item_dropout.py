@@ -31,7 +31,7 @@ def test_the_rank_may_not_change():
 
 
 def test_scalars_have_no_items():
-    with pytest.raises(ValueError, match="inputs of known rank, at least 1"):
+    with pytest.raises(ValueError, match="inputs of known fixed non-zero rank"):
         ItemDropout(0.5)(tf.constant(1.0))
 
 

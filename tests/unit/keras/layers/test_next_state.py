@@ -22,7 +22,7 @@ def test_all_inputs_are_joined_in_the_order_of_sorted_names():
 
 
 def test_missing_inputs_are_refused():
-    with pytest.raises(ValueError, match="at least one"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="got no inputs"):
         NextStateFromConcat(total())(({}, {}, {}))
 
 
