@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Union
+from typing import Any, TypeVar, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.size_constraints import SizeConstraints
 from tfx_gnn.graph.size_search import check_graph_dataset, constraints_from_vector, size_vector
 
+_Number = TypeVar("_Number", int, float)
 _Sizes = npt.NDArray[np.int64]
 ConstraintsNest = Union[SizeConstraints, list[SizeConstraints], list[list[SizeConstraints]]]
 
@@ -40,7 +41,7 @@ def learn_fit_or_skip_size_constraints(
         dataset: data set of graphs, not batched, in random order. May be infinite.
         batch_size: number of graphs in a batch, or several to learn for.
         min_nodes_per_component: as for `find_tight_size_constraints`.
-        success_ratio: share of batches that shall fit, in (0, 1], or several to learn for. 1 means
+        success_ratio: share of batches that shall fit, in [0, 1], or several to learn for. 1 means
             all batches that were drawn, not all possible ones.
         sample_size: how many graphs to take from the front of the data set, and how many batches
             to draw.
@@ -55,8 +56,12 @@ def learn_fit_or_skip_size_constraints(
             range.
     """
     spec = check_graph_dataset(dataset)
-    batch_sizes = [batch_size] if isinstance(batch_size, int) else list(batch_size)
-    success_ratios = [float(success_ratio)] if isinstance(success_ratio, (int, float)) else list(success_ratio)
+    batch_sizes = [batch_size] if isinstance(batch_size, int) else _as_list(batch_size, int, "batch_size")
+    success_ratios = (
+        [float(success_ratio)]
+        if isinstance(success_ratio, (int, float))
+        else _as_list(success_ratio, float, "success_ratio")
+    )
     _check(batch_sizes, success_ratios, sample_size, num_thresholds)
 
     sample = dataset.take(sample_size).map(size_vector, num_parallel_calls=tf.data.AUTOTUNE)
@@ -121,6 +126,18 @@ def _check(batch_sizes: list[int], success_ratios: list[float], sample_size: int
         ("num_thresholds", [num_thresholds]),
     ):
         if not values or any(value < 1 for value in values):
-            raise ValueError(f"`{name}` must be at least 1; got {values}.")
-    if not success_ratios or any(not 0 < ratio <= 1 for ratio in success_ratios):
-        raise ValueError(f"`success_ratio` must be in (0, 1]; got {success_ratios}.")
+            raise ValueError(f"The `{name}` must be positive; got {values}.")
+    if not success_ratios or any(not 0 <= ratio <= 1 for ratio in success_ratios):
+        raise ValueError(f"The `success_ratio` must be between 0 and 1; got {success_ratios}.")
+
+
+def _as_list(values: Any, kind: type[_Number], name: str) -> list[_Number]:
+    """Returns several numbers as a list, from anything that holds them."""
+    expected = f"Expected `{name}` of type {kind.__name__} or List[{kind.__name__}]; got {values!r}."
+    try:
+        numbers = [kind(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise ValueError(expected) from error
+    if any(number != value for number, value in zip(numbers, values, strict=True)):
+        raise ValueError(expected)
+    return numbers

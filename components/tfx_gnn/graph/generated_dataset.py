@@ -55,8 +55,8 @@ def dataset_from_generator(generator: Callable[[], Iterable[Any]]) -> tf.data.Da
             for value, expected in zip(tf.nest.flatten(nest), tf.nest.flatten(spec), strict=True):
                 if isinstance(value, GraphPiece) and not expected.is_compatible_with(value):
                     raise ValueError(
-                        "Generated graph pieces must all have the features, sets and numbers of components of the "
-                        f"first; got {value.spec} in element {position}, where {expected} was expected."
+                        "Generated graph pieces are not compatible: all must have the features, sets and numbers of "
+                        f"components of the first, {expected}; got {value.spec} in element {position}."
                     )
             yield nest
 

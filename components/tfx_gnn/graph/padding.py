@@ -222,7 +222,9 @@ def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> 
     if not isinstance(value, tf.RaggedTensor):
         num_after = tf.cast(num_items, tf.int32)
         paddings = tf.scatter_nd([[0, 1]], tf.reshape(num_after, [1]), [value.shape.rank, 2])
-        return tf.pad(value, _static(paddings), constant_values=fill_value)
+        padded = tf.pad(value, _static(paddings), constant_values=fill_value)
+        padded.set_shape(tf.TensorShape([None]).concatenate(value.shape[1:]))
+        return padded
     if value.uniform_row_length is not None:
         row_length = as_size(value.uniform_row_length)
         return tf.RaggedTensor.from_uniform_row_length(

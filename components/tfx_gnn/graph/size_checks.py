@@ -196,7 +196,7 @@ def _node_checks(name: str, node_set: NodeSet, target: Size, minimum: Size, num_
         sizes = _component_sizes(node_set)
         yield _check(
             tf.reduce_all(sizes >= tf.cast(minimum, tf.int64)),
-            f"Some graph components have fewer <{name}> nodes than it is required by the "
+            f"Some graph components has fewer <{name}> than it is allowed by the "
             f"`total_sizes.min_nodes_per_component[<{name}>]`.",
             sizes=sizes,
             min_nodes_per_component=minimum,

@@ -188,7 +188,7 @@ def test_a_graph_with_too_many_components_is_an_error():
 
 
 def test_a_graph_with_too_few_nodes_is_an_error():
-    with pytest.raises(tf.errors.InvalidArgumentError, match="Some graph components have fewer <a> nodes"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Some graph components has fewer <a> than it is allowed"):
         list(dynamic_batch(make_dataset((0, 0)), constraints(min_nodes_per_component={"a": 1})))
 
 

@@ -120,12 +120,16 @@ def test_constraints_are_near_those_of_the_oracle(oracle):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"batch_size": 0}, r"`batch_size` must be at least 1; got \[0\]"),
-        ({"batch_size": []}, "`batch_size` must be at least 1"),
-        ({"success_ratio": 0.0}, r"`success_ratio` must be in \(0, 1\]; got \[0\.0\]"),
-        ({"success_ratio": [0.5, 1.1]}, "`success_ratio` must be in"),
-        ({"sample_size": 0}, "`sample_size` must be at least 1"),
-        ({"num_thresholds": 0}, "`num_thresholds` must be at least 1"),
+        ({"batch_size": 0}, r"The `batch_size` must be positive; got \[0\]"),
+        ({"batch_size": []}, "The `batch_size` must be positive"),
+        ({"batch_size": 1.5}, r"Expected `batch_size` of type int or List\[int\]; got 1\.5"),
+        ({"batch_size": [1.5]}, "Expected `batch_size` of type int"),
+        ({"batch_size": "2"}, "Expected `batch_size` of type int"),
+        ({"success_ratio": ["all"]}, r"Expected `success_ratio` of type float or List\[float\]"),
+        ({"success_ratio": -0.1}, r"The `success_ratio` must be between 0 and 1; got \[-0\.1\]"),
+        ({"success_ratio": [0.5, 1.1]}, "The `success_ratio` must be between 0 and 1"),
+        ({"sample_size": 0}, "The `sample_size` must be positive"),
+        ({"num_thresholds": 0}, "The `num_thresholds` must be positive"),
     ],
 )
 def test_arguments_out_of_range_are_refused(arguments, message):

@@ -59,7 +59,7 @@ def test_nests_of_pieces_and_tensors_are_yielded():
 def test_later_elements_must_fit_the_first(second):
     dataset = dataset_from_generator(lambda: [make_graph(2), second])
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Generated graph pieces must all have.*in element 1"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"pieces are not compatible: .* in element 1"):
         list(dataset)
 
 

@@ -175,6 +175,7 @@ def test_padded_shapes_are_static():
     assert spec.total_num_components == 3
     assert spec.node_sets_spec["a"].total_size == 5
     assert spec.edge_sets_spec["e"].total_size == 4
+    assert spec.edge_sets_spec["e"]["w"].shape.as_list() == [4, 2]
     assert spec.node_sets_spec["a"]["ragged"].shape.as_list() == [5, None]
     assert spec.node_sets_spec["latent"].sizes_spec.shape.as_list() == [3]
     assert spec.edge_sets_spec["e"].adjacency_spec.source.shape.as_list() == [4]
@@ -225,7 +226,7 @@ REFUSED = [
     (constraints(2, 4, 4, 4), "Could not pad <e> edges. To do this, at least one graph component must be added"),
     (constraints(3, 4, 5, 4), "Could not create fake incident edges for the node set a"),
     (constraints(3, 5, 4, 4), "Could not create fake incident edges for the node set latent"),
-    (constraints(3, 9, 9, 4, {"a": 3}), "Some graph components have fewer <a>"),
+    (constraints(3, 9, 9, 4, {"a": 3}), "Some graph components has fewer <a> than it is allowed"),
     (constraints(4, 5, 9, 4, {"a": 1}), "at least 1 nodes should be added to each fake component"),
 ]
 
