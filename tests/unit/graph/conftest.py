@@ -161,6 +161,11 @@ def graph_plans_fixture():
     return graph_plans
 
 
+@pytest.fixture(scope="session", name="graph_plan_type")
+def graph_plan_type_fixture():
+    return GraphPlan
+
+
 @pytest.fixture
 def graph():
     """Two components: nodes a0 a1 | a2, b0 | b1; edges a0-b0 a1-b0 | a2-b1."""
