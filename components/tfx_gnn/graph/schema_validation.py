@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,6 +12,8 @@ from tfx_gnn.graph.readout_structure import validate_graph_tensor_spec_for_reado
 from tfx_gnn.graph.schema import iter_features
 from tfx_gnn.graph.schema_dtype import SUPPORTED_DTYPES, declared_dtype, dtype_name, is_schema_dtype
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+
+_logger = logging.getLogger(__name__)
 
 # Samplers keep the original identity of a node or edge under this name.
 _ID_NAME = "#id"
@@ -27,9 +30,9 @@ def validate_schema(
     """Checks a graph schema.
 
     Rules: every feature has a supported dtype and a shape of known rank, without names on its
-    dimensions; edge sets have a name and two endpoints, which are node sets; context features
-    that sets refer to exist; features do not use the names that the tf.Example layout needs for
-    itself; readout structures (see `structured_readout`) are complete.
+    dimensions where a description is missing; edge sets have a name and two endpoints, which are
+    node sets; context features that sets refer to exist; features do not use the names that the
+    tf.Example layout needs for itself; readout structures (see `structured_readout`) are complete.
 
     Args:
         schema: the schema to check.
@@ -37,13 +40,14 @@ def validate_schema(
             default "_readout" is checked, if it is present.
 
     Returns:
-        Warnings, as exceptions that are not raised: shapes `[1]` that should be scalar, and
-        feature names that start with "#" (except "#id").
+        Warnings, as exceptions that are not raised: shapes `[1]` that should be scalar. Feature
+        names that start with "#" (except "#id") are only logged.
 
     Raises:
         ValidationError: if a rule is broken; the message names the set and the feature.
     """
-    warnings = [*_check_features(schema), *_check_feature_names(schema)]
+    warnings = list(_check_features(schema))
+    _check_feature_names(schema)
     _check_endpoints(schema)
     _check_context_references(schema)
     _check_readout(schema, readout_node_sets)
@@ -86,7 +90,7 @@ def _check_features(schema: schema_pb2.GraphSchema) -> Iterator[Exception]:
             raise ValidationError(f"Invalid 'dtype' field on {place}: {dtype_name(feature.dtype)}. {SUPPORTED_DTYPES}")
         if feature.shape.unknown_rank:
             raise ValidationError(f"Shapes must have a known rank; on {place}. List its dimensions, -1 if ragged.")
-        if any(dim.name for dim in feature.shape.dim):
+        if not feature.HasField("description") and any(dim.name for dim in feature.shape.dim):
             raise ValidationError(
                 "The following features are incorrectly locating the description on the shape dimensions "
                 f"'name' field: {(set_type, set_name, feature_name)}; "
@@ -103,7 +107,7 @@ def _check_features(schema: schema_pb2.GraphSchema) -> Iterator[Exception]:
             )
 
 
-def _check_feature_names(schema: schema_pb2.GraphSchema) -> Iterator[Exception]:
+def _check_feature_names(schema: schema_pb2.GraphSchema) -> None:
     reserved_by_the_wire = {
         const.CONTEXT: frozenset[str](),
         const.NODES: frozenset({const.SIZE_NAME}),
@@ -114,7 +118,7 @@ def _check_feature_names(schema: schema_pb2.GraphSchema) -> Iterator[Exception]:
         if feature_name in reserved_by_the_wire[set_type]:
             raise ValidationError(f"{place} is reserved. The tf.Example layout needs this name: rename the feature.")
         if feature_name != _ID_NAME and re.fullmatch(const.RESERVED_FEATURE_NAME_PATTERN, feature_name):
-            yield ValidationError(f"{place} should not start with '#': such names are reserved. Rename the feature.")
+            _logger.error("%s should not start with '#': such names are reserved. Rename the feature.", place)
 
 
 def _check_endpoints(schema: schema_pb2.GraphSchema) -> None:
@@ -124,7 +128,7 @@ def _check_endpoints(schema: schema_pb2.GraphSchema) -> None:
             raise ValidationError("Edge set name cannot be empty. Give every key of `edge_sets` a name.")
         for field, node_set_name in (("source", edge_set.source), ("target", edge_set.target)):
             if not node_set_name:
-                raise ValidationError(f"Edge set '{edge_set_name}' must specify a `{field}`. Name its node set.")
+                raise ValidationError(f"Edge set {edge_set_name} must specify a `{field}`. Name its node set.")
             if node_set_name not in schema.node_sets:
                 raise ValidationError(
                     f"Edge set '{edge_set_name}' referencing unknown node set '{node_set_name}' as `{field}`. "

@@ -42,6 +42,7 @@ READOUT = nodes(name="_readout") + edges(name="_readout/seed", target="_readout"
         nodes(feature("x", "dtype: DT_FLOAT shape { dim { size: 3 } dim { size: -1 } }")),
         context(feature("c")) + nodes('context: "c"') + edges('context: "c"'),
         nodes(name="_other"),
+        nodes(feature("x", 'dtype: DT_FLOAT description: "d" shape { dim { size: 3 name: "k" } }')),
     ],
 )
 def test_valid_schemas_pass_without_warnings(text):
@@ -53,22 +54,26 @@ def test_dtypes_of_examples_pass(dtype):
     assert validate_schema(parse_schema(nodes(feature("x", f"dtype: DT_{dtype}")))) == []
 
 
+def test_shapes_that_should_be_scalar_give_warnings():
+    (warning,) = validate_schema(parse_schema(nodes(feature("x", "dtype: DT_FLOAT shape { dim { size: 1 } }"))))
+
+    assert isinstance(warning, ValidationError)
+    assert "Unnecessary shape of [1] in nodes set 'a' / 'x'" in str(warning)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            nodes(feature("x", "dtype: DT_FLOAT shape { dim { size: 1 } }")),
-            "Unnecessary shape of [1] in nodes set 'a' / 'x'",
-        ),
         (nodes(feature("#x")), "Feature '#x' from nodes set 'a' should not start with '#'"),
         (context(feature("#size")), "Feature '#size' from context set '' should not start with '#'"),
     ],
 )
-def test_doubtful_declarations_give_warnings(text, message):
-    (warning,) = validate_schema(parse_schema(text))
+def test_doubtful_names_are_logged(text, message, caplog):
+    warnings = validate_schema(parse_schema(text))
 
-    assert isinstance(warning, ValidationError)
-    assert message in str(warning)
+    assert warnings == []
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert message in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -93,8 +98,8 @@ def test_doubtful_declarations_give_warnings(text, message):
         (nodes() + edges(feature("#source")), "Feature '#source' from edges set 'e' is reserved"),
         (nodes() + edges(feature("#target")), "Feature '#target' from edges set 'e' is reserved"),
         (nodes() + edges(name=""), "Edge set name cannot be empty"),
-        (nodes() + edges(source=""), "Edge set 'e' must specify a `source`"),
-        (nodes() + edges(target=""), "Edge set 'e' must specify a `target`"),
+        (nodes() + edges(source=""), "Edge set e must specify a `source`"),
+        (nodes() + edges(target=""), "Edge set e must specify a `target`"),
         (nodes() + edges(target="b"), "Edge set 'e' referencing unknown node set 'b'"),
         (nodes('context: "d"'), "Context feature 'd' does not exist (from node set 'a')"),
         (nodes() + edges('context: "d"'), "Context feature 'd' does not exist (from edge set 'e')"),
