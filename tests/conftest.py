@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("here", deadline=None, print_blob=True)
     hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
     hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session")
+def python_of_document() -> Callable[[str], str]:
+    """Gives the Python blocks of a document, named from the project's top, as one program."""
+    block = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    root = Path(__file__).resolve().parents[1]
+    return lambda name: "\n".join(block.findall((root / name).read_text()))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-_PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _WHAT_CAME_OF_IT = """
 graph = next(iter(graphs))
 print("examples:", sum(statistics.num_subgraphs.values()))
@@ -17,10 +15,9 @@ print("labels:", graph.node_sets["_readout"]["section"].shape[0])
 """
 
 
-def test_the_python_of_the_readme_runs_from_top_to_bottom(tmp_path: Path):
-    blocks = _PYTHON_BLOCK.findall((ROOT / "README.md").read_text())
+def test_the_python_of_the_readme_runs_from_top_to_bottom(tmp_path: Path, python_of_document):
     (tmp_path / "pipelines").symlink_to(ROOT / "pipelines")
-    program = "\n".join([*blocks, _WHAT_CAME_OF_IT])
+    program = python_of_document("README.md") + _WHAT_CAME_OF_IT
 
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
 
