@@ -57,7 +57,7 @@ def homogeneous(
         >>> graph.node_sets["nodes"]["hidden_state"].shape.as_list()
         [3, 16]
     """
-    source, target = tf.convert_to_tensor(source), tf.convert_to_tensor(target)
+    source, target = _as_index(source), _as_index(target)
     features = _as_features(node_features)
     if node_set_sizes is None:
         if not features:
@@ -79,6 +79,16 @@ def homogeneous(
             )
         },
     )
+
+
+def _as_index(value: Any) -> tf.Tensor:
+    index = value if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
+    if isinstance(index, tf.RaggedTensor) or index.shape.rank not in (1, None):
+        raise ValueError(
+            f"source and target must be rank-1 dense tensors; got {type(index).__name__} of shape {index.shape}. "
+            "Make the graphs of a batch one by one, or merge their edges first."
+        )
+    return index
 
 
 def _as_features(features: const.FieldOrFields | None) -> dict[const.FieldName, const.Field]:

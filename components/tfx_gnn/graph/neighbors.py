@@ -63,7 +63,7 @@ def pool_neighbors_to_node(
     names = [edge_set_name] if isinstance(edge_set_name, str) else list(edge_set_name)
     for tag, argument in ((from_tag, "from_tag"), (to_tag, "to_tag")):
         node_set_names = [graph_tensor.edge_sets[name].adjacency.node_set_name(tag) for name in names]
-        if len(set(node_set_names)) > 1:
+        if len(set(node_set_names)) != 1:
             raise ValueError(
                 f"Expected that {names} edges have the same {argument}={tag} node set, got {node_set_names}. "
                 f"Call {caller} for each group of edge sets."

@@ -168,7 +168,7 @@ def _checked_order(graph: GraphTensor, name: const.NodeSetName, index: Any, *, v
     is_permutation = tf.debugging.assert_equal(
         tf.sort(index),
         tf.range(num_nodes),
-        message=f"Indices for {name} are not a valid permutation of `tf.range(num_nodes)`.",
+        message=f"Indices for {name} are not valid `tf.range(num_nodes)` permutation.",
     )
     return after_checks([is_permutation], index)
 

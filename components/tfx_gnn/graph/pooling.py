@@ -211,7 +211,7 @@ def node_degree(
     check_scalar_graph_tensor(graph_tensor, caller)
     edge_sets = resolve_item_sets(node_tag, edge_set_name=edge_set_name, node_set_name=None, caller=caller)
     if not isinstance(node_tag, int):
-        raise ValueError(f"{caller} requires an integer node tag, such as tfx_gnn.TARGET; got {node_tag!r}.")
+        raise ValueError(f"Node set tag must be integer for {caller}, such as tfx_gnn.TARGET; got {node_tag!r}.")
     index = graph_tensor.edge_sets[edge_set_name].adjacency[node_tag]
     return reduce_to_receivers(graph_tensor, edge_sets, [tf.ones_like(index)], "sum", caller=caller)
 

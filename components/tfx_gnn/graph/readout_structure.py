@@ -202,8 +202,24 @@ def _edge_sets_by_key(
         shadowed = shadowed_edge_set(adjacency_spec.node_set_name(const.SOURCE))
         if shadowed is not None and shadowed not in graph_spec.edge_sets_spec:
             raise ValueError(f"GraphTensor lacks edge set '{shadowed}' referenced by auxiliary edge set '{name}'.")
+        _check_source(graph_spec, name, edge_sets_by_key.get(key, ()))
         edge_sets_by_key.setdefault(key, []).append(name)
     return edge_sets_by_key
+
+
+def _check_source(
+    graph_spec: GraphTensorSpec, name: const.EdgeSetName, others_of_key: Sequence[const.EdgeSetName]
+) -> None:
+    def source_name(edge_set_name: const.EdgeSetName) -> const.NodeSetName:
+        return graph_spec.edge_sets_spec[edge_set_name].adjacency_spec.node_set_name(const.SOURCE)
+
+    for other in others_of_key:
+        if source_name(other) == source_name(name):
+            shadowed = shadowed_edge_set(source_name(name))
+            origin = f"nodes '{source_name(name)}'" if shadowed is None else f"edges '{shadowed}'"
+            raise ValueError(
+                f"Duplicate readout edge set from {origin}: '{name}' vs '{other}'. Merge the two into one."
+            )
 
 
 def _check_keys(

@@ -72,6 +72,12 @@ def test_agrees_with_the_oracle(oracle, plain):
     assert results(lib) == results(oracle)
 
 
+@pytest.mark.parametrize("source", [tf.constant([[0, 1]]), tf.ragged.constant([[0, 1]]), [[0, 1]], 0])
+def test_ends_of_edges_must_be_vectors(source):
+    with pytest.raises(ValueError, match="source and target must be rank-1 dense tensors"):
+        homogeneous(source, TARGET, node_features=tf.ones([3]))
+
+
 @pytest.mark.parametrize("features", [None, {}])
 def test_the_number_of_nodes_must_be_known(features):
     with pytest.raises(ValueError, match="node_set_sizes must be provided if node_features is not"):

@@ -47,8 +47,8 @@ def test_reordering_agrees_with_the_oracle(oracle, plain, graph_plans, data):
         ({"a": tf.constant([[0, 1, 2]])}, ValueError, "rank=1; got int32"),
         ({"a": tf.constant([0.0, 1.0, 2.0])}, ValueError, "got float32"),
         ({"a": tf.constant([1, 0])}, tf.errors.InvalidArgumentError, "Indices for a must have shape"),
-        ({"a": tf.constant([1, 1, 2])}, tf.errors.InvalidArgumentError, "Indices for a are not a valid permutation"),
-        ({"a": tf.constant([0, 1, 3])}, tf.errors.InvalidArgumentError, "Indices for a are not a valid permutation"),
+        ({"a": tf.constant([1, 1, 2])}, tf.errors.InvalidArgumentError, r"Indices for a are not valid .* permutation"),
+        ({"a": tf.constant([0, 1, 3])}, tf.errors.InvalidArgumentError, r"Indices for a are not valid .* permutation"),
     ],
 )
 def test_indices_must_be_permutations(run, graph, indices, error, message):

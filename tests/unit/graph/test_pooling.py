@@ -254,7 +254,7 @@ def test_several_sets_are_for_pool_alone(graph, call, argument):
 
 
 def test_degree_to_the_context_is_refused(graph):
-    with pytest.raises(ValueError, match="integer node tag"):
+    with pytest.raises(ValueError, match="Node set tag must be integer"):
         node_degree(graph, "ab", CONTEXT)
 
 

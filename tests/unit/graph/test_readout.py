@@ -185,6 +185,13 @@ def test_wrong_indices_are_named(run, edges, more, message):
         ),
         ({"_readout/": seed([0])}, {}, "seed", ValueError, "Malformed auxiliary edge set name: '_readout/'"),
         (
+            {"_readout/seed": seed([0]), "_readout/seed/again": seed([1])},
+            {},
+            "seed",
+            ValueError,
+            "Duplicate readout edge set from nodes 'a': '_readout/seed/again' vs '_readout/seed'",
+        ),
+        (
             {"_readout/seed": seed([0], source="_shadow/f")},
             {"shadow_f": 1},
             "seed",

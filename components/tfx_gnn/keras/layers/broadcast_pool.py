@@ -9,6 +9,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.broadcasting import broadcast
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.pooling import pool
 from tfx_gnn.graph.tags import NameOrNames
@@ -155,6 +156,7 @@ class Broadcast(BroadcastPoolBase):
         Raises:
             ValueError: if arguments are missing, or contradict those of the constructor.
         """
+        check_scalar_graph_tensor(graph, self._layer_name)
         arguments = self._resolve(
             tag, edge_set_name=edge_set_name, node_set_name=node_set_name, feature_name=feature_name
         )
@@ -224,6 +226,7 @@ class Pool(BroadcastPoolBase):
         Raises:
             ValueError: if arguments are missing, or contradict those of the constructor.
         """
+        check_scalar_graph_tensor(graph, self._layer_name)
         arguments = self._resolve(
             tag, edge_set_name=edge_set_name, node_set_name=node_set_name, feature_name=feature_name
         )

@@ -22,10 +22,10 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
         graph_piece: a node set, an edge set or the context of a graph of any shape.
 
     Returns:
-        Field of shape [*graph_shape, num_items, 0], ragged if the number of items differs between
-        graphs. For a scalar graph its shape is static if `graph_piece.spec.total_size` is, that
-        is, if the set has a feature of static size: for accelerators, call this layer in the
-        input pipeline, before padding.
+        Field of shape [*graph_shape, (num_items), 0], ragged for a batch of graphs. For a scalar
+        graph its shape is static if `graph_piece.spec.total_size` is, that is, if the set has a
+        feature of static size: for accelerators, call this layer in the input pipeline, before
+        padding.
     """
 
     def __init__(self, *, dtype: Any = None, **kwargs: Any) -> None:
@@ -41,15 +41,6 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
         if graph_piece.rank == 0:
             static_size = graph_piece.spec.total_size
             return tf.zeros([graph_piece.total_size if static_size is None else static_size, 0], dtype)
-        if (
-            all(isinstance(graph_piece.spec[name], tf.TensorSpec) for name in graph_piece.features)
-            and graph_piece.features
-        ):
-            feature = next(iter(graph_piece.features.values()))
-            batch_shape = tf.shape(feature)[: graph_piece.rank + 1]
-            result = tf.zeros(tf.concat([batch_shape, [0]], axis=0), dtype)
-            result.set_shape(feature.shape[: graph_piece.rank + 1].concatenate([0]))
-            return result
         return _ragged_zeros(graph_piece, dtype)
 
     def get_config(self) -> dict[str, Any]:
@@ -59,13 +50,11 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
 
 def _ragged_zeros(graph_piece: FeaturePiece, dtype: tf.DType) -> tf.RaggedTensor:
     num_items = tf.reduce_sum(graph_piece.sizes, axis=-1)
-    row_lengths = tf.cast(tf.reshape(num_items, [-1]), graph_piece.row_splits_dtype)
+    row_lengths = tf.reshape(num_items, [-1])
     result = tf.RaggedTensor.from_row_lengths(
         tf.zeros([tf.reduce_sum(row_lengths), 0], dtype), row_lengths, validate=False
     )
     # All batch dimensions but the outermost are uniform.
     for axis in range(graph_piece.rank - 1, 0, -1):
-        result = tf.RaggedTensor.from_uniform_row_length(
-            result, tf.shape(num_items, graph_piece.row_splits_dtype)[axis]
-        )
+        result = tf.RaggedTensor.from_uniform_row_length(result, tf.shape(num_items, graph_piece.indices_dtype)[axis])
     return result

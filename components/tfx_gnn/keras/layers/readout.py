@@ -8,6 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.first_node_readout import gather_first_node
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.arguments import agreed, required
 
@@ -153,6 +154,7 @@ class ReadoutFirstNode(tf_keras.layers.Layer):
             ValueError: if there is no node set to read from, or arguments contradict those of the
                 constructor.
         """
+        check_scalar_graph_tensor(graph, "ReadoutFirstNode")
         return gather_first_node(
             graph,
             required("ReadoutFirstNode", "node_set_name", self._node_set_name, node_set_name),

@@ -8,6 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.first_node_readout import add_readout_from_first_node
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.readout import structured_readout, structured_readout_into_feature
 from tfx_gnn.graph.readout_structure import READOUT
@@ -57,6 +58,7 @@ class StructuredReadout(tf_keras.layers.Layer):
         Raises:
             ValueError: if there is no key, or it contradicts the constructor's.
         """
+        check_scalar_graph_tensor(graph, "StructuredReadout")
         return structured_readout(
             graph,
             _readout_key("StructuredReadout", self._key, key),
@@ -128,6 +130,7 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
         Raises:
             ValueError: if there is no key, or it contradicts the constructor's.
         """
+        check_scalar_graph_tensor(graph, "StructuredReadoutIntoFeature")
         return structured_readout_into_feature(
             graph, _readout_key("StructuredReadoutIntoFeature", self._key, key), **self._options()
         )
@@ -182,6 +185,7 @@ class AddReadoutFromFirstNode(tf_keras.layers.Layer):
         Args:
             graph: a scalar graph.
         """
+        check_scalar_graph_tensor(graph, "AddReadoutFromFirstNode")
         return add_readout_from_first_node(
             graph, self._key, node_set_name=self._node_set_name, readout_node_set=self._readout_node_set
         )

@@ -1,3 +1,4 @@
+import pytest
 import tensorflow as tf
 import tf_keras
 
@@ -37,8 +38,14 @@ def test_latent_sets_of_a_batch_give_ragged_features(graph):
     assert feature.row_lengths(axis=2).to_list() == [[3]]
 
 
-def test_sets_of_a_batch_with_static_sizes_give_dense_features(batch):
-    assert MakeEmptyFeature()(batch.node_sets["a"]).shape == [1, 3, 0]
+@pytest.mark.parametrize("piece", [lambda g: g.context, lambda g: g.node_sets["a"], lambda g: g.edge_sets["ab"]])
+def test_sets_of_a_batch_give_what_the_oracle_gives(oracle, make_graph, piece):
+    def feature(library):
+        batch = tf.data.Dataset.from_tensors(make_graph(library)).repeat(2).batch(2).get_single_element()
+        return library.keras.layers.MakeEmptyFeature()(piece(batch))
+
+    assert tf.type_spec_from_value(feature(tfx_gnn)) == tf.type_spec_from_value(feature(oracle))
+    assert feature(tfx_gnn).to_list() == feature(oracle).to_list()
 
 
 def test_ragged_sets_of_a_batch_give_ragged_features(make_graph, spec):

@@ -2,8 +2,12 @@ import numpy as np
 import pytest
 import tf_keras
 
+import tfx_gnn
 from tfx_gnn.keras.layers import (
     AddReadoutFromFirstNode,
+    Broadcast,
+    Pool,
+    ReadoutFirstNode,
     ReadoutNamed,
     ReadoutNamedIntoFeature,
     StructuredReadout,
@@ -72,3 +76,20 @@ def test_a_model_is_made_again(graph, spec, again):
 
     np.testing.assert_array_equal(seeds, SEEDS)
     np.testing.assert_array_equal(roots, [[1.0], [3.0]])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        StructuredReadout("seed"),
+        StructuredReadoutIntoFeature("seed", feature_name="x"),
+        AddReadoutFromFirstNode("root", node_set_name="a"),
+        ReadoutFirstNode(node_set_name="a"),
+        Broadcast(tfx_gnn.CONTEXT, node_set_name="a"),
+        Pool(tfx_gnn.CONTEXT, "sum", node_set_name="a"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_batch_of_graphs_is_refused(batch, layer):
+    with pytest.raises(ValueError, match=f"{type(layer).__name__} requires a scalar GraphTensor"):
+        layer(batch)
