@@ -187,7 +187,8 @@ def get_io_spec(
     Returns:
         Keys to a `tf.io.FixedLenFeature` where the number of items is static, else to a
         `tf.io.RaggedFeature`. Sizes and indices are int64, bools and integers int64, floating
-        point types float32.
+        point types float32. Row splits have the dtype that `spec` gives them for ragged features,
+        and that of indices for others.
 
     Raises:
         TypeError: if a tf.Example cannot hold a feature of the given dtype.
@@ -196,7 +197,7 @@ def get_io_spec(
     features: dict[str, tf.io.FixedLenFeature | tf.io.RaggedFeature] = {}
 
     def add(key: str, field_spec: FieldSpec, default: Any = None) -> None:
-        features[key] = _io_feature(key, field_spec, spec.row_splits_dtype, validate, default)
+        features[key] = _io_feature(key, field_spec, spec.indices_dtype, validate, default)
 
     for layout in set_layouts(spec, prefix):
         piece = piece_spec(spec, layout)
@@ -241,7 +242,7 @@ def check_inner_dimensions(key: str, spec: FieldSpec) -> None:
 
 
 def _io_feature(
-    key: str, spec: FieldSpec, row_splits_dtype: tf.DType, validate: bool, default: Any
+    key: str, spec: FieldSpec, indices_dtype: tf.DType, validate: bool, default: Any
 ) -> tf.io.FixedLenFeature | tf.io.RaggedFeature:
     check_inner_dimensions(key, spec)
     dtype = stored_dtype(spec.dtype, key)
@@ -260,6 +261,6 @@ def _io_feature(
         dtype,
         value_key=key,
         partitions=tuple(partitions),
-        row_splits_dtype=row_splits_dtype,
+        row_splits_dtype=spec.row_splits_dtype if isinstance(spec, tf.RaggedTensorSpec) else indices_dtype,
         validate=validate,
     )

@@ -72,6 +72,41 @@ def test_values_come_from_the_samples():
     assert set(graph.edge_sets["ab"]["r"].flat_values.numpy().ravel()) <= {3}
 
 
+def test_each_call_makes_another_graph_in_a_dataset_too():
+    graphs = tf.data.Dataset.range(3).map(lambda _: random_graph_tensor(SPEC, row_lengths_range=(20, 40)))
+
+    sums = {float(tf.reduce_sum(graph.node_sets["a"]["f"])) for graph in graphs}
+
+    assert len(sums) == 3
+    relaxed = SPEC.relax(num_components=True, num_nodes=True, num_edges=True)
+    assert graphs.element_spec.is_compatible_with(relaxed)
+    assert graphs.element_spec.node_sets_spec["a"]["f"] == tf.TensorSpec([None, 2])
+    assert graphs.element_spec.edge_sets_spec["ab"]["r"].shape == [None, None, 3, None, 2]
+
+
+def test_a_seed_makes_the_same_graph_again():
+    def make():
+        tf.random.set_seed(7)
+        return tf.nest.flatten(random_graph_tensor(SPEC), expand_composites=True)
+
+    for first, second in zip(make(), make(), strict=True):
+        assert first.numpy().tolist() == second.numpy().tolist()
+
+
+def test_there_are_no_random_values_of_some_dtypes():
+    spec = lib.GraphTensorSpec.from_piece_specs(
+        node_sets_spec={
+            "a": lib.NodeSetSpec.from_field_specs(
+                features_spec={"c": tf.TensorSpec([None], tf.complex64)}, sizes_spec=tf.TensorSpec([1], tf.int32)
+            )
+        }
+    )
+
+    with pytest.raises(TypeError, match="Unsupported type for random values"):
+        random_graph_tensor(spec)
+    assert random_graph_tensor(spec, sample_dict={("nodes", "a", "c"): [1j]}).node_sets["a"]["c"].numpy()[0] == 1j
+
+
 def test_hyperedges_are_made():
     spec = lib.GraphTensorSpec.from_piece_specs(
         node_sets_spec={"a": lib.NodeSetSpec.from_field_specs(sizes_spec=tf.TensorSpec([1], tf.int64))},
@@ -96,9 +131,9 @@ def test_hyperedges_are_made():
     [
         (
             {"row_lengths_range": (3, 3)},
-            r"`row_lengths_range` must be \(low, high\) with 0 <= low < high; got \(3, 3\)",
+            r"Expected 0 <= row_lengths_range\[0\] < row_lengths_range\[1\]; got \(3, 3\)",
         ),
-        ({"num_components_range": (-1, 1)}, "`num_components_range` must be"),
+        ({"num_components_range": (-1, 1)}, r"Expected 0 <= num_components_range\[0\]"),
         (
             {"sample_dict": {("nodes", "q", "s"): ["p"]}},
             r"`sample_dict` must name features of `spec`; got \[\('nodes', 'q'",
