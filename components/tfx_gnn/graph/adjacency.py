@@ -62,6 +62,11 @@ class HyperAdjacency(GraphPiece):
         Raises:
             ValueError: if a tag is no integer, the dtype is not int32 or int64, or the ends
                 have different numbers of edges.
+
+        Example:
+            >>> trios = tfx_gnn.HyperAdjacency.from_indices({0: ("paper", [0]), 1: ("paper", [2]), 2: ("author", [1])})
+            >>> trios.node_set_name(2), trios[2].numpy().tolist()
+            ('author', [1])
         """
         refuse_positional_arguments(args)
         return cls._from_named_indices(indices, validate)

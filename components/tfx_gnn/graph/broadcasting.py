@@ -85,6 +85,13 @@ def broadcast_context_to_nodes(
 
     Raises:
         ValueError: if the graph is not scalar, or not exactly one feature is given.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.zeros([3, 1]),
+        ...     context_features={"year": tf.constant([2024])})
+        >>> tfx_gnn.broadcast_context_to_nodes(graph, "nodes", feature_name="year").numpy().tolist()
+        [2024, 2024, 2024]
     """
     return _broadcast_context(
         graph_tensor,
@@ -117,6 +124,13 @@ def broadcast_context_to_edges(
 
     Raises:
         ValueError: if the graph is not scalar, or not exactly one feature is given.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.zeros([3, 1]),
+        ...     context_features={"year": tf.constant([2024])})
+        >>> tfx_gnn.broadcast_context_to_edges(graph, "edges", feature_name="year").numpy().tolist()
+        [2024, 2024]
     """
     return _broadcast_context(
         graph_tensor,
@@ -156,6 +170,13 @@ def broadcast(
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.broadcast(
+        ...     graph, tfx_gnn.SOURCE, edge_set_name="edges", feature_name="hidden_state").numpy().tolist()
+        [5.0, 6.0]
     """
     caller = "broadcast()"
     check_scalar_graph_tensor(graph_tensor, caller)

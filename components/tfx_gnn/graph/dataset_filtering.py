@@ -37,6 +37,11 @@ def dataset_filter_with_summary(
 
     Raises:
         ValueError: if `summary_steps` or `summary_decay` is out of range.
+
+    Example:
+        >>> dataset = tfx_gnn.dataset_filter_with_summary(tf.data.Dataset.range(6), lambda x: x % 3 == 0)
+        >>> [int(x) for x in dataset]
+        [0, 3]
     """
     if summary_steps < 1:
         raise ValueError(f"Expected summary_steps > 0, actual summary_steps={summary_steps}.")

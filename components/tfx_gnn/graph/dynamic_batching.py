@@ -43,6 +43,14 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
         ValueError: if elements are not scalar graphs, or the constraints lack a set or name an
             unknown one.
         tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graphs = tf.data.Dataset.from_tensors(graph).repeat(5)
+        >>> budget = tfx_gnn.SizeConstraints(3, {"nodes": 7}, {"edges": 6})
+        >>> [int(batch.shape[0]) for batch in tfx_gnn.dynamic_batch(graphs, budget)]
+        [2, 2, 1]
     """
     spec = check_graph_dataset(dataset)
     check_scalar_graph_tensor(spec, "dynamic_batch()")

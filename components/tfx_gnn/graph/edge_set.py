@@ -46,6 +46,12 @@ class EdgeSet(FeaturePiece):
             TypeError: if `adjacency` is no adjacency.
             ValueError: if features and adjacency disagree on the number of edges or on the
                 batch shape, or `sizes` has a wrong dtype or rank.
+
+        Example:
+            >>> cites = tfx_gnn.EdgeSet.from_fields(
+            ...     sizes=[2], adjacency=tfx_gnn.Adjacency.from_indices(("paper", [1, 2]), ("paper", [0, 0])))
+            >>> cites.adjacency.target.numpy().tolist()
+            [0, 0]
         """
         refuse_positional_arguments(args)
         if not isinstance(adjacency, HyperAdjacency):

@@ -193,6 +193,12 @@ def get_io_spec(
     Raises:
         TypeError: if a tf.Example cannot hold a feature of the given dtype.
         ValueError: if a feature has a dimension that is neither static nor ragged.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> sorted(tfx_gnn.get_io_spec(graph.spec))[:3]
+        ['edges/edges.#size', 'edges/edges.#source', 'edges/edges.#target']
     """
     features: dict[str, tf.io.FixedLenFeature | tf.io.RaggedFeature] = {}
 

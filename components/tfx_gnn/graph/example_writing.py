@@ -31,6 +31,12 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
     Raises:
         TypeError: if a tf.Example cannot hold a feature of the graph.
         ValueError: if an edge set has a hyper-adjacency, or the values are not known.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> sorted(tfx_gnn.write_example(graph).features.feature)[:3]
+        ['edges/edges.#size', 'edges/edges.#source', 'edges/edges.#target']
     """
     example = tf.train.Example()
     for layout in example_layout.set_layouts(graph, prefix):

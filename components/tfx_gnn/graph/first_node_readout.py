@@ -82,6 +82,13 @@ def add_readout_from_first_node(
         ValueError: if the graph is not scalar, lacks the node set or has the key already.
         tf.errors.InvalidArgumentError: at run time, if a component has no node to read, or the
             existing readout node set has other sizes.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> tfx_gnn.structured_readout(graph, "seed", feature_name="hidden_state").numpy().tolist()
+        [5.0]
     """
     check_scalar_graph_tensor(graph, "add_readout_from_first_node()")
     prefix = f"{readout_node_set}/{key}"

@@ -54,6 +54,12 @@ def learn_fit_or_skip_size_constraints(
     Raises:
         ValueError: if the data set is empty or holds anything but graphs, or an argument is out of
             range.
+
+    Example:
+        >>> graphs = tf.data.Dataset.range(4, 7).map(
+        ...     lambda n: tfx_gnn.GraphTensor.from_pieces(node_sets={"docs": tfx_gnn.NodeSet.from_fields(sizes=[n])}))
+        >>> tfx_gnn.learn_fit_or_skip_size_constraints(graphs, batch_size=3, sample_size=50).total_num_components
+        4
     """
     spec = check_graph_dataset(dataset)
     batch_sizes = [batch_size] if isinstance(batch_size, int) else _as_list(batch_size, int, "batch_size")

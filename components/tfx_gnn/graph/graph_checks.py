@@ -20,6 +20,12 @@ def is_graph_tensor(value: Any) -> bool:
 
     Args:
         value: anything. A spec of a graph is not a graph.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.is_graph_tensor(graph), tfx_gnn.is_graph_tensor(graph.node_sets["nodes"])
+        (True, False)
     """
     return isinstance(value, GraphTensor) or isinstance(getattr(value, "type_spec", None), GraphTensorSpec)
 
@@ -53,6 +59,10 @@ def get_aux_type_prefix(set_name: SetName) -> str | None:
     Returns:
         The leading special character and the letters, digits and underscores that follow, such as
         "_readout" for "_readout/seed"; None for ordinary sets.
+
+    Example:
+        >>> tfx_gnn.get_aux_type_prefix("_readout/seed"), tfx_gnn.get_aux_type_prefix("paper")
+        ('_readout', None)
     """
     match = _AUX_TYPE_PREFIX.match(set_name)
     return match.group() if match else None
@@ -69,6 +79,12 @@ def get_homogeneous_node_and_edge_set_name(
 
     Raises:
         ValueError: if the graph has another number of node sets or edge sets, or is no graph.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.get_homogeneous_node_and_edge_set_name(graph)
+        ('nodes', 'edges')
     """
     spec = graph if isinstance(graph, GraphTensorSpec) else getattr(graph, "spec", None)
     if not isinstance(spec, GraphTensorSpec):

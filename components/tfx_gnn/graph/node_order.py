@@ -91,6 +91,12 @@ def shuffle_nodes(
 
     Raises:
         ValueError: if the graph is not scalar, or a node set is unknown.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> sorted(tfx_gnn.shuffle_nodes(graph).node_sets["nodes"]["hidden_state"].numpy().tolist())
+        [5.0, 6.0, 7.0]
     """
     check_scalar_graph_tensor(graph_tensor, "shuffle_nodes()")
     if node_sets is None:

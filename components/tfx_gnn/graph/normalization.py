@@ -98,6 +98,13 @@ def softmax_edges_per_node(
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
         TypeError: if the values are not floating-point.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.softmax_edges_per_node(
+        ...     graph, "edges", tfx_gnn.TARGET, feature_value=tf.constant([1.0, 2.0])).numpy().tolist()
+        [1.0, 1.0]
     """
     return softmax(
         graph_tensor,

@@ -31,6 +31,11 @@ class FeatureDefaultValues(NamedTuple):
         context: scalar by feature name.
         node_sets: scalar by feature name, by node set.
         edge_sets: scalar by feature name, by edge set.
+
+    Example:
+        >>> values = tfx_gnn.FeatureDefaultValues(node_sets={"_readout": {"label": -1}})
+        >>> values.node_sets, values.edge_sets
+        ({'_readout': {'label': -1}}, None)
     """
 
     context: FeatureDefaults | None = None

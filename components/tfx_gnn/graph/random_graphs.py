@@ -56,6 +56,12 @@ def random_graph_tensor(
         ValueError: if the spec is not scalar, a range is empty or negative, or `sample_dict` names
             an unknown feature or holds no values for one.
         TypeError: if there are no random values of a dtype.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph.spec.relax(num_nodes=True, num_edges=True).is_compatible_with(tfx_gnn.random_graph_tensor(graph.spec))
+        True
     """
     check_scalar_graph_tensor(spec, "random_graph_tensor()")
     for name, (low, high) in (

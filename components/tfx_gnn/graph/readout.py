@@ -48,6 +48,13 @@ def structured_readout(
         KeyError: if the structure lacks the key, or a set lacks the feature.
         tf.errors.InvalidArgumentError: at run time, if node indices are not sorted, or do not
             reach each readout node once.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> tfx_gnn.structured_readout(graph, "seed", feature_name="hidden_state").numpy().tolist()
+        [5.0]
     """
     check_scalar_graph_tensor(graph, "structured_readout()")
     edge_set_names = readout_edge_set_names(graph.spec, key, readout_node_set)
@@ -99,6 +106,14 @@ def structured_readout_into_feature(
         ValueError: as for `structured_readout`, or if the new feature exists.
         KeyError: as for `structured_readout`.
         tf.errors.InvalidArgumentError: as for `structured_readout`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> graph = tfx_gnn.structured_readout_into_feature(graph, "seed", feature_name="hidden_state")
+        >>> graph.node_sets["_readout"]["hidden_state"].numpy().tolist()
+        [5.0]
     """
     values = structured_readout(
         graph, key, feature_name=feature_name, readout_node_set=readout_node_set, validate=validate

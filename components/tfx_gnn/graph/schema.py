@@ -30,6 +30,12 @@ def parse_schema(schema_text: bytes | str) -> schema_pb2.GraphSchema:
         TypeError: if the argument is neither str nor bytes.
         google.protobuf.text_format.ParseError: if the text is malformed; the message tells line
             and column.
+
+    Example:
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> sorted(schema.node_sets["paper"].features)
+        ['year']
     """
     if not isinstance(schema_text, (bytes, str)):
         raise TypeError(
@@ -72,6 +78,15 @@ def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
 
     Raises:
         tf.errors.NotFoundError: if the folder does not exist.
+
+    Example:
+        >>> import os, tempfile
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> path = os.path.join(tempfile.mkdtemp(), "graph_schema.pbtxt")
+        >>> tfx_gnn.write_schema(schema, path)
+        >>> tfx_gnn.read_schema(path) == schema
+        True
     """
     with tf.io.gfile.GFile(filename, "w") as file:
         file.write(text_format.MessageToString(schema))
@@ -91,6 +106,12 @@ def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetN
 
     Raises:
         TypeError: if the argument is neither schema nor graph.
+
+    Example:
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> [(set_type, set_name) for set_type, set_name, _ in tfx_gnn.iter_sets(schema)]
+        [('nodes', 'paper')]
     """
     if isinstance(schema, schema_pb2.GraphSchema):
         if schema.HasField("context"):
@@ -125,6 +146,12 @@ def iter_features(
 
     Raises:
         TypeError: if the argument is neither schema nor graph.
+
+    Example:
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> [(set_type, set_name, name) for set_type, set_name, name, _ in tfx_gnn.iter_features(schema)]
+        [('nodes', 'paper', 'year')]
     """
     for set_type, set_name, features_holder in iter_sets(schema):
         features = features_holder.features

@@ -37,6 +37,12 @@ def create_graph_spec_from_schema_pb(
     Raises:
         ValueError: if a feature has no dtype or a shape of unknown rank, or `indices_dtype` is
             not an index type.
+
+    Example:
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> tfx_gnn.create_graph_spec_from_schema_pb(schema).node_sets_spec["paper"]["year"].shape.as_list()
+        [None]
     """
     indices_dtype = tf.as_dtype(indices_dtype)
     if indices_dtype not in (tf.int32, tf.int64):
@@ -95,6 +101,12 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
     Raises:
         ValueError: if the graph is not scalar, does not have exactly one component, holds an
             adjacency other than `Adjacency`, or a feature whose dtype no schema can declare.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.create_schema_pb_from_graph_spec(graph.spec).edge_sets["edges"].source
+        'nodes'
     """
     spec = _one_component_spec(graph, "create_schema_pb_from_graph_spec()")
     schema = schema_pb2.GraphSchema()

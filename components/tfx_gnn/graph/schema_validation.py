@@ -45,6 +45,12 @@ def validate_schema(
 
     Raises:
         ValidationError: if a rule is broken; the message names the set and the feature.
+
+    Example:
+        >>> schema = tfx_gnn.parse_schema(
+        ...     'node_sets { key: "paper" value { features { key: "year" value { dtype: DT_INT64 } } } }')
+        >>> tfx_gnn.validate_schema(schema)
+        []
     """
     warnings = list(_check_features(schema))
     _check_feature_names(schema)

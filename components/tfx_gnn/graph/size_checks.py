@@ -66,6 +66,12 @@ def assert_satisfies_size_constraints(
     Raises:
         ValueError: if the constraints lack a set of the graph.
         tf.errors.InvalidArgumentError: if a rule is broken; at run time if sizes are not static.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.assert_satisfies_size_constraints(graph, tfx_gnn.SizeConstraints(2, {"nodes": 4}, {"edges": 5}))
+        []
     """
     holds = _all_hold(graph_tensor, size_constraints)
     if holds is True:

@@ -22,6 +22,11 @@ class SizeConstraints(NamedTuple):
         min_nodes_per_component: smallest number of nodes by node set that each component has,
             those made by padding included. Node sets that are not named may be empty. Empty, as
             mapping or tuple, if there is no such demand.
+
+    Example:
+        >>> budget = tfx_gnn.SizeConstraints(total_num_components=2, total_num_nodes={"docs": 8}, total_num_edges={})
+        >>> budget.total_num_nodes
+        {'docs': 8}
     """
 
     total_num_components: Size

@@ -40,6 +40,12 @@ def find_tight_size_constraints(
     Raises:
         ValueError: if the data set is infinite or holds anything but graphs, or the batch size is
             not positive.
+
+    Example:
+        >>> graphs = tf.data.Dataset.range(4, 7).map(
+        ...     lambda n: tfx_gnn.GraphTensor.from_pieces(node_sets={"docs": tfx_gnn.NodeSet.from_fields(sizes=[n])}))
+        >>> tfx_gnn.find_tight_size_constraints(graphs, target_batch_size=3).total_num_nodes
+        {'docs': 18}
     """
     spec = check_graph_dataset(dataset)
     if tf.get_static_value(dataset.cardinality()) == tf.data.INFINITE_CARDINALITY:

@@ -20,6 +20,10 @@ def reverse_tag(tag: const.IncidentNodeTag) -> const.IncidentNodeTag:
 
     Raises:
         ValueError: for any other tag; hyperedges have no opposite end.
+
+    Example:
+        >>> tfx_gnn.reverse_tag(tfx_gnn.SOURCE) == tfx_gnn.TARGET
+        True
     """
     if tag == const.SOURCE:
         return const.TARGET

@@ -133,6 +133,12 @@ class Broadcast(BroadcastPoolBase):
 
     Returns:
         Field of shape [num_receivers, *feature_shape]; a list of such for a sequence of names.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.Broadcast(tfx_gnn.SOURCE, edge_set_name="edges")(graph).numpy().tolist()
+        [5.0, 6.0]
     """
 
     def call(
@@ -186,6 +192,12 @@ class Pool(BroadcastPoolBase):
 
     Returns:
         Field of shape [num_receivers, *feature_shape].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.Pool(tfx_gnn.CONTEXT, "sum", node_set_name="nodes")(graph).numpy().tolist()
+        [18.0]
     """
 
     def __init__(

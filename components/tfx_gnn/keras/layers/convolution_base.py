@@ -52,6 +52,15 @@ class AnyToAnyConvolutionBase(tf_keras.layers.Layer, abc.ABC):
 
     Returns:
         What `convolve` returns: a tensor of shape [num_receivers, ...].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> class SumOfSources(tfx_gnn.keras.layers.AnyToAnyConvolutionBase):
+        ...     def convolve(self, *, sender_node_input, broadcast_from_sender_node, pool_to_receiver, **others):
+        ...         return pool_to_receiver(broadcast_from_sender_node(sender_node_input), reduce_type="sum")
+        >>> SumOfSources(receiver_tag=tfx_gnn.TARGET)(graph, edge_set_name="edges").numpy().tolist()
+        [0.0, 5.0, 6.0]
     """
 
     def __init__(

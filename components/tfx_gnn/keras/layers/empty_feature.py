@@ -26,6 +26,12 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
         graph its shape is static if `graph_piece.spec.total_size` is, that is, if the set has a
         feature of static size: for accelerators, call this layer in the input pipeline, before
         padding.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.MakeEmptyFeature()(graph.node_sets["nodes"]).shape.as_list()
+        [3, 0]
     """
 
     def __init__(self, *, dtype: Any = None, **kwargs: Any) -> None:

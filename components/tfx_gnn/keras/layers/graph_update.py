@@ -43,6 +43,15 @@ class GraphUpdate(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if both updates and a callback that returns them are given.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> update = tfx_gnn.keras.layers.GraphUpdate(node_sets={"nodes": tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": tfx_gnn.keras.layers.SimpleConv(tf_keras.layers.Dense(2))},
+        ...     tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(8)))})
+        >>> update(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
     """
 
     def __init__(

@@ -23,6 +23,10 @@ class ItemDropout(tf_keras.layers.Layer):
 
     Returns:
         Tensor of the same shape and dtype; the input itself when not training.
+
+    Example:
+        >>> tfx_gnn.keras.layers.ItemDropout(0.5)(tf.ones([2, 2]), training=False).numpy().tolist()
+        [[1.0, 1.0], [1.0, 1.0]]
     """
 
     def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:

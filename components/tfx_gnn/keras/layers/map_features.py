@@ -47,6 +47,14 @@ class MapFeatures(tf_keras.layers.Layer):
 
     Returns:
         Graph of the same shape, with the same sets and sizes, and new features.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> double = tfx_gnn.keras.layers.MapFeatures(
+        ...     node_sets_fn=lambda node_set, *, node_set_name: {"x": 2.0 * node_set["hidden_state"]})
+        >>> double(graph).node_sets["nodes"]["x"].numpy().tolist()
+        [10.0, 12.0, 14.0]
     """
 
     def __init__(

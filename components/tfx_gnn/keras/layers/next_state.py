@@ -27,6 +27,11 @@ class NextStateFromConcat(tf_keras.layers.Layer):
 
     Returns:
         What `transformation` returns, such as a tensor of shape [num_items, units].
+
+    Example:
+        >>> next_state = tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(2))
+        >>> next_state((tf.zeros([3, 4]), {"edges": tf.zeros([3, 5])}, {})).shape.as_list()
+        [3, 2]
     """
 
     def __init__(self, transformation: tf_keras.layers.Layer, **kwargs: Any) -> None:
@@ -72,6 +77,11 @@ class ResidualNextState(tf_keras.layers.Layer):
 
     Returns:
         Tensor of the shape of the old state.
+
+    Example:
+        >>> next_state = tfx_gnn.keras.layers.ResidualNextState(tf_keras.layers.Dense(4))
+        >>> next_state((tf.zeros([3, 4]), {"edges": tf.zeros([3, 5])}, {})).shape.as_list()
+        [3, 4]
     """
 
     def __init__(
@@ -160,6 +170,11 @@ class SingleInputNextState(tf_keras.layers.Layer):
 
     Returns:
         The input, of any shape.
+
+    Example:
+        >>> next_state = tfx_gnn.keras.layers.SingleInputNextState()
+        >>> next_state((tf.zeros([2, 1]), {"edges": tf.ones([2, 1])}, {})).numpy().tolist()
+        [[1.0], [1.0]]
     """
 
     def call(self, inputs: Any) -> Any:

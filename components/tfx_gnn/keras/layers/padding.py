@@ -29,6 +29,14 @@ class PadToTotalSizes(tf_keras.layers.Layer):
     Returns:
         The padded graph, and a bool tensor of shape [total_num_components] that is True for the
         components of the input.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> pad = tfx_gnn.keras.layers.PadToTotalSizes(tfx_gnn.SizeConstraints(2, {"nodes": 4}, {"edges": 3}))
+        >>> padded, mask = pad(graph)
+        >>> padded.node_sets["nodes"].sizes.numpy().tolist(), mask.numpy().tolist()
+        ([3, 1], [True, False])
     """
 
     def __init__(

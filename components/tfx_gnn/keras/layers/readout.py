@@ -34,6 +34,12 @@ class Readout(tf_keras.layers.Layer):
 
     Returns:
         Field of shape [*graph_shape, num_items, *feature_shape].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.Readout(node_set_name="nodes")(graph).numpy().tolist()
+        [5.0, 6.0, 7.0]
     """
 
     def __init__(
@@ -123,6 +129,12 @@ class ReadoutFirstNode(tf_keras.layers.Layer):
 
     Returns:
         Field of shape [num_components, *feature_shape].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.ReadoutFirstNode(node_set_name="nodes")(graph).numpy().tolist()
+        [5.0]
     """
 
     def __init__(

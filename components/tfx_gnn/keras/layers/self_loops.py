@@ -23,6 +23,12 @@ class AddSelfLoops(tf_keras.layers.Layer):
 
     Returns:
         Scalar graph with the loops.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.keras.layers.AddSelfLoops("edges")(graph).edge_sets["edges"].sizes.numpy().tolist()
+        [5]
     """
 
     def __init__(self, edge_set_name: const.EdgeSetName, **kwargs: Any) -> None:

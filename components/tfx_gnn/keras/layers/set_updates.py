@@ -41,6 +41,14 @@ class EdgeSetUpdate(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if `node_input_feature` is more than one name.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> update = tfx_gnn.keras.layers.EdgeSetUpdate(
+        ...     tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(2)), edge_input_feature=None)
+        >>> update(graph, edge_set_name="edges").shape.as_list()
+        [2, 2]
     """
 
     def __init__(
@@ -126,6 +134,15 @@ class NodeSetUpdate(tf_keras.layers.Layer):
 
     Returns:
         What `next_state` returns: a tensor of shape [num_nodes, ...], or a dict of such.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> update = tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": tfx_gnn.keras.layers.SimpleConv(tf_keras.layers.Dense(2))},
+        ...     tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(8)))
+        >>> update(graph, node_set_name="nodes").shape.as_list()
+        [3, 8]
     """
 
     def __init__(
@@ -199,6 +216,15 @@ class ContextUpdate(tf_keras.layers.Layer):
 
     Returns:
         What `next_state` returns: a tensor of shape [num_components, ...], or a dict of such.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> update = tfx_gnn.keras.layers.ContextUpdate(
+        ...     {"nodes": tfx_gnn.keras.layers.Pool(tfx_gnn.CONTEXT, "mean")},
+        ...     tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(2)), context_input_feature=None)
+        >>> update(graph).shape.as_list()
+        [1, 2]
     """
 
     def __init__(

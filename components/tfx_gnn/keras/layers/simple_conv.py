@@ -37,6 +37,13 @@ class SimpleConv(AnyToAnyConvolutionBase):
 
     Returns:
         Tensor of shape [num_receivers, message_size].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> convolution = tfx_gnn.keras.layers.SimpleConv(tf_keras.layers.Dense(2))
+        >>> convolution(graph, edge_set_name="edges").shape.as_list()
+        [3, 2]
     """
 
     def __init__(

@@ -29,6 +29,12 @@ class SortEdges(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if `edge_set_names` is one name, not a collection.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([2, 1]), node_features=tf.zeros([3, 1]))
+        >>> tfx_gnn.keras.layers.SortEdges()(graph).edge_sets["edges"].adjacency.target.numpy().tolist()
+        [1, 2]
     """
 
     def __init__(self, edge_set_names: Collection[const.EdgeSetName] | None = None, **kwargs: Any) -> None:

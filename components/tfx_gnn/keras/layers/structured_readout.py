@@ -31,6 +31,13 @@ class StructuredReadout(tf_keras.layers.Layer):
 
     Returns:
         Field of shape [num_readouts, *feature_shape].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> tfx_gnn.keras.layers.StructuredReadout("seed")(graph).numpy().tolist()
+        [5.0]
     """
 
     def __init__(
@@ -97,6 +104,14 @@ class StructuredReadoutIntoFeature(tf_keras.layers.Layer):
 
     Returns:
         Graph with the new feature, of shape [num_readouts, *feature_shape].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> graph = tfx_gnn.keras.layers.StructuredReadoutIntoFeature("seed", feature_name="hidden_state")(graph)
+        >>> graph.node_sets["_readout"]["hidden_state"].numpy().tolist()
+        [5.0]
     """
 
     def __init__(
@@ -164,6 +179,12 @@ class AddReadoutFromFirstNode(tf_keras.layers.Layer):
 
     Returns:
         Scalar graph with the readout structure.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> sorted(tfx_gnn.keras.layers.AddReadoutFromFirstNode("seed", node_set_name="nodes")(graph).edge_sets)
+        ['_readout/seed', 'edges']
     """
 
     def __init__(
