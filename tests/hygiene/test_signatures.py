@@ -43,9 +43,13 @@ def _members(cls):
 
 def _shared_names():
     for name in _LISTED:
-        if name.startswith(("#", "proto.")) or name in _MESSAGES or not hasattr(oracle, name.split(".")[0]):
+        if not name or name.startswith(("#", "proto.")) or name in _MESSAGES:
             continue
-        theirs = _resolve(oracle, name)
+        try:
+            theirs = _resolve(oracle, name)
+        except AttributeError:
+            # A name of our own.
+            continue
         if inspect.isfunction(theirs):
             yield name
         elif inspect.isclass(theirs) and theirs.__module__.startswith("tensorflow_gnn."):
