@@ -115,6 +115,7 @@ _NAMES_BY_MODULE = {
         "FeatureDefaultValues",
         "pad_to_total_sizes",
     ),
+    "padding_masks": ("padding_mask",),
     "pooling": (
         "get_registered_reduce_operation_names",
         "node_degree",
