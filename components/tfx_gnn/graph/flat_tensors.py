@@ -31,7 +31,7 @@ def graph_to_flat_tensors(graph: GraphTensor) -> dict[str, tf.Tensor]:
         graph: graph of any shape.
 
     Returns:
-        Dict with the tensors of all sizes, node indices and features, described by
+        Dict with the tensors of all sizes, node indices and features, of the dtypes and shapes of
         `graph_flat_tensor_specs(graph.spec)`. The tensors are shared with the graph.
 
     Raises:
@@ -60,7 +60,7 @@ def graph_from_flat_tensors(spec: GraphTensorSpec, tensors: Mapping[str, tf.Tens
             and shapes of `graph_flat_tensor_specs(spec)`.
 
     Returns:
-        Graph of the type `spec`.
+        Graph of the type and shape of `spec`.
 
     Raises:
         ValueError: if a tensor is missing, not part of the graph, or of another dtype or static

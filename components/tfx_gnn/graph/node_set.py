@@ -44,7 +44,7 @@ class NodeSet(FeaturePiece):
 
         Example:
             >>> NodeSet.from_fields(features={"x": [1.0, 2.0, 3.0]}, sizes=[2, 1])
-            NodeSet(features={'x': <tf.Tensor: shape=(3,), dtype=tf.float32>}, sizes=[2, 1])
+            NodeSet(features={'x': <tf.Tensor: shape=(3,), dtype=tf.float32>}, sizes=[2 1])
         """
         refuse_positional_arguments(args)
         return cls._from_features_and_sizes(features, sizes, validate)
