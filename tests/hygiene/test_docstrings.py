@@ -92,7 +92,9 @@ def _raised(function):
     """The errors that the function's own body raises; what it calls is left to the reviewer."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     raised = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc]
-    return {ast.unparse(error.func if isinstance(error, ast.Call) else error) for error in raised}
+    errors = [error.func if isinstance(error, ast.Call) else error for error in raised]
+    # Neither `raise error` again nor `raise type(error)(...)` names one.
+    return {ast.unparse(error) for error in errors if re.fullmatch(r"(\w+\.)*[A-Z]\w+", ast.unparse(error))}
 
 
 def _faults_of_form(docstring):
