@@ -94,19 +94,30 @@ class ConvGNNBuilder:
                 f"`receiver_tag` must be the integer tag of an end of the edges, such as tfx_gnn.TARGET; got {tag!r}. "
                 "Use ContextUpdate for the context."
             )
-        edge_sets_by_receiver = collections.defaultdict(list)
+        convolutions: dict[str, dict[str, tf_keras.layers.Layer]] = collections.defaultdict(dict)
         for edge_set_name, edge_set_spec in spec.edge_sets_spec.items():
-            if get_aux_type_prefix(edge_set_name) is None:
-                edge_sets_by_receiver[edge_set_spec.adjacency_spec.node_set_name(tag)].append(edge_set_name)
-        _check_receivers(node_sets, edge_sets_by_receiver, tag)
-        updates = {}
-        for node_set_name, edge_set_names in edge_sets_by_receiver.items():
-            if node_sets is not None and node_set_name not in node_sets:
+            if get_aux_type_prefix(edge_set_name) is not None:
                 continue
-            convolutions = {edge_set_name: self._convolution(edge_set_name) for edge_set_name in edge_set_names}
-            next_state = self._nodes_next_state_factory(node_set_name)
-            updates[node_set_name] = self._node_set_update_factory(node_set_name, convolutions, next_state)
-        return updates
+            receiver = edge_set_spec.adjacency_spec.node_set_name(tag)
+            if node_sets is not None and receiver not in node_sets:
+                continue
+            if get_aux_type_prefix(receiver) is not None:
+                raise ValueError(
+                    f"Node set '{receiver}' is auxiliary but the incident edge set '{edge_set_name}' "
+                    f"(at tag {tag}) is not. Give the edge set a name that starts with '_', too."
+                )
+            convolutions[receiver][edge_set_name] = self._convolution(edge_set_name)
+        wrong = sorted(set(node_sets or ()) - set(convolutions))
+        if wrong:
+            raise ValueError(
+                f"`node_sets` must not name node sets that do not receive inputs from any edge set; got {wrong}. "
+                f"At receiver tag {tag}, edges lead to {sorted(_receivers(spec, tag))}."
+            )
+        return {
+            name: self._node_set_update_factory(name, convolutions[name], self._nodes_next_state_factory(name))
+            # In an order that does not depend on hashes, as layers are numbered in their names.
+            for name in (sorted(node_sets) if isinstance(node_sets, (set, frozenset)) else node_sets or convolutions)
+        }
 
     def _convolution(self, edge_set_name: const.EdgeSetName) -> tf_keras.layers.Layer:
         if self._receiver_tag is None:
@@ -122,20 +133,9 @@ def _node_set_update(
     return NodeSetUpdate(edge_set_inputs, next_state)
 
 
-def _check_receivers(
-    node_sets: Collection[const.NodeSetName] | None,
-    edge_sets_by_receiver: Mapping[const.NodeSetName, list[str]],
-    tag: const.IncidentNodeTag,
-) -> None:
-    for node_set_name, edge_set_names in edge_sets_by_receiver.items():
-        if get_aux_type_prefix(node_set_name) is not None:
-            raise ValueError(
-                f"Node set '{node_set_name}' is auxiliary but the incident edge set '{edge_set_names[0]}' "
-                f"(at tag {tag}) is not. Give the edge set a name that starts with '_', too."
-            )
-    wrong = sorted(set(node_sets or ()) - set(edge_sets_by_receiver))
-    if wrong:
-        raise ValueError(
-            f"`node_sets` must not name node sets that do not receive inputs from any edge set; got {wrong}. "
-            f"Those that do, at receiver tag {tag}, are {sorted(edge_sets_by_receiver)}."
-        )
+def _receivers(spec: GraphTensorSpec, tag: const.IncidentNodeTag) -> set[const.NodeSetName]:
+    return {
+        edge_set_spec.adjacency_spec.node_set_name(tag)
+        for name, edge_set_spec in spec.edge_sets_spec.items()
+        if get_aux_type_prefix(name) is None
+    }

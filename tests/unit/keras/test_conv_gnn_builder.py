@@ -109,6 +109,36 @@ def test_updates_may_come_from_factories(graph):
     assert calls == ["round", ("b", ["ab"])]
 
 
+def test_layers_are_made_in_the_order_of_the_oracle(oracle, make_graph):
+    def order(library):
+        calls = []
+
+        def convolution(edge_set_name, **tag):
+            calls.append(("convolution", edge_set_name, tag))
+            return library.keras.layers.SimpleConv(tf_keras.layers.Dense(2), **tag)
+
+        def next_state(node_set_name):
+            calls.append(("next state", node_set_name))
+            return library.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(2))
+
+        graph = make_graph(library)
+        edges = graph.edge_sets["ab"]
+        back = library.Adjacency.from_indices(("b", edges.adjacency.target), ("a", edges.adjacency.source))
+        graph = library.GraphTensor.from_pieces(
+            context=graph.context,
+            node_sets=graph.node_sets,
+            edge_sets={
+                "ab": edges,
+                "ba": library.EdgeSet.from_fields(sizes=edges.sizes, adjacency=back),
+                "again": edges,
+            },
+        )
+        library.keras.ConvGNNBuilder(convolution, next_state, receiver_tag=TARGET).Convolve()(graph)
+        return calls
+
+    assert order(tfx_gnn) == order(oracle)
+
+
 def test_each_round_has_weights_of_its_own(graph, spec, again):
     builder = Recorded(receiver_tag=TARGET).builder
     inputs = tf_keras.Input(type_spec=spec)

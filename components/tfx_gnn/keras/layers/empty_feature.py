@@ -16,7 +16,7 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
     """Makes a feature of size 0 for each item, such as the first state of a latent node set.
 
     Init args:
-        dtype: dtype of the feature, by default float32.
+        dtype: dtype of the feature, or policy of mixed precision; by default the policy of Keras.
 
     Call args:
         graph_piece: a node set, an edge set or the context of a graph of any shape.
@@ -34,16 +34,13 @@ class MakeEmptyFeature(tf_keras.layers.Layer):
         [3, 0]
     """
 
-    def __init__(self, *, dtype: Any = None, **kwargs: Any) -> None:
-        super().__init__(dtype=tf.float32 if dtype is None else dtype, **kwargs)
-
     def call(self, graph_piece: FeaturePiece) -> const.Field:
         """Makes the feature.
 
         Args:
             graph_piece: a node set, an edge set or the context.
         """
-        dtype = tf.as_dtype(self.dtype)
+        dtype = tf.as_dtype(self.compute_dtype)
         if graph_piece.rank == 0:
             static_size = graph_piece.spec.total_size
             return tf.zeros([graph_piece.total_size if static_size is None else static_size, 0], dtype)

@@ -62,6 +62,10 @@ def test_the_layer_is_restored_from_its_config(graph):
     assert restored(graph.context).dtype == tf.int64
 
 
+def test_the_dtype_follows_the_policy_of_the_layer(graph):
+    assert MakeEmptyFeature(dtype="mixed_bfloat16")(graph.context).dtype == tf.bfloat16
+
+
 def test_it_works_on_symbolic_pieces(spec):
     inputs = tf_keras.Input(type_spec=spec)
 
