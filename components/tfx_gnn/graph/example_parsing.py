@@ -53,6 +53,13 @@ def parse_example(
         ValueError: if an argument does not fit the others.
         tf.errors.InvalidArgumentError: if an example is no tf.Example, lacks a required
             feature, or holds wrong counts or indices; the message names the key.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> tfx_gnn.parse_example(graph.spec, tf.constant([serialized] * 2)).node_sets["nodes"].sizes.numpy().tolist()
+        [[3], [3]]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
     flat = parse_flat(spec, serialized, prefix, default_values, validate=validate, merge_indices=False)
@@ -84,6 +91,13 @@ def parse_single_example(
         TypeError: as `parse_example`.
         ValueError: as `parse_example`.
         tf.errors.InvalidArgumentError: as `parse_example`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> tfx_gnn.parse_single_example(graph.spec, tf.constant(serialized)).node_sets["nodes"].sizes.numpy().tolist()
+        [3]
     """
     serialized = _check_arguments(spec, serialized, rank=0)
     flat = parse_flat(
@@ -125,6 +139,13 @@ def parse_and_merge(
         TypeError: as `parse_example`.
         ValueError: as `parse_example`.
         tf.errors.InvalidArgumentError: as `parse_example`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> tfx_gnn.parse_and_merge(graph.spec, tf.constant([serialized] * 2)).node_sets["nodes"].sizes.numpy().tolist()
+        [3, 3]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
     flat = parse_flat(spec, serialized, prefix, default_values, validate=validate, merge_indices=True)

@@ -109,6 +109,13 @@ def pool_edges_to_node(
     Raises:
         ValueError: if the graph is not scalar, or not exactly one feature is given.
         KeyError: if `reduce_type` names an unknown reduction.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.pool_edges_to_node(
+        ...     graph, "edges", tfx_gnn.TARGET, "sum", feature_value=tf.constant([1.0, 2.0])).numpy().tolist()
+        [0.0, 1.0, 2.0]
     """
     return _pool_one(
         graph_tensor,
@@ -206,6 +213,12 @@ def node_degree(
 
     Raises:
         ValueError: if the graph is not scalar or the tag is not an integer.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> tfx_gnn.node_degree(graph, "edges", tfx_gnn.TARGET).numpy().tolist()
+        [0, 1, 1]
     """
     caller = "node_degree()"
     check_scalar_graph_tensor(graph_tensor, caller)

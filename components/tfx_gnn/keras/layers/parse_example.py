@@ -71,6 +71,13 @@ class ParseExample(_Parse):
 
     Returns:
         Graph of shape [batch_size].
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> tfx_gnn.keras.layers.ParseExample(graph.spec)(tf.constant([serialized] * 2)).shape.as_list()
+        [2]
     """
 
     def call(self, inputs: tf.Tensor) -> GraphTensor:
@@ -97,6 +104,13 @@ class ParseSingleExample(_Parse):
 
     Returns:
         Scalar graph.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> tfx_gnn.keras.layers.ParseSingleExample(graph.spec)(tf.constant(serialized)).shape.as_list()
+        []
     """
 
     def call(self, inputs: tf.Tensor) -> GraphTensor:
