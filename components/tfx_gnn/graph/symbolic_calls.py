@@ -9,6 +9,8 @@ placeholders for graphs, and calls go straight through.
 from __future__ import annotations
 
 import functools
+import importlib
+import pkgutil
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -52,6 +54,11 @@ def registered_function(function_name: str) -> Callable[..., Any]:
     Raises:
         KeyError: if there is none of that name.
     """
+    if function_name not in _functions:
+        # A model that is loaded names functions that nobody may have imported yet.
+        package = importlib.import_module("tfx_gnn.graph")
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     if function_name not in _functions:
         raise KeyError(
             f"`function_name` must name a function of tfx_gnn that can be a layer; got '{function_name}'. "

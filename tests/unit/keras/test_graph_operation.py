@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -147,6 +149,15 @@ def test_symbolic_tensors_are_told_from_others(graph, spec):
     assert is_symbolic(inputs.node_sets["a"]["x"])
     assert not is_symbolic(graph)
     assert not is_symbolic(None)
+
+
+def test_functions_are_found_before_anybody_imported_them(monkeypatch):
+    monkeypatch.delitem(symbolic_calls._functions, "segment_random_index_shuffle")
+    monkeypatch.delitem(sys.modules, "tfx_gnn.graph.segment_shuffle")
+
+    function = symbolic_calls.registered_function("segment_random_index_shuffle")
+
+    assert sorted(function(segment_ids=tf.constant([0, 0])).numpy()) == [0, 1]
 
 
 def test_only_registered_functions_are_called():
