@@ -56,7 +56,7 @@ class Context(FeaturePiece):
             ValueError: if features disagree on the number of components or on the batch shape.
 
         Example:
-            >>> Context.from_fields(features={"label": [3, 5]}).total_num_components.numpy()
+            >>> int(Context.from_fields(features={"label": [3, 5]}).total_num_components)
             2
         """
         refuse_positional_arguments(args)
