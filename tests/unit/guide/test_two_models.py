@@ -9,6 +9,7 @@ import tf_keras
 from tensorflow.core.protobuf import saved_model_pb2
 
 import tfx_gnn as tfgnn
+from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 
 BATCH_SIZE = 4
 
@@ -92,6 +93,13 @@ def test_the_model_learns(trained):
     assert trained.history["accuracy"][-1] == 1.0
 
 
+@pytest.fixture
+def fast_tracing():
+    with libraries_traced_as_written():
+        yield
+
+
+@pytest.mark.usefixtures("fast_tracing")
 @pytest.mark.filterwarnings("ignore:Encoding a StructuredValue with type tfx_gnn")
 def test_a_saved_keras_model_serves(trained, examples, expected_logits, tmp_path):
     """The way of TensorFlow before 2.13, with the output named by a last layer."""
