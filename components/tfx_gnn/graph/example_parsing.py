@@ -161,6 +161,8 @@ def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) ->
     if spec.rank:
         raise ValueError(f"`spec` must be that of a scalar graph, the one in each tf.Example; got shape={spec.shape}.")
     serialized = tf.convert_to_tensor(serialized, tf.string)
+    if serialized.shape.rank is None and rank == 0:
+        serialized = tf.ensure_shape(serialized, [])
     if serialized.shape.rank != rank:
         shape = "a scalar" if rank == 0 else "a vector, of rank=1"
         raise ValueError(

@@ -470,6 +470,15 @@ def test_features_that_are_there_in_part_are_refused_with_a_default_too(call):
         call(parse_and_merge, tf.constant([wrong]), SPEC, default_values=DEFAULTS)
 
 
+def test_a_string_of_unknown_rank_is_one_example():
+    dataset = tf.data.Dataset.range(1).map(lambda _: tf.py_function(lambda: BATCH[0], [], tf.string))
+
+    (graph,) = dataset.map(lambda serialized: parse_single_example(SPEC, serialized))
+
+    assert graph.shape == []
+    assert graph.context["y"].numpy().tolist() == FIRST["context_y"]
+
+
 @pytest.mark.parametrize(
     ("default_values", "message"),
     [
