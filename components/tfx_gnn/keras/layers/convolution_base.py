@@ -256,7 +256,7 @@ def _call_with_value(
     operation: _Function,
     graph: GraphTensor,
     tag: const.IncidentNodeOrContextTag,
-    items: Mapping[str, str],
+    items: Mapping[str, str | None],
     feature_value: Any,
     **options: Any,
 ) -> Any:
