@@ -54,8 +54,13 @@ def test_keras_cannot_part_merged_graphs_between_replicas(on_two_replicas):
 
 
 @pytest.fixture(scope="module")
-def make_dataset(my_graph):
-    """The guide's `_make_dataset`, for any strategy."""
+def strategy():
+    return tf.distribute.OneDeviceStrategy("CPU:0")
+
+
+@pytest.fixture(scope="module")
+def dataset(my_graph, strategy):
+    """The guide's padded dataset, with labels on readout nodes."""
     folder = my_graph()
     example_input_spec = tfgnn.create_graph_spec_from_schema_pb(tfgnn.read_schema(f"{folder}/graph_schema.pbtxt"))
     examples = tf.data.TFRecordDataset(filenames=[f"{folder}/data.tfrecord"])
@@ -82,13 +87,11 @@ def make_dataset(my_graph):
         preproc_model = tf_keras.Model(preproc_input, (graph, labels, mask))
         return ds.map(preproc_model)
 
-    return _make_dataset
+    return strategy.distribute_datasets_from_function(_make_dataset)
 
 
-def test_padding_is_weighted_out_of_loss_and_metrics(make_dataset):
+def test_padding_is_weighted_out_of_loss_and_metrics(dataset, strategy):
     """A constant model, right for class 0: half of the real components, and all of the padding."""
-    strategy = tf.distribute.OneDeviceStrategy("CPU:0")
-    dataset = strategy.distribute_datasets_from_function(make_dataset)
     with strategy.scope():
         model_input_spec, _, _ = dataset.element_spec
         model_input = tf_keras.layers.Input(type_spec=model_input_spec)
@@ -110,8 +113,8 @@ def test_padding_is_weighted_out_of_loss_and_metrics(make_dataset):
     assert result["plain"] == pytest.approx(0.6)
 
 
-def test_all_tensors_of_a_padded_graph_have_static_shapes_but_ragged_ones(make_dataset):
-    graph_spec, labels_spec, mask_spec = make_dataset(tf.distribute.InputContext()).element_spec
+def test_all_tensors_of_a_padded_graph_have_static_shapes_but_ragged_ones(dataset):
+    graph_spec, labels_spec, mask_spec = dataset.element_spec
 
     for features in (
         *(piece.features_spec for piece in graph_spec.node_sets_spec.values()),

@@ -57,7 +57,7 @@ def learned(graphs):
         per_replica_batch_size,
         min_nodes_per_component={"docs": 1},
         success_ratio=0.99,
-        sample_size=4000,
+        sample_size=1000,
     )
 
 
