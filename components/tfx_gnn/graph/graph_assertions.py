@@ -33,11 +33,27 @@ def assert_constraints(graph: GraphTensor) -> tf.Operation | None:
     for edge_set in graph.edge_sets.values():
         checks += edge_set.adjacency._assert_ends_agree()
         checks += edge_set._assert_edge_counts_match()
-    return tf.group(*checks, *assert_valid(graph))
+    return tf.group(*checks, *_assert_same_components(graph), *assert_valid(graph))
+
+
+def _assert_same_components(graph: GraphTensor) -> list[tf.Operation]:
+    checks = []
+    expected = tf.reshape(graph.num_components, [-1])
+    for kind, sets in (("node", graph.node_sets), ("edge", graph.edge_sets)):
+        for name, piece in sets.items():
+            message = (
+                f"The number of components of {kind} set {name} must be equal to that of the other sets and of the "
+                "context."
+            )
+            found = tf.reshape(piece.num_components, [-1])
+            checks.append(tf.debugging.assert_equal(found, expected, message=message))
+    return [check for check in checks if check is not None]
 
 
 def assert_valid(graph: GraphTensor) -> list[tf.Operation]:
-    """Asserts that all pieces have the same components and all edges join existing nodes.
+    """Asserts that all edges join existing nodes.
+
+    Like TF-GNN, this lets pass that sets have different components, which not every function minds.
 
     Args:
         graph: scalar or batched graph.
@@ -49,15 +65,6 @@ def assert_valid(graph: GraphTensor) -> list[tf.Operation]:
         tf.errors.InvalidArgumentError: at once in eager mode, else when the graph function runs.
     """
     checks = []
-    expected = tf.reshape(graph.num_components, [-1])
-    for kind, sets in (("node", graph.node_sets), ("edge", graph.edge_sets)):
-        for name, piece in sets.items():
-            message = (
-                f"The number of components of {kind} set {name} must be equal to that of the other sets and of the "
-                "context."
-            )
-            found = tf.reshape(piece.num_components, [-1])
-            checks.append(tf.debugging.assert_equal(found, expected, message=message))
     for edge_set_name, edge_set in graph.edge_sets.items():
         for node_set_name, index in edge_set.adjacency.get_indices_dict().values():
             counts = graph.node_sets[node_set_name]._items_per_graph()

@@ -151,13 +151,20 @@ def one_edge(source, target, node_sizes=(2,), edge_sizes=(1,), adjacency_type=Ad
             {"node_sizes": [[2], [1]], "edge_sizes": [[1], [1]]},
             "must be less than the number of nodes",
         ),
-        ([0], [0], {"edge_sizes": [1, 0]}, "The number of components of node set a must be equal"),
     ],
 )
 @pytest.mark.usefixtures("runtime_checks")
 def test_impossible_edges_are_found_at_run_time(source, target, sizes, message, adjacency_type):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         one_edge(source, target, adjacency_type=adjacency_type, **sizes)
+
+
+@pytest.mark.usefixtures("runtime_checks")
+def test_different_components_pass_until_all_constraints_are_asserted():
+    graph = one_edge([0], [0], edge_sizes=[1, 0])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="number of components of node set a must be equal"):
+        graph_assertions.assert_constraints(graph)
 
 
 def test_possible_edges_pass_at_run_time(runtime_checks):
