@@ -125,6 +125,24 @@ def test_all_tensors_of_a_padded_graph_have_static_shapes_but_ragged_ones(datase
     assert (labels_spec.shape, mask_spec.shape) == ([5], [5])
 
 
+def test_a_model_of_padded_graphs_compiles_for_accelerators(dataset, data):
+    """Preprocessing leaves neither strings nor ragged tensors, and the shapes of all others are known."""
+    preproc_input = tf_keras.layers.Input(type_spec=dataset.element_spec[0])
+    graph = tfgnn.keras.layers.MapFeatures(node_sets_fn=data.node_sets_fn)(preproc_input)
+    graph = graph.remove_features(node_sets={"docs": ["words"]})
+    preproc_model = tf_keras.Model(preproc_input, graph)
+    model_input = tf_keras.layers.Input(type_spec=graph.spec)
+    model = tf_keras.Model(model_input, data.gnn_logits(model_input))
+    padded = preproc_model(next(iter(dataset))[0])
+
+    logits = tf.function(model, jit_compile=True)(padded)
+
+    tensors = tf.nest.flatten(padded.spec, expand_composites=True)
+    assert all(tensor.shape.is_fully_defined() and tensor.dtype != tf.string for tensor in tensors)
+    assert not any(isinstance(tensor, tf.RaggedTensorSpec) for tensor in tensors)
+    np.testing.assert_allclose(logits, model(padded), rtol=1e-4, atol=1e-5)
+
+
 def test_a_mask_reaches_nodes_and_edges_by_broadcasting(graphs):
     merged = graphs().batch(3).get_single_element().merge_batch_to_components()
     constraints = tfgnn.find_tight_size_constraints(graphs(), target_batch_size=3, min_nodes_per_component={"docs": 1})
