@@ -114,9 +114,8 @@ class ConvGNNBuilder:
                 f"At receiver tag {tag}, edges lead to {sorted(_receivers(spec, tag))}."
             )
         return {
-            name: self._node_set_update_factory(name, convolutions[name], self._nodes_next_state_factory(name))
-            # In an order that does not depend on hashes, as layers are numbered in their names.
-            for name in (sorted(node_sets) if isinstance(node_sets, (set, frozenset)) else node_sets or convolutions)
+            name: self._node_set_update_factory(name, inputs, self._nodes_next_state_factory(name))
+            for name, inputs in convolutions.items()
         }
 
     def _convolution(self, edge_set_name: const.EdgeSetName) -> tf_keras.layers.Layer:

@@ -56,7 +56,7 @@ def test_without_a_tag_the_target_receives_and_the_factory_is_not_told(graph):
 def test_a_selection_of_node_sets_is_updated(graph):
     made = Recorded(receiver_tag=TARGET)
 
-    made.builder.Convolve({"b"})(graph)
+    made.builder.Convolve(["b", "b"])(graph)
     unchanged = made.builder.Convolve(set())(graph)
 
     assert made.next_states == ["b"]
