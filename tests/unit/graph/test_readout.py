@@ -139,6 +139,12 @@ def test_static_numbers_of_readouts_stay_static_and_xla_accepts_them():
         ({"_readout/seed": seed([2, 0], [0, 0])}, {"num_readouts": 2}, "Not strictly sorted by target"),
         ({"_readout/seed": seed([2])}, {"num_readouts": 2}, r"Target indices not equal to range\(readout_size\)"),
         ({"_readout/seed": seed([2, 1])}, {"num_readouts": 1}, "Target indices not equal to range"),
+        ({"_readout/seed": seed([])}, {"num_readouts": 1}, "Target indices not equal to range"),
+        (
+            {"_readout/seed/1": seed([2]), "_readout/seed/2": seed([0], None, "b")},
+            {"num_readouts": 1},
+            "Target indices not equal to range",
+        ),
         (
             {"_readout/seed/1": seed([2], [1]), "_readout/seed/2": seed([0, 1], [1, 2], "b")},
             {"num_readouts": 3},
