@@ -170,7 +170,7 @@ def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField
         )
     if not shape[:rank].is_compatible_with(batch_shape):
         raise ValueError(
-            f"Fields batch dimensions do not match: field shape={shape}, batch shape={batch_shape}. "
+            f"Fields batch dimensions do not match: batch_rank={rank}, field shape={shape}, batch shape={batch_shape}. "
             "All fields of a piece start with the same batch dimensions."
         )
     is_spec = isinstance(field, (tf.TensorSpec, tf.RaggedTensorSpec))

@@ -191,8 +191,8 @@ def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
         )
     if not prefix.is_compatible_with(shape):
         raise ValueError(
-            f"Fields batch dimensions do not match: field shape={leaf.shape}, batch shape={shape}. "
-            "All fields of a piece start with the same batch dimensions."
+            f"Fields batch dimensions do not match: batch_rank={shape.rank}, field shape={leaf.shape}, batch shape="
+            f"{shape}. All fields of a piece start with the same batch dimensions."
         )
     return shape.merge_with(prefix)
 
