@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.components import component_indices
+from tfx_gnn.graph.feature_piece import FeaturePiece
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
@@ -51,7 +52,12 @@ def padding_mask(
         [True, True, False]
     """
     check_scalar_graph_tensor(graph_tensor, "padding_mask()")
-    if (node_set_name is None) == (edge_set_name is None):
+    piece: FeaturePiece
+    if node_set_name is not None and edge_set_name is None:
+        piece = graph_tensor.node_sets[node_set_name]
+    elif edge_set_name is not None and node_set_name is None:
+        piece = graph_tensor.edge_sets[edge_set_name]
+    else:
         raise ValueError(
             f"padding_mask() takes exactly one of `node_set_name` and `edge_set_name`; got {node_set_name!r} and "
             f"{edge_set_name!r}."
@@ -64,5 +70,4 @@ def padding_mask(
             f"{component_mask.dtype.name} of shape={component_mask.shape} for {num_components} components. Take the "
             "second result of pad_to_total_sizes()."
         )
-    piece = graph_tensor.edge_sets[edge_set_name] if node_set_name is None else graph_tensor.node_sets[node_set_name]
     return tf.gather(component_mask, component_indices(piece.sizes, piece.total_size))
