@@ -64,10 +64,9 @@ def homogeneous(
             raise ValueError(
                 "node_set_sizes must be provided if node_features is not: edges do not tell the number of nodes."
             )
-        node_set_sizes = [_num_items(next(iter(features.values())))]
+        node_set_sizes = tf.cast([_num_items(next(iter(features.values())))], source.dtype)
     if edge_set_sizes is None:
-        edge_set_sizes = [_num_items(source)]
-    node_set_sizes, edge_set_sizes = (tf.cast(sizes, source.dtype) for sizes in (node_set_sizes, edge_set_sizes))
+        edge_set_sizes = tf.cast([_num_items(source)], source.dtype)
     return GraphTensor.from_pieces(
         context=Context.from_fields(features=_as_features(context_features), sizes=tf.ones_like(node_set_sizes)),
         node_sets={node_set_name: NodeSet.from_fields(sizes=node_set_sizes, features=features)},

@@ -39,6 +39,15 @@ def test_components_names_and_features_are_taken():
     assert graph.edge_sets["e"].sizes.numpy().tolist() == [1, 1]
 
 
+def test_wider_sizes_make_wider_indices():
+    graph = homogeneous(
+        tf.constant([0], tf.int32), tf.constant([1], tf.int32), node_set_sizes=tf.constant([2], tf.int64)
+    )
+
+    assert graph.indices_dtype == tf.int64
+    assert graph.edge_sets["edges"].adjacency.source.dtype == tf.int64
+
+
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
 def test_sizes_have_the_dtype_of_the_indices(dtype):
     graph = homogeneous(tf.cast(SOURCE, dtype), tf.cast(TARGET, dtype), node_features=tf.ones([3]))
