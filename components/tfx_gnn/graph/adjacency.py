@@ -57,7 +57,8 @@ class HyperAdjacency(GraphPiece):
                 shape [*batch_shape, num_edges], dense or ragged, with values in
                 [0, number of nodes of the graph).
             *args: nothing; what follows are keyword arguments.
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that the ends have equal sizes; None for the
+                process-wide setting.
 
         Raises:
             ValueError: if a tag is no integer, the dtype is not int32 or int64, or the ends
@@ -193,7 +194,8 @@ class Adjacency(HyperAdjacency):
                 values in [0, number of nodes of the graph).
             target: the same for the nodes where the edges end.
             *args: nothing; what follows are keyword arguments.
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that the ends have equal sizes; None for the
+                process-wide setting.
 
         Raises:
             ValueError: if the dtype is not int32 or int64, or the ends have different numbers

@@ -50,7 +50,7 @@ class Context(FeaturePiece):
             shape: batch shape; by default that of `sizes`, or `[]`. Without `sizes` only its rank
                 counts where there are features.
             indices_dtype: dtype of the sizes; by default that of `sizes`, or int32.
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that sizes fit; None for the process-wide setting.
 
         Raises:
             ValueError: if features disagree on the number of components or on the batch shape.

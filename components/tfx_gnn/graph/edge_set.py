@@ -40,7 +40,7 @@ class EdgeSet(FeaturePiece):
             sizes: number of edges of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
             adjacency: the nodes that the edges connect.
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that sizes fit; None for the process-wide setting.
 
         Raises:
             TypeError: if `adjacency` is no adjacency.

@@ -74,7 +74,8 @@ class GraphTensor(GraphPiece):
                 edge sets, of the first node set.
             node_sets: node set names to node sets.
             edge_sets: edge set names to edge sets.
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that edges join existing nodes; None for the
+                process-wide setting.
 
         Raises:
             ValueError: if a piece is of the wrong kind, an edge set is incident to an unknown node set, the pieces have

@@ -36,7 +36,7 @@ class NodeSet(FeaturePiece):
                 where graphs of a batch have different numbers of nodes.
             sizes: number of nodes of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
-            validate: whether to check; None for the process-wide setting.
+            validate: whether to assert at run time that sizes fit; None for the process-wide setting.
 
         Raises:
             ValueError: if features disagree on the number of nodes or on the batch shape, or

@@ -69,7 +69,8 @@ def pad_to_total_sizes(
 
     Returns:
         The padded graph, whose shapes are static as far as the constraints are ints, and a bool
-        tensor of shape [total_num_components] that is True for real components.
+        tensor of shape [total_num_components] that is True for real components; `padding_mask`
+        makes masks of nodes, edges and labels of it.
 
     Raises:
         ValueError: if the graph is not scalar, the constraints lack one of its sets, or a padding
