@@ -90,17 +90,10 @@ class SortedAdjacency(Adjacency):
         """Returns tag to (node set name, node indices)."""
         return {tag: (self.node_set_name(tag), self[tag]) for tag in (SOURCE, TARGET)}
 
-    def order_of(self, tag: IncidentNodeTag) -> Field | None:
-        """Returns the positions of the edges in the order of their nodes at one end.
-
-        Args:
-            tag: `SOURCE` or `TARGET`.
-
-        Returns:
-            Indices of shape [*batch_shape, num_edges]; None for `TARGET`, as the edges are in
-            that order.
-        """
-        return None if tag == TARGET else self._parts[ORDER_PART]
+    @property
+    def order_by_source(self) -> Field:
+        """The positions of the edges in the order of their sources, shape [*batch_shape, num_edges]."""
+        return self._parts[ORDER_PART]
 
     def in_order_of(self, tag: IncidentNodeTag) -> tuple[Field, Field]:
         """Returns the nodes at both ends of the edges, in the order of the nodes at one end.

@@ -7,8 +7,9 @@ a row for each edge.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -39,13 +40,23 @@ def applies(adjacency: object, tag: IncidentNodeOrContextTag, values: object) ->
     )
 
 
+class _Ends(NamedTuple):
+    """The tensors of a sorted adjacency, each of shape [num_edges]."""
+
+    source: tf.Tensor
+    target: tf.Tensor
+    order_by_source: tf.Tensor
+    source_in_order: tf.Tensor
+    target_in_order: tf.Tensor
+
+
 class SortedEdges:
     """Linear maps along sorted edges, with gradients of every order of the same kind.
 
     XLA lacks the fastest operation, so the maps are made of others while a function with
     `jit_compile=True`, or one that it calls, is traced. A function without `jit_compile` keeps
     what it was traced with first: a part of a compiled function, if called on its own as well,
-    had better be two functions.
+    had better be two functions. Forward-mode differentiation is not supported.
     """
 
     def __init__(self, adjacency: SortedAdjacency) -> None:
@@ -54,7 +65,8 @@ class SortedEdges:
         Args:
             adjacency: the edges, of a scalar graph.
         """
-        self._adjacency = adjacency
+        targets, sources = adjacency.in_order_of(SOURCE)
+        self._ends = _Ends(adjacency.source, adjacency.target, adjacency.order_by_source, sources, targets)
         self._for_xla = tf_hooks.in_xla_context()
 
     def copy(self, from_tag: IncidentNodeTag, values: tf.Tensor) -> tf.Tensor:
@@ -67,10 +79,9 @@ class SortedEdges:
         Returns:
             Tensor of shape [num_edges, *feature_shape].
         """
-        num_nodes = _num_rows(values)
-        return _linear(
-            lambda rows: tf.gather(rows, self._adjacency[from_tag]),
-            lambda upstream: self.sum(from_tag, upstream, num_nodes),
+        return self._apply(
+            lambda edges, rows: tf.gather(rows, edges._ends[from_tag]),
+            lambda edges, upstream, num_nodes: edges.sum(from_tag, upstream, num_nodes),
             values,
         )
 
@@ -85,13 +96,13 @@ class SortedEdges:
         Returns:
             Tensor of shape [num_nodes, *feature_shape]; nodes without edges get zeros.
         """
-        order = self._adjacency.order_of(to_tag)
-        _, receivers = self._adjacency.in_order_of(to_tag)
-        return _linear(
-            lambda rows: self._sum_rows(rows, order, receivers, num_nodes),
-            lambda upstream: self.copy(to_tag, upstream),
-            values,
-        )
+
+        def add_up(edges: SortedEdges, rows: tf.Tensor) -> tf.Tensor:
+            if to_tag == TARGET:
+                return tf.math.unsorted_segment_sum(rows, edges._ends.target, num_nodes)
+            return edges._sum_rows(rows, edges._ends.order_by_source, edges._ends.source_in_order, num_nodes)
+
+        return self._apply(add_up, lambda edges, upstream, _: edges.copy(to_tag, upstream), values)
 
     def sum_neighbors(self, to_tag: IncidentNodeTag, values: tf.Tensor, num_nodes: int | tf.Tensor) -> tf.Tensor:
         """Adds up, for each node at one end, the values of the nodes at the other end of its edges.
@@ -104,19 +115,46 @@ class SortedEdges:
         Returns:
             Tensor of shape [num_nodes, *feature_shape]; nodes without edges get zeros.
         """
-        senders, receivers = self._adjacency.in_order_of(to_tag)
-        num_senders = _num_rows(values)
         from_tag = SOURCE if to_tag == TARGET else TARGET
-        return _linear(
-            lambda rows: self._sum_rows(rows, senders, receivers, num_nodes),
-            lambda upstream: self.sum_neighbors(from_tag, upstream, num_senders),
+
+        def add_up(edges: SortedEdges, rows: tf.Tensor) -> tf.Tensor:
+            if to_tag == TARGET:
+                return edges._sum_rows(rows, edges._ends.source, edges._ends.target, num_nodes)
+            return edges._sum_rows(rows, edges._ends.target_in_order, edges._ends.source_in_order, num_nodes)
+
+        return self._apply(
+            add_up,
+            lambda edges, upstream, num_senders: edges.sum_neighbors(from_tag, upstream, num_senders),
             values,
         )
 
-    def _sum_rows(self, values: tf.Tensor, rows: tf.Tensor | None, segment_ids: tf.Tensor, num_segments: Any) -> Any:
-        """Adds up `values[rows]`, or `values` themselves, by ascending segment ids."""
-        if rows is None:
-            return tf.math.unsorted_segment_sum(values, segment_ids, num_segments)
+    def _apply(
+        self,
+        function: Callable[[SortedEdges, tf.Tensor], tf.Tensor],
+        gradient: Callable[[SortedEdges, tf.Tensor, Any], tf.Tensor],
+        values: tf.Tensor,
+    ) -> tf.Tensor:
+        """Applies a linear function with a given gradient."""
+        edges = self._in_this_graph()
+
+        @tf.custom_gradient
+        def call(values: tf.Tensor) -> tuple[tf.Tensor, Callable[..., tf.Tensor]]:
+            result = function(edges, values)
+            sizes = _num_rows(values), _num_rows(result)
+            return result, lambda upstream: gradient(edges, _dense(upstream, sizes[1]), sizes[0])
+
+        return call(values)
+
+    def _in_this_graph(self) -> SortedEdges:
+        """Brings tensors from outside of a function or loop into it: its gradient can only use those inside."""
+        if tf.executing_eagerly():
+            return self
+        inside = copy.copy(self)
+        inside._ends = _Ends(*(tf.identity(end) for end in self._ends))
+        return inside
+
+    def _sum_rows(self, values: tf.Tensor, rows: tf.Tensor, segment_ids: tf.Tensor, num_segments: Any) -> tf.Tensor:
+        """Adds up `values[rows]` by ascending segment ids."""
         # The gradient of a compiled function is compiled, too, but may be traced out of its reach.
         if self._for_xla or tf_hooks.in_xla_context():
             return tf.math.unsorted_segment_sum(tf.gather(values, rows), segment_ids, num_segments)
@@ -147,20 +185,6 @@ def sums_and_means(
         divisors = tf.cast(tf.maximum(counts, 1), total.dtype)
         results["mean"] = total / tf.reshape(divisors, [-1] + [1] * (total.shape.rank - 1))
     return [results[name] for name in reduce_types]
-
-
-def _linear(
-    function: Callable[[tf.Tensor], tf.Tensor], gradient: Callable[[tf.Tensor], tf.Tensor], value: tf.Tensor
-) -> tf.Tensor:
-    """Applies a linear function with a given gradient."""
-
-    @tf.custom_gradient
-    def call(value: tf.Tensor) -> tuple[tf.Tensor, Callable[..., tf.Tensor]]:
-        result = function(value)
-        num_rows = _num_rows(result)
-        return result, lambda upstream: gradient(_dense(upstream, num_rows))
-
-    return call(value)
 
 
 def _num_rows(value: tf.Tensor) -> int | tf.Tensor:

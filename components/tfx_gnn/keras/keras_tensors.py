@@ -22,6 +22,7 @@ from tfx_gnn.graph.graph_constants import SOURCE, TARGET, FieldName, IncidentNod
 from tfx_gnn.graph.graph_piece import GraphPiece
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.sorted_adjacency import SortedAdjacency
 
 
 def unique_layer_name(name: str) -> str:
@@ -141,6 +142,13 @@ class AdjacencyKerasTensor(HyperAdjacencyKerasTensor):
         return self.node_set_name(TARGET)
 
 
+class SortedAdjacencyKerasTensor(AdjacencyKerasTensor):
+    """Stands for a `SortedAdjacency`."""
+
+    LAYER_PROPERTIES = (*AdjacencyKerasTensor.LAYER_PROPERTIES, "order_by_source")
+    LAYER_METHODS = (*AdjacencyKerasTensor.LAYER_METHODS, "in_order_of", "without_order")
+
+
 class GraphKerasTensor(GraphPieceKerasTensor):
     """Stands for a `GraphTensor`."""
 
@@ -182,6 +190,7 @@ _REGISTRATIONS: tuple[tuple[type[GraphPiece], type[GraphPieceKerasTensor], str],
     (Context, ContextKerasTensor, "from_fields"),
     (NodeSet, NodeSetKerasTensor, "from_fields"),
     (EdgeSet, EdgeSetKerasTensor, "from_fields"),
+    (SortedAdjacency, SortedAdjacencyKerasTensor, "from_indices"),
     (Adjacency, AdjacencyKerasTensor, "from_indices"),
     (HyperAdjacency, HyperAdjacencyKerasTensor, "from_indices"),
 )

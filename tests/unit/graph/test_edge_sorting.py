@@ -47,7 +47,7 @@ def test_edges_are_ordered_by_target_with_their_features(run, graph):
 
     assert edges.adjacency.target.numpy().tolist() == [0, 0, 1, 2, 3, 4]
     assert edges.adjacency.source.numpy().tolist() == [0, 1, 1, 3, 2, 4]
-    assert edges.adjacency.order_of(SOURCE).numpy().tolist() == [0, 1, 2, 4, 3, 5]
+    assert edges.adjacency.order_by_source.numpy().tolist() == [0, 1, 2, 4, 3, 5]
     assert edges["w"].numpy().tolist() == [2.0, 3.0, 1.0, 6.0, 5.0, 4.0]
     assert edges["name"].numpy().tolist() == [b"b", b"c", b"a", b"f", b"e", b"d"]
     assert edges["ragged"].to_list() == [[], [3, 3], [1], [], [5], [4]]
@@ -174,7 +174,7 @@ def test_sorted_graphs_are_elements_of_datasets(graph):
     assert is_sorted(next(iter(graphs)))
     assert [batch.shape.as_list() for batch in batches] == [[2], [1]]
     assert is_sorted(again)
-    assert again.edge_sets["e"].adjacency.order_of(SOURCE).numpy().tolist() == [0, 1, 2, 4, 3, 5]
+    assert again.edge_sets["e"].adjacency.order_by_source.numpy().tolist() == [0, 1, 2, 4, 3, 5]
 
 
 def test_a_signature_may_ask_for_sorted_edges(graph, tmp_path):

@@ -19,8 +19,7 @@ def test_edges_are_known_in_the_order_of_either_end(adjacency):
 
     assert (senders.numpy().tolist(), targets.numpy().tolist()) == ([2, 0, 2], [0, 1, 1])
     assert (receivers.numpy().tolist(), sources.numpy().tolist()) == ([1, 0, 1], [0, 2, 2])
-    assert adjacency.order_of(TARGET) is None
-    assert adjacency.order_of(SOURCE).numpy().tolist() == [1, 0, 2]
+    assert adjacency.order_by_source.numpy().tolist() == [1, 0, 2]
 
 
 def test_it_is_an_adjacency_with_two_ends(adjacency):
@@ -95,7 +94,7 @@ def test_a_batch_that_is_merged_is_an_ordinary_adjacency(adjacency):
     assert type(merged) is Adjacency
     assert merged.source.numpy().tolist() == [2, 0, 2, 4]
     assert merged.target.numpy().tolist() == [0, 1, 1, 2]
-    assert [piece.order_of(SOURCE).numpy().tolist() for piece in apart] == [[1, 0, 2], [0]]
+    assert [piece.order_by_source.numpy().tolist() for piece in apart] == [[1, 0, 2], [0]]
 
 
 def test_tf_nest_keeps_the_order(adjacency):

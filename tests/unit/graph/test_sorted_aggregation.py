@@ -141,13 +141,15 @@ def test_xla_computes_the_same(planned_graph):
     assert_close(compiled(sort_edges(planned_graph)), compute(planned_graph))
 
 
-def test_a_gradient_taken_outside_of_a_compiled_function_compiles(planned_graph):
-    graph = sort_edges(planned_graph)
-    x = graph.node_sets["a"]["vector"]
+def test_gradients_may_be_taken_outside_of_functions(planned_graph):
+    graph, x = sort_edges(planned_graph), planned_graph.node_sets["a"]["vector"]
+    relaxed = graph.spec.relax(num_components=True, num_nodes=True, num_edges=True)
+    compiled = tf.function(lambda x: along_edges(graph, x), jit_compile=True)
+    traced = tf.function(along_edges, input_signature=[relaxed, tf.TensorSpec([None, 2])])
+    expected = derivatives(lambda x: along_edges(planned_graph, x), x)
 
-    ours = derivatives(tf.function(lambda x: along_edges(graph, x), jit_compile=True), x)
-
-    assert_close(ours, derivatives(lambda x: along_edges(planned_graph, x), x))
+    assert_close(derivatives(compiled, x), expected)
+    assert_close(derivatives(lambda x: traced(graph, x), x), expected)
 
 
 def test_one_function_runs_inside_and_outside_of_compiled_ones(planned_graph):
@@ -299,3 +301,46 @@ def test_an_embedding_table_gets_a_sparse_gradient_as_before(planned_graph):
         copied = tfgnn.broadcast_node_to_edges(sort_edges(planned_graph), "aa", SOURCE, feature_value=table)
 
     assert isinstance(tape.gradient(copied, table), tf.IndexedSlices)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True], ids=["traced", "xla"])
+@pytest.mark.parametrize("captured", [False, True], ids=["argument", "captured"])
+def test_gradients_flow_through_loops(planned_graph, jit_compile, captured):
+    def gradient(graph, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            result = tf.while_loop(
+                lambda i, _: i < 3,
+                lambda i, y: (
+                    i + 1,
+                    tfgnn.pool_neighbors_to_node(graph, "aa", TARGET, reduce_type="mean", feature_value=tf.sin(y) + y),
+                ),
+                (0, x),
+                maximum_iterations=3,
+            )[1]
+            loss = tf.reduce_sum(result**2)
+        return tf.convert_to_tensor(tape.gradient(loss, x))
+
+    graph, x = sort_edges(planned_graph), planned_graph.node_sets["a"]["vector"]
+    if captured:
+        ours = tf.function(lambda x: gradient(graph, x), jit_compile=jit_compile)(x)
+    else:
+        ours = tf.function(gradient, jit_compile=jit_compile)(graph, x)
+
+    assert_close(ours, gradient(planned_graph, x))
+
+
+def test_a_saved_function_that_holds_a_graph_keeps_its_gradient(planned_graph, tmp_path):
+    graph, x = sort_edges(planned_graph), planned_graph.node_sets["a"]["vector"]
+    module = tf.Module()
+    module.along_edges = tf.function(lambda x: along_edges(graph, x), input_signature=[tf.TensorSpec([7, 2])])
+
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        result = loaded.along_edges(x)
+        loss = tf.reduce_sum(tf.sin(result))
+
+    expected = derivatives(lambda x: along_edges(planned_graph, x), x)
+    assert_close([result, tape.gradient(loss, x)], [expected[0], expected[1][0]])

@@ -27,6 +27,21 @@ def test_edges_are_sorted_and_the_model_is_made_again(again):
     assert [ends.numpy().tolist() for ends in again(model)(graph)] == [[1, 2, 0], [0, 1, 1]]
 
 
+def test_symbolic_sorted_edges_have_the_properties_and_methods_of_real_ones():
+    graph = make_graph()
+    ends = [tf_keras.Input([], dtype=tf.int32) for _ in range(2)]
+    made = tfx_gnn.SortedAdjacency.from_indices(("nodes", ends[0]), ("nodes", ends[1]))
+    model = tf_keras.Model(ends, [made.order_by_source, made.in_order_of(tfx_gnn.SOURCE), made.without_order().source])
+    inputs = tf_keras.Input(type_spec=relaxed(tfx_gnn.sort_edges(graph)))
+
+    order, (targets, sources), source = model([tf.constant([1, 2, 0]), tf.constant([0, 1, 1])])
+
+    assert order.numpy().tolist() == [2, 0, 1]
+    assert (targets.numpy().tolist(), sources.numpy().tolist()) == ([1, 0, 1], [0, 1, 2])
+    assert source.numpy().tolist() == [1, 2, 0]
+    assert inputs.edge_sets["edges"].adjacency.order_by_source.dtype == tf.int32
+
+
 def test_edge_sets_can_be_chosen():
     layer = SortEdges(["edges"])
 
