@@ -12,6 +12,7 @@ from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.size_checks import num_items_of
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
+from tfx_gnn.graph.tensor_errors import wrong_dtype
 
 
 @becomes_keras_layer
@@ -36,9 +37,9 @@ def mask_edges(
         Scalar graph with the same nodes and context.
 
     Raises:
-        ValueError: if the graph is not scalar, lacks the edge set, has the new edge set already,
-            or the mask is not bool.
-        tf.errors.InvalidArgumentError: at run time, if the mask has another shape.
+        ValueError: if the graph is not scalar, lacks the edge set, or has the new edge set already.
+        tf.errors.InvalidArgumentError: if the mask is not bool (TypeError in a tf.function); at run
+            time, if it has another shape.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -60,7 +61,7 @@ def mask_edges(
         )
     mask = tf.convert_to_tensor(boolean_edge_mask)
     if mask.dtype != tf.bool:
-        raise ValueError(f"`boolean_edge_mask` must be bool; got {mask.dtype.name}. Compare it, or cast it.")
+        raise wrong_dtype(f"`boolean_edge_mask` must be bool; got {mask.dtype.name}. Compare it, or cast it.")
     edge_set = graph.edge_sets[edge_set_name]
     check = tf.debugging.assert_equal(
         tf.shape(mask),

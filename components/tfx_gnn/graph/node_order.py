@@ -17,6 +17,7 @@ from tfx_gnn.graph.run_time_checks import after_checks
 from tfx_gnn.graph.segment_shuffle import segment_random_index_shuffle
 from tfx_gnn.graph.size_checks import num_items_of
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
+from tfx_gnn.graph.tensor_errors import wrong_dtype, wrong_shape
 
 
 @becomes_keras_layer
@@ -35,9 +36,9 @@ def reorder_nodes(
         Scalar graph, with features in the new order and edges between the same nodes as before.
 
     Raises:
-        ValueError: if the graph is not scalar, a node set is unknown, or indices are no integers
-            of rank 1.
-        tf.errors.InvalidArgumentError: at run time, if indices are not a permutation.
+        ValueError: if the graph is not scalar, or a node set is unknown.
+        tf.errors.InvalidArgumentError: if indices are no integers of rank 1 (TypeError or ValueError
+            in a tf.function); at run time, if they are not a permutation.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -159,11 +160,11 @@ def _renumbered(adjacency: HyperAdjacency, new_positions: Mapping[str, tf.Tensor
 
 def _checked_order(graph: GraphTensor, name: const.NodeSetName, index: Any, *, validate: bool) -> tf.Tensor:
     index = tf.convert_to_tensor(index)
-    if index.shape.rank != 1 or index.dtype not in (tf.int32, tf.int64):
-        raise ValueError(
-            f"`node_indices` must be tf.int32 or tf.int64 tensors of rank=1; got {index.dtype.name}{index.shape} "
-            f"for '{name}'."
-        )
+    rule = f"`node_indices` must be tf.int32 or tf.int64 tensors of rank=1; got {index.dtype.name}{index.shape}"
+    if index.dtype not in (tf.int32, tf.int64):
+        raise wrong_dtype(f"{rule} for '{name}'. Cast it.")
+    if index.shape.rank != 1:
+        raise wrong_shape(f"{rule} for '{name}'. Flatten it.")
     if not validate:
         return index
     num_nodes = tf.cast(graph.node_sets[name].total_size, index.dtype)

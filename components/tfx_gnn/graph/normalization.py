@@ -13,6 +13,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.pooling import feature_values, reduce_to_receivers
 from tfx_gnn.graph.symbolic_calls import becomes_keras_layer
 from tfx_gnn.graph.tags import ItemSets, NameOrNames, resolve_item_sets
+from tfx_gnn.graph.tensor_errors import wrong_dtype
 
 
 @becomes_keras_layer
@@ -45,7 +46,8 @@ def softmax(
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
-        TypeError: if the values are not floating-point.
+        tf.errors.InvalidArgumentError: if the values are not floating-point; TypeError in a
+            tf.function.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -59,7 +61,7 @@ def softmax(
     item_sets = resolve_item_sets(per_tag, edge_set_name=edge_set_name, node_set_name=node_set_name, caller=caller)
     values = feature_values(graph_tensor, item_sets, feature_value, feature_name, caller=caller)
     if not values[0].dtype.is_floating:
-        raise TypeError(
+        raise wrong_dtype(
             f"{caller} requires floating-point values; got {values[0].dtype.name} "
             f"from {list(item_sets.names)}. Cast them first."
         )
@@ -97,7 +99,8 @@ def softmax_edges_per_node(
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
-        TypeError: if the values are not floating-point.
+        tf.errors.InvalidArgumentError: if the values are not floating-point; TypeError in a
+            tf.function.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -21,6 +21,7 @@ from tfx_gnn.graph.tags import (
     common_node_set_name,
     resolve_item_sets,
 )
+from tfx_gnn.graph.tensor_errors import wrong_dtype, wrong_shape
 
 
 def get_registered_reduce_operation_names() -> list[str]:
@@ -67,6 +68,8 @@ def pool(
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
         KeyError: if `reduce_type` names an unknown reduction.
+        tf.errors.InvalidArgumentError: if values are not numeric, or not one per item; in a
+            tf.function TypeError and ValueError.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -251,6 +254,8 @@ def feature_values(
 
     Raises:
         ValueError: if not exactly one feature is given, or values do not match the sets.
+        tf.errors.InvalidArgumentError: if there is not one value per item; ValueError in a
+            tf.function.
     """
     check_one_feature(feature_value, feature_name, caller=caller)
     pieces = sources.pieces(graph)
@@ -274,7 +279,7 @@ def feature_values(
     for name, piece, value in zip(sources.names, pieces, values, strict=True):
         num_items = piece.spec.total_size
         if not value.shape[:1].is_compatible_with([num_items]):
-            raise ValueError(
+            raise wrong_shape(
                 f"{caller} requires `feature_value` to hold one value per item; got shape {value.shape} "
                 f"for the {num_items} items of '{name}'. Take both from the same set."
             )
@@ -318,11 +323,11 @@ def reduce_to_receivers(
     Raises:
         ValueError: if the receivers differ, or several reductions of scalars are asked for.
         KeyError: if `reduce_type` names an unknown reduction.
-        TypeError: if the values are not numeric.
+        tf.errors.InvalidArgumentError: if the values are not numeric; TypeError in a tf.function.
     """
     operations = reductions.operations(reduce_type, caller)
     if values[0].dtype in (tf.string, tf.bool):
-        raise TypeError(
+        raise wrong_dtype(
             f"{caller} requires numeric values; got {values[0].dtype.name} from {list(sources.names)}. "
             "Cast bool to a number; give strings numbers or vectors first."
         )

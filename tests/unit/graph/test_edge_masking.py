@@ -59,12 +59,16 @@ def test_agrees_with_the_oracle(oracle, plain, graph_plans, data):
     [
         (("nope", [True]), "edge_set_name: nope exists as an edge-set"),
         (("ab", [True] * 3, "late"), "late is not an existing edge-set"),
-        (("ab", [1, 0, 1]), "`boolean_edge_mask` must be bool; got int32"),
     ],
 )
 def test_bad_arguments_are_refused(graph, arguments, message):
     with pytest.raises(ValueError, match=message):
         mask_edges(graph, *arguments)
+
+
+def test_masks_of_another_dtype_are_refused(graph):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`boolean_edge_mask` must be bool; got int32"):
+        mask_edges(graph, "ab", [1, 0, 1])
 
 
 @pytest.mark.parametrize("mask", [[True, False], [[True, False, True]]])

@@ -88,7 +88,12 @@ def test_agrees_with_the_oracle(oracle, graph_plans, feature, data):
         (TARGET, {"edge_set_name": "ab"}, ValueError, r"softmax\(\) requires exactly one of feature_name"),
         (CONTEXT, {"feature_name": "x"}, ValueError, "exactly one of edge_set_name, node_set_name but got 0"),
         (TARGET, {"edge_set_name": ["ab", "ba"], "feature_name": "w"}, ValueError, "same endpoint"),
-        (SOURCE, {"edge_set_name": "late", "feature_value": tf.constant([1])}, TypeError, "floating-point values"),
+        (
+            SOURCE,
+            {"edge_set_name": "late", "feature_value": tf.constant([1])},
+            tf.errors.InvalidArgumentError,
+            "floating-point values",
+        ),
     ],
 )
 def test_bad_arguments_are_refused(graph, tag, arguments, error, message):
