@@ -36,6 +36,7 @@ _NAMES_BY_MODULE = {
     "example_parsing": (
         "parse_and_merge",
         "parse_example",
+        "parse_merge_and_pad",
         "parse_single_example",
     ),
     "example_writing": ("write_example",),

@@ -26,7 +26,16 @@ class DefaultFill:
 
     value: np.ndarray[Any, Any]
 
-    def apply(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tuple[tf.Tensor, tf.Tensor]:
+    def splits(self, parsed: tf.RaggedTensor, expected: tf.Tensor) -> tf.Tensor:
+        """Returns the running number of values after filling, int64 of shape [num_examples + 1].
+
+        Args:
+            parsed: values as they are stored, shape [num_examples, (values)].
+            expected: int64 of shape [num_examples + 1], running number of values if none are wrong.
+        """
+        return tf.pad(tf.cumsum(_fill_lengths(parsed, expected)[1]), [[1, 0]])
+
+    def values(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tf.Tensor:
         """Inserts the value for every item of the examples that have no values at all.
 
         Args:
@@ -35,15 +44,12 @@ class DefaultFill:
             num_values: number of values of an item.
 
         Returns:
-            Running number of values after filling, and all values in one vector.
+            All values in one vector.
         """
-        lengths = parsed.row_lengths()
-        expected_lengths = expected[1:] - expected[:-1]
-        missing = tf.logical_and(tf.equal(lengths, 0), tf.greater(expected_lengths, 0))
-        filled = tf.where(missing, expected_lengths, lengths)
-        splits = tf.concat([tf.zeros([1], tf.int64), tf.cumsum(filled)], axis=0)
         if num_values == 0:
-            return splits, parsed.flat_values
+            return parsed.flat_values
+        missing, filled = _fill_lengths(parsed, expected)
+        splits = self.splits(parsed, expected)
         # Each value comes from the vector of stored values, or from the default behind it.
         position = tf.range(splits[-1])
         stored = position + repeat_values(parsed.row_splits[:-1] - splits[:-1], filled)
@@ -51,7 +57,15 @@ class DefaultFill:
         default = behind + (position - repeat_values(splits[:-1], filled)) % num_values
         is_missing = repeat_values(tf.cast(missing, tf.int64), filled) > 0
         source = tf.concat([parsed.flat_values, tf.constant(self.value.reshape([-1]))], axis=0)
-        return splits, tf.gather(source, tf.where(is_missing, default, stored))
+        return tf.gather(source, tf.where(is_missing, default, stored))
+
+
+def _fill_lengths(parsed: tf.RaggedTensor, expected: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns which examples lack values they should have, and numbers of values after filling."""
+    lengths = parsed.row_lengths()
+    expected_lengths = expected[1:] - expected[:-1]
+    missing = tf.logical_and(tf.equal(lengths, 0), tf.greater(expected_lengths, 0))
+    return missing, tf.where(missing, expected_lengths, lengths)
 
 
 def default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | None) -> dict[str, DefaultFill]:

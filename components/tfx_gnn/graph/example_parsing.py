@@ -11,11 +11,15 @@ from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.flat_fields import FlatField
-from tfx_gnn.graph.flat_parsing import FlatGraphs, FlatSet, parse_flat
+from tfx_gnn.graph.flat_graphs import FlatGraphs, FlatSet, finish_flat
+from tfx_gnn.graph.flat_padding import FlatPadder
+from tfx_gnn.graph.flat_parsing import read_flat
 from tfx_gnn.graph.graph_constants import EDGES, NODES, SOURCE, TARGET, Field
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.padding import FeatureDefaultValues, pad_to_total_sizes
+from tfx_gnn.graph.size_constraints import SizeConstraints
 
 
 @tf.autograph.experimental.do_not_convert
@@ -62,8 +66,7 @@ def parse_example(
         [[3], [3]]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
-    flat = parse_flat(spec, serialized, prefix, default_values, validate=validate, merge_indices=False)
-    return _assemble(spec, flat, merged=False)
+    return _parse(spec, serialized, prefix, default_values, validate=validate, merged=False)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -100,15 +103,7 @@ def parse_single_example(
         [3]
     """
     serialized = _check_arguments(spec, serialized, rank=0)
-    flat = parse_flat(
-        spec,
-        serialized[tf.newaxis],
-        prefix,
-        default_values,
-        validate=validate,
-        merge_indices=False,
-    )
-    return _assemble(spec, flat, merged=True)
+    return _parse(spec, serialized[tf.newaxis], prefix, default_values, validate=validate, merged=True)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -148,8 +143,65 @@ def parse_and_merge(
         [3, 3]
     """
     serialized = _check_arguments(spec, serialized, rank=1)
-    flat = parse_flat(spec, serialized, prefix, default_values, validate=validate, merge_indices=True)
-    return _assemble(spec, flat, merged=True)
+    return _parse(spec, serialized, prefix, default_values, validate=validate, merged=True)
+
+
+@tf.autograph.experimental.do_not_convert
+def parse_merge_and_pad(
+    spec: GraphTensorSpec,
+    serialized: tf.Tensor,
+    size_constraints: SizeConstraints,
+    prefix: str | None = None,
+    validate: bool = True,
+    *,
+    default_values: Mapping[str, Any] | None = None,
+    padding_values: FeatureDefaultValues | None = None,
+) -> tuple[GraphTensor, tf.Tensor]:
+    """Reads a batch of tf.Examples into one scalar graph of fixed sizes.
+
+    Does what `pad_to_total_sizes(parse_and_merge(...), size_constraints)` does, in fewer
+    operations if the number of examples and the constraints are static and every example is one
+    component (else by these two). Padding edges are spread over padding nodes just as evenly, but
+    may connect others of them.
+
+    Args:
+        spec: as for `parse_and_merge`.
+        serialized: as for `parse_and_merge`, shape [num_examples].
+        size_constraints: as for `pad_to_total_sizes`.
+        prefix: as for `parse_example`.
+        validate: whether to check the examples, as `parse_example`, and that they fit.
+        default_values: as for `parse_example`.
+        padding_values: as for `pad_to_total_sizes`.
+
+    Returns:
+        Graph of shape [] and the sizes of `size_constraints`, and a bool tensor of shape
+        [total_num_components] that is True for the components of the examples.
+
+    Raises:
+        TypeError: as `parse_example`.
+        ValueError: as `parse_example` and `pad_to_total_sizes`.
+        tf.errors.InvalidArgumentError: as `parse_example`, or if the graphs do not fit.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> serialized = tfx_gnn.write_example(graph).SerializeToString()
+        >>> budget = tfx_gnn.SizeConstraints(3, {"nodes": 8}, {"edges": 6})
+        >>> padded, mask = tfx_gnn.parse_merge_and_pad(graph.spec, tf.constant([serialized] * 2), budget)
+        >>> padded.node_sets["nodes"].sizes.numpy().tolist(), mask.numpy().tolist()
+        ([3, 3, 2], [True, True, False])
+    """
+    serialized = _check_arguments(spec, serialized, rank=1)
+    num_examples = serialized.shape[0]
+    if not FlatPadder.can_pad(spec, size_constraints, num_examples):
+        graph = parse_and_merge(spec, serialized, prefix, validate, default_values=default_values)
+        return pad_to_total_sizes(graph, size_constraints, padding_values=padding_values, validate=validate)
+    padder = FlatPadder(spec, size_constraints, num_examples, padding_values or FeatureDefaultValues())
+    check = padder.assert_fit if validate else None
+    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate, check=check)
+    with tf.control_dependencies(checks):
+        graph, mask = padder.pad(flat)
+    return graph.with_indices_dtype(spec.indices_dtype).with_row_splits_dtype(spec.row_splits_dtype), mask
 
 
 def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) -> tf.Tensor:
@@ -170,6 +222,21 @@ def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) ->
             "batches and parse_single_example() for single examples."
         )
     return serialized
+
+
+def _parse(
+    spec: GraphTensorSpec,
+    serialized: tf.Tensor,
+    prefix: str | None,
+    default_values: Mapping[str, Any] | None,
+    *,
+    validate: bool,
+    merged: bool,
+) -> GraphTensor:
+    flat, checks = read_flat(spec, serialized, prefix, default_values, validate=validate)
+    with tf.control_dependencies(checks):
+        finish_flat(spec, flat, merge_indices=merged)
+    return _assemble(spec, flat, merged=merged)
 
 
 def _assemble(spec: GraphTensorSpec, flat: FlatGraphs, *, merged: bool) -> GraphTensor:
@@ -216,28 +283,25 @@ class _Builder:
         self._splits_dtype = spec.row_splits_dtype
 
     def features(self, flat_set: FlatSet) -> dict[str, Field]:
-        splits = self._cast_splits(flat_set.item_splits)
-        return {name: self._field(field, splits) for name, field in flat_set.features.items()}
+        return {name: self._field(field, flat_set) for name, field in flat_set.features.items()}
 
     def index(self, flat_set: FlatSet, tag: int) -> Field:
         field_spec = flat_set.spec.adjacency_spec[tag]
-        field = FlatField(values=flat_set.indices[tag], spec=field_spec)
-        return self._field(field, self._cast_splits(flat_set.item_splits))
+        return self._field(FlatField(values=flat_set.indices[tag], spec=field_spec), flat_set)
 
     def sizes(self, flat_set: FlatSet) -> Field:
         assert flat_set.sizes is not None
         field = FlatField(values=flat_set.sizes, spec=flat_set.spec.sizes_spec)
-        return self._field(field, self._cast_splits(flat_set.component_splits))
+        return self._field(field, flat_set, of_components=True)
 
     def component_ones(self, context: FlatSet) -> Field:
-        ones = tf.ones([context.component_splits[-1]], self._spec.indices_dtype)
-        field = FlatField(values=ones, spec=context.spec.sizes_spec)
-        return self._field(field, self._cast_splits(context.component_splits))
+        per_graph = context.spec.sizes_spec.shape[0]
+        is_static = per_graph is not None and self._num_examples is not None
+        total = per_graph * self._num_examples if is_static else context.component_splits[-1]
+        field = FlatField(values=tf.ones([total], self._spec.indices_dtype), spec=context.spec.sizes_spec)
+        return self._field(field, context, of_components=True)
 
-    def _cast_splits(self, splits: tf.Tensor) -> tf.Tensor:
-        return splits if self._merged else tf.cast(splits, self._splits_dtype)
-
-    def _field(self, field: FlatField, splits: tf.Tensor) -> Field:
+    def _field(self, field: FlatField, flat_set: FlatSet, *, of_components: bool = False) -> Field:
         per_graph = field.spec.shape[0]
         total = None
         if per_graph is not None and self._num_examples is not None:
@@ -245,6 +309,8 @@ class _Builder:
         values = field.items(self._splits_dtype, total)
         if self._merged:
             return values
+        splits = flat_set.component_splits if of_components else flat_set.item_splits
+        splits = tf.cast(splits, self._splits_dtype)
         if per_graph is None:
             return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
         if isinstance(values, tf.RaggedTensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -21,12 +22,20 @@ class FlatField:
         partitions: for each dimension from 1 up to the last ragged one, the row splits over all
             examples, or the row length if it is uniform.
         num_rows: for each dimension from 0, its total number of rows, where it is needed.
+        fill: returns the values with those that examples lack filled in, if any may be; it relies
+            on their numbers, so it is called when they are checked.
     """
 
     values: tf.Tensor
     spec: FieldSpec
     partitions: list[tf.Tensor | int] = dataclasses.field(default_factory=list)
     num_rows: list[tf.Tensor] = dataclasses.field(default_factory=list)
+    fill: Callable[[], tf.Tensor] | None = None
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether the values are the items as they are."""
+        return self.spec.shape.rank == 1
 
     def items(self, row_splits_dtype: tf.DType, total: int | None) -> Field:
         """Returns the field with the items of all examples in dimension 0.

@@ -2,8 +2,8 @@
 
 `tf.io.parse_example` delivers, for each feature, the values of all examples in one vector and
 the splits between examples. All else follows from `#size`: the splits between the items of a
-set are the running sums of its sizes, so nothing is partitioned twice. Three assertions compare
-what was read with what the sizes promise, and everything downstream runs after them.
+set are the running sums of its sizes, so nothing is partitioned twice. One assertion compares
+what was read with what the sizes promise.
 
 Small ops dominate the cost at usual batch sizes, so what can be done for all sets or features
 at once is done on a matrix with a row for each.
@@ -11,9 +11,9 @@ at once is done on a matrix with a row for each.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,56 +24,27 @@ from tfx_gnn.graph.default_values import DefaultFill, default_fills
 from tfx_gnn.graph.edge_ends import EdgeEnds
 from tfx_gnn.graph.example_layout import SetLayout
 from tfx_gnn.graph.flat_fields import FlatField
+from tfx_gnn.graph.flat_graphs import FlatGraphs, FlatSet
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.size_table import SizeTable
 
+#: The largest number of items in a batch; far enough from the limits of int64 to add them up.
+_MAX_ITEMS = {tf.int32: 2**31 - 1, tf.int64: 2**40}
 
-@dataclasses.dataclass
-class FlatSet:
-    """One piece of the graphs of all examples.
-
-    Attributes:
-        layout: where the piece is stored.
-        spec: spec of the piece in one graph.
-        component_splits: running number of components, int64 of shape [num_examples + 1].
-        item_splits: running number of items, int64 of shape [num_examples + 1].
-        sizes: sizes of all components of all examples, of the index dtype; None for a context.
-        features: feature names to fields.
-        indices: SOURCE and TARGET to node indices, of the index dtype.
-    """
-
-    layout: SetLayout
-    spec: Any
-    component_splits: tf.Tensor
-    item_splits: tf.Tensor
-    sizes: tf.Tensor | None = None
-    features: dict[str, FlatField] = dataclasses.field(default_factory=dict)
-    indices: dict[int, tf.Tensor] = dataclasses.field(default_factory=dict)
+#: Asserts something of the sizes; returns what must run before they are used.
+Check = Callable[["SizeTable"], "list[tf.Operation]"]
 
 
-@dataclasses.dataclass
-class FlatGraphs:
-    """The graphs of all examples.
-
-    Attributes:
-        static_num_examples: number of examples if it is known statically, else None.
-        sets: the context, then node sets, then edge sets.
-    """
-
-    static_num_examples: int | None
-    sets: list[FlatSet]
-
-
-def parse_flat(
+def read_flat(
     spec: GraphTensorSpec,
     serialized: tf.Tensor,
     prefix: str | None,
     default_values: Mapping[str, Any] | None,
     *,
     validate: bool,
-    merge_indices: bool,
-) -> FlatGraphs:
+    check: Check | None = None,
+) -> tuple[FlatGraphs, list[tf.Operation]]:
     """Reads graphs from tf.Examples.
 
     Args:
@@ -82,14 +53,14 @@ def parse_flat(
         prefix: put before every key.
         default_values: keys without prefix to values for features that an example lacks.
         validate: whether to check sizes, counts and indices.
-        merge_indices: whether node indices count from the first node of all examples.
+        check: what else is asserted of the sizes, after these.
 
     Returns:
-        The graphs; in a function, their tensors exist only if the checks pass.
+        The graphs, without what depends on the checks; and the checks, which must run before
+        `finish_flat`.
     """
     fills = default_fills(spec, default_values)
-    reader = _Reader(spec, serialized, prefix or "", fills, validate=validate)
-    return reader.read(merge_indices=merge_indices)
+    return _Reader(spec, serialized, prefix or "", fills).read(check, validate=validate)
 
 
 class _Reader:
@@ -101,13 +72,12 @@ class _Reader:
         serialized: tf.Tensor,
         prefix: str,
         fills: Mapping[str, DefaultFill],
-        *,
-        validate: bool,
     ) -> None:
         self._spec = spec
         self._fills = {f"{prefix}{key}": fill for key, fill in fills.items()}
-        self._validate = validate
         self._layouts = list(example_layout.set_layouts(spec, prefix))
+        self._set_specs = [example_layout.piece_spec(spec, layout) for layout in self._layouts[1:]]
+        self._num_components = [piece.sizes_spec.shape[0] for piece in self._set_specs]
         self._static_num_examples = serialized.shape[0]
         self._serialized = serialized
         self._parsed = self._parse(serialized)
@@ -124,6 +94,8 @@ class _Reader:
             piece = example_layout.piece_spec(self._spec, layout)
             if layout.size_key:
                 features[layout.size_key] = self._io_feature(layout.size_key, piece.sizes_spec, 0)
+                if set(self._num_components) == {1}:
+                    features[layout.size_key] = tf.io.FixedLenFeature([], tf.int64, 0)
             for tag, key in layout.index_keys.items():
                 features[key] = self._io_feature(key, piece.adjacency_spec[tag])
             for name, key in layout.features.items():
@@ -149,75 +121,55 @@ class _Reader:
         if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined():
             if default is not None:
                 default = np.broadcast_to(np.asarray(default, dtype.as_numpy_dtype), spec.shape.as_list())
+            if spec.shape == [1]:
+                return tf.io.FixedLenFeature([], dtype, None if default is None else default[0])
             return tf.io.FixedLenFeature(spec.shape, dtype, default)
         return _flat_feature(key, dtype)
 
-    def read(self, *, merge_indices: bool) -> FlatGraphs:
-        """Reads sizes, then fields, checks both, and finishes what depends on the checks."""
+    def read(self, check: Check | None, *, validate: bool) -> tuple[FlatGraphs, list[tf.Operation]]:
+        """Reads sizes, then fields, and checks both."""
         set_layouts = self._layouts[1:]
-        set_specs = [example_layout.piece_spec(self._spec, layout) for layout in set_layouts]
         size_keys = [layout.size_key for layout in set_layouts]
-        table = SizeTable(
-            [self._parsed[key] for key in size_keys],
-            [spec.sizes_spec.shape[0] for spec in set_specs],
-            self._uniform_splits,
-        )
+        table = SizeTable([self._parsed[key] for key in size_keys], self._num_components, self._uniform_splits)
         sets = [
-            FlatSet(layout=layout, spec=spec, component_splits=components, item_splits=items)
-            for layout, spec, components, items in zip(
-                set_layouts, set_specs, table.component_splits, table.item_splits, strict=True
-            )
+            FlatSet(layout=layout, spec=spec, component_splits=table.component_splits[row], table=table, row=row)
+            for row, (layout, spec) in enumerate(zip(set_layouts, self._set_specs, strict=True))
         ]
-        context = self._context_set(sets)
-        for row, flat_set in ((None, context), *enumerate(sets)):
+        # First, so that ends are first among what is compared with the sizes.
+        end_indices = self._read_end_indices(sets)
+        context = self._context_set(sets, table)
+        for flat_set in (context, *sets):
             for name, key in flat_set.layout.features.items():
-                flat_set.features[name] = self._read_field(key, flat_set.spec[name], flat_set, row)
-        ends = self._read_ends(sets, table)
-        dependencies = self._assert_valid(table, size_keys, ends) if self._validate else []
-        with tf.control_dependencies(dependencies):
-            self._finish(context, sets, table, ends, merge_indices=merge_indices)
-        return FlatGraphs(self._static_num_examples, [context, *sets])
+                flat_set.features[name] = self._read_field(key, flat_set.spec[name], flat_set)
+        compared = [entry[0] for entry in (*self._by_row, *self._by_vector)]
+        actual = tf.stack(compared) if compared else None
+        ends = self._join_ends(sets, end_indices, actual, table) if end_indices else None
+        operations = self._assert_valid(table, size_keys, actual, ends) if validate else []
+        if check is not None:
+            with tf.control_dependencies(operations):
+                operations = operations + check(table)
+        return FlatGraphs(self._static_num_examples, [context, *sets], table, ends), operations
 
-    def _finish(
-        self,
-        context: FlatSet,
-        sets: list[FlatSet],
-        table: SizeTable,
-        ends: EdgeEnds | None,
-        *,
-        merge_indices: bool,
-    ) -> None:
-        """Makes the tensors that exist only if the checks pass."""
-        dtype = self._spec.indices_dtype
-        for flat_set, sizes in zip(sets, table.flat_sizes(dtype), strict=True):
-            flat_set.sizes = sizes
-        for flat_set in [context, *sets]:
-            for field in flat_set.features.values():
-                field.values = tf.identity(field.values)
-                # A partition of as many rows as a wrong count says might not fit into memory.
-                field.num_rows = [tf.identity(count) for count in field.num_rows]
-        if ends is not None:
-            separated = iter(ends.separate(dtype, merge=merge_indices))
-            for flat_set in sets:
-                for tag in flat_set.layout.index_keys:
-                    flat_set.indices[tag] = next(separated)
+    def _read_end_indices(self, sets: list[FlatSet]) -> list[tf.Tensor]:
+        """Returns the node indices of all ends of edge sets, and lets their numbers be checked."""
+        return [
+            self._read_field(key, flat_set.spec.adjacency_spec[tag], flat_set).values
+            for flat_set in sets
+            for tag, key in flat_set.layout.index_keys.items()
+        ]
 
-    def _read_ends(self, sets: list[FlatSet], table: SizeTable) -> EdgeEnds | None:
-        """Joins the node indices of all edge sets, and lets their numbers be checked."""
-        node_rows = {
-            flat_set.layout.set_name: row for row, flat_set in enumerate(sets) if flat_set.layout.set_type == NODES
-        }
-        indices, splits, keys, rows = [], [], [], []
-        for row, flat_set in enumerate(sets):
-            adjacency: Any = getattr(flat_set.spec, "adjacency_spec", None)
-            for tag, key in flat_set.layout.index_keys.items():
-                indices.append(self._read_field(key, adjacency[tag], flat_set, row).values)
-                splits.append(self._splits_of(key))
-                keys.append(key)
-                rows.append(node_rows[adjacency.node_set_name(tag)])
-        return EdgeEnds(indices, splits, keys, rows, table) if keys else None
+    def _join_ends(
+        self, sets: list[FlatSet], indices: list[tf.Tensor], actual: tf.Tensor | None, table: SizeTable
+    ) -> EdgeEnds:
+        rows = {flat_set.layout.set_name: flat_set.row for flat_set in sets if flat_set.layout.set_type == NODES}
+        ends = [
+            (key, rows[flat_set.spec.adjacency_spec.node_set_name(tag)])
+            for flat_set in sets
+            for tag, key in flat_set.layout.index_keys.items()
+        ]
+        return EdgeEnds(indices, actual, [key for key, _ in ends], [row for _, row in ends], table)
 
-    def _context_set(self, sets: list[FlatSet]) -> FlatSet:
+    def _context_set(self, sets: list[FlatSet], table: SizeTable) -> FlatSet:
         """Finds out the number of components of each example, and lets the sets be compared."""
         layout, spec = self._layouts[0], self._spec.context_spec
         static = spec.sizes_spec.shape[0]
@@ -232,7 +184,7 @@ class _Reader:
                 static is None or flat_set.spec.sizes_spec.shape[0] != static
             ):
                 self._by_vector.append((flat_set.component_splits, splits, flat_set.layout.size_key))
-        return FlatSet(layout=layout, spec=spec, component_splits=splits, item_splits=splits)
+        return FlatSet(layout=layout, spec=spec, component_splits=splits, table=table)
 
     def _component_splits_of_features(self, layout: SetLayout) -> tf.Tensor:
         """Derives the number of components from a context feature, where there are no sets."""
@@ -246,48 +198,45 @@ class _Reader:
                 return self._parsed[example_layout.row_lengths_key(key, 1)].row_splits
         return self._uniform_splits(0)
 
-    def _splits_of(self, key: str) -> tf.Tensor:
-        """Returns the running number of values of a feature without inner dimensions."""
-        parsed = self._parsed[key]
-        if isinstance(parsed, tf.RaggedTensor):
-            return parsed.row_splits
-        return self._uniform_splits(parsed.shape[1])
-
-    def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet, row: int | None) -> FlatField:
+    def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet) -> FlatField:
         """Reads a feature and lets its number of values be checked.
 
         Args:
             key: key of the feature.
             spec: spec of the field.
             flat_set: the piece that has the field.
-            row: row of the piece in the size table; None for the context.
         """
         parsed = self._parsed[key]
+        row = flat_set.row
         if not isinstance(parsed, tf.RaggedTensor):
-            expected = self._uniform_splits(spec.shape[0])
+            given = self._uniform_splits(spec.shape[0])
             if row is not None:
-                self._by_row.append((expected, row, 1, key))
-            elif flat_set.item_splits is not expected:
-                self._by_vector.append((expected, flat_set.item_splits, key))
-            return FlatField(values=tf.reshape(parsed, [-1]), spec=spec, num_rows=[expected[-1]])
-        splits = flat_set.item_splits
+                self._by_row.append((given, row, 1, key))
+            elif spec.shape[0] != flat_set.spec.sizes_spec.shape[0]:
+                self._by_vector.append((given, flat_set.item_splits, key))
+            values = tf.reshape(parsed, [-1]) if parsed.shape.rank == 2 and spec.shape.rank == 1 else parsed
+            return FlatField(values=values, spec=spec, num_rows=[given[-1]] if 0 in spec.shape else [])
         if spec.shape[0] is not None:
-            self._by_vector.append((splits, self._uniform_splits(spec.shape[0]), key))
-        field = FlatField(values=parsed.flat_values, spec=spec, num_rows=[])
+            self._by_vector.append((flat_set.item_splits, self._uniform_splits(spec.shape[0]), key))
+        field = FlatField(values=parsed.flat_values, spec=spec)
         ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
         num_values = math.prod(spec.shape[ragged_rank + 1 :].as_list())
+        fill = self._fills.get(key)
+        if fill is None and ragged_rank == 0 and row is not None:
+            if num_values == 0:
+                field.num_rows.append(flat_set.item_splits[-1])
+            self._by_row.append((parsed.row_splits, row, num_values, key))
+            return field
+        splits = flat_set.item_splits
         if ragged_rank or num_values == 0:
             field.num_rows.append(splits[-1])
         for dimension in range(1, ragged_rank + 1):
             splits = self._read_partition(key, spec, dimension, splits, field)
-        fill = self._fills.get(key)
-        if fill is None and ragged_rank == 0 and row is not None:
-            self._by_row.append((parsed.row_splits, row, num_values, key))
-            return field
         expected = splits if num_values == 1 else splits * num_values
         actual = parsed.row_splits
         if fill is not None:
-            actual, field.values = fill.apply(parsed, expected, num_values)
+            actual = fill.splits(parsed, expected)
+            field.fill = functools.partial(fill.values, parsed, expected, num_values)
         self._by_vector.append((actual, expected, key))
         return field
 
@@ -310,28 +259,61 @@ class _Reader:
         field.num_rows.append(splits[-1])
         return splits
 
-    def _assert_valid(self, table: SizeTable, size_keys: list[str], ends: EdgeEnds | None) -> list[tf.Operation]:
+    def _assert_valid(
+        self, table: SizeTable, size_keys: list[str], actual: tf.Tensor | None, ends: EdgeEnds | None
+    ) -> list[tf.Operation]:
         """Returns what must run before anything that was read is used."""
-        assertions = table.assert_valid(size_keys, self._spec.indices_dtype) if size_keys else []
-        for lengths, row_splits, key in self._row_lengths:
-            assertions += parsing_checks.assert_counts(
-                lengths[tf.newaxis], row_splits[tf.newaxis], [key], self._spec.row_splits_dtype
-            )
-        keys = [key for *_, key in self._by_row] + [key for *_, key in self._by_vector]
-        if keys:
-            actual = tf.stack([entry[0] for entry in (*self._by_row, *self._by_vector)])
-            expected = []
-            if self._by_row:
-                factors = np.asarray([[factor] for _, _, factor, _ in self._by_row])
-                rows = tf.gather(table.splits, [row for _, row, _, _ in self._by_row])
-                expected.append(rows if (factors == 1).all() else rows * factors)
-            if self._by_vector:
-                expected.append(tf.stack([vector for _, vector, _ in self._by_vector]))
-            wanted = expected[0] if len(expected) == 1 else tf.concat(expected, axis=0)
-            assertions += parsing_checks.assert_splits(actual, wanted, keys)
+        assertions = self._assert_counts(table, size_keys, ends)
+        if actual is not None:
+            keys = [key for *_, key in self._by_row] + [key for *_, key in self._by_vector]
+            told_keys = [size_keys[row] for _, row, *_ in self._by_row] + [""] * len(self._by_vector)
+            with tf.control_dependencies(assertions):
+                assertions = parsing_checks.assert_splits(actual, self._expected_splits(table), keys, told_keys)
         if ends is not None:
-            assertions += ends.assert_valid()
+            with tf.control_dependencies(assertions):
+                assertions = ends.assert_valid()
         return assertions
+
+    def _assert_counts(self, table: SizeTable, size_keys: list[str], ends: EdgeEnds | None) -> list[tf.Operation]:
+        """Asserts that sizes and row lengths are numbers of something.
+
+        In a function, where every operation counts, sizes that agree with the values of a feature
+        need no check of their own: a number of values is neither negative nor too large.
+        """
+        largest = np.full([len(size_keys)], _MAX_ITEMS[self._spec.indices_dtype])
+        if ends is not None:
+            largest[ends.node_rows] = _MAX_ITEMS[tf.int32]
+        rows = list(range(len(size_keys)))
+        assertions = []
+        if not table.is_simple:
+            for row in rows:
+                part = slice(row, row + 1)
+                assertions += parsing_checks.assert_counts(
+                    table.counts(row), table.splits[part], largest[part], size_keys[part]
+                )
+        else:
+            if not tf.executing_eagerly():
+                confirmed = {row for _, row, factor, _ in self._by_row if factor == 1}
+                rows = [row for row in rows if row not in confirmed]
+            if rows:
+                counts, totals = tf.gather(table.items, rows), tf.gather(table.splits, rows)
+                assertions += parsing_checks.assert_counts(
+                    counts, totals, largest[rows], [size_keys[row] for row in rows]
+                )
+        limits = np.array([_MAX_ITEMS[self._spec.row_splits_dtype]])
+        for lengths, row_splits, key in self._row_lengths:
+            assertions += parsing_checks.assert_counts(lengths[tf.newaxis], row_splits[tf.newaxis], limits, [key])
+        return assertions
+
+    def _expected_splits(self, table: SizeTable) -> tf.Tensor:
+        parts = []
+        if self._by_row:
+            factors = np.asarray([[factor] for _, _, factor, _ in self._by_row])
+            rows = tf.gather(table.splits, [row for _, row, _, _ in self._by_row])
+            parts.append(rows if (factors == 1).all() else rows * factors)
+        if self._by_vector:
+            parts.append(tf.stack([vector for _, vector, _ in self._by_vector]))
+        return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
 
     def _uniform_splits(self, count: int) -> tf.Tensor:
         """Returns the splits of examples with `count` items each."""

@@ -1,66 +1,70 @@
 """Assertions on graphs read from tf.Examples.
 
-They cost a few small ops, whatever the number of sets and features: what is compared is first
-put into one tensor. Messages name the key of the feature and the example of the batch. The ops
-that find these run every time: a branch taken only on failure was measured to cost more.
+They cost a few operations, whatever the number of sets and features: what is compared is first
+put into one tensor. In a function, all operations of an assertion run every time, and even a
+branch for the case of failure costs more than the check itself; so there a message names the
+feature, and in eager mode also the example of the batch.
 """
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
+import numpy as np
 import tensorflow as tf
 
-#: The largest number of items in a batch; far enough from the limits of int64 to add them up.
-_MAX_ITEMS = {tf.int32: 2**31 - 1, tf.int64: 2**40}
+_Array = Any
 
 
-def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, keys: list[str], dtype: tf.DType) -> list[tf.Operation]:
+def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, keys: list[str]) -> list[tf.Operation]:
     """Asserts that numbers of items are not negative and add up to something that fits.
 
     Args:
         counts: int64 of shape [num_keys, any].
         running_totals: int64 of shape [num_keys, any], their sums over the examples.
+        limits: the largest sums, int64 array of shape [num_keys].
         keys: keys of the features with the counts.
-        dtype: tf.int32 or tf.int64, what the totals must fit into.
 
     Returns:
         What must run before the counts are used; nothing in eager mode.
     """
-    limit = _MAX_ITEMS[dtype]
-    values = tf.concat([counts, running_totals], axis=1)
     # As unsigned numbers, negative counts are beyond the limit.
-    fits = tf.less_equal(tf.bitcast(values, tf.uint64), tf.constant(limit, tf.uint64))
-    row_fits = tf.reduce_all(fits, axis=1)
-    row = _first_false(row_fits)
-    return _assert(
-        tf.reduce_all(row_fits),
-        f"`serialized` must hold counts in [0, {limit}], also when they are added up; got others in feature",
-        tf.gather(keys, row),
-    )
+    values = tf.bitcast(tf.concat([counts, running_totals], axis=1), tf.uint64)
+    row_fits = tf.reduce_all(tf.less_equal(values, limits.astype(np.uint64)[:, np.newaxis]), axis=1)
+    start = "`serialized` must hold counts that are not negative and, also when they are added up, at most"
+    if not tf.executing_eagerly():
+        wrong = [tf.where(row_fits, "", keys)]
+        return _assert(tf.reduce_all(row_fits), [start, _distinct(limits), "; got others in feature", *wrong])
+    if not tf.reduce_all(row_fits):
+        row = np.argmin(row_fits.numpy())
+        _fail(f"{start} {limits[row]}; got others in feature '{keys[row]}'")
+    return []
 
 
-def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
+def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_keys: list[str]) -> list[tf.Operation]:
     """Asserts that features hold the expected number of values in every example.
 
     Args:
         actual: int64 of shape [num_keys, num_examples + 1], running number of values.
         expected: what it must be.
         keys: keys of the features.
+        size_keys: for each of them, the key of the sizes that it is held against; or "".
 
     Returns:
         What must run before the values are used; nothing in eager mode.
     """
     equal = tf.equal(actual, expected)
-    row_equal = tf.reduce_all(equal, axis=1)
-    row = _first_false(row_equal)
-    end = _first_false(tf.gather(equal, row))
-    return _assert(
-        tf.reduce_all(row_equal),
-        "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
-        "feature",
-        tf.gather(keys, row),
-        "of this example of the batch:",
-        end - 1,
-    )
+    start = "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
+    if not tf.executing_eagerly():
+        row_equal = tf.reduce_all(equal, axis=1)
+        pairs = [
+            f"'{key}' ('{size_key}')" if size_key else f"'{key}'" for key, size_key in zip(keys, size_keys, strict=True)
+        ]
+        return _assert(tf.reduce_all(row_equal), [f"{start}feature", tf.where(row_equal, "", pairs)])
+    if not tf.reduce_all(equal):
+        row, end = np.argwhere(~equal.numpy())[0]
+        _fail(f"{start}feature '{keys[row]}' of this example of the batch: {end - 1}")
+    return []
 
 
 def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
@@ -69,7 +73,7 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
     Args:
         indices: int64 of shape [total], the node indices of all ends of edge sets one after
             another, for each end those of all examples.
-        limits: int64 of shape [total], number of nodes to choose from.
+        limits: uint64 of shape [total], number of nodes to choose from.
         lengths: int64 of shape [num_keys, num_examples], how many of `indices` belong to each.
         keys: feature keys of the ends.
 
@@ -77,21 +81,16 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
         What must run before the indices are used; nothing in eager mode.
     """
     # As unsigned numbers, negative indices are beyond every limit.
-    is_wrong = tf.greater_equal(tf.bitcast(indices, tf.uint64), tf.bitcast(limits, tf.uint64))
-    wrong = tf.where(is_wrong)
-    # None or one position: what follows is empty unless the assertion fails.
-    position = wrong[:1, 0]
-    row = tf.searchsorted(tf.cumsum(tf.reshape(lengths, [-1])), position, side="right", out_type=tf.int64)
-    num_examples = tf.shape(lengths, tf.int64)[1]
-    return _assert(
-        tf.equal(tf.size(wrong), 0),
-        "`serialized` must hold node indices in [0, number of nodes); got",
-        tf.gather(indices, position),
-        "in feature",
-        tf.gather(keys, row // num_examples),
-        "of this example of the batch:",
-        row % num_examples,
-    )
+    fits = tf.less(tf.bitcast(indices, tf.uint64), limits)
+    start = "`serialized` must hold node indices in [0, number of nodes); got "
+    if not tf.executing_eagerly():
+        return _assert(tf.reduce_all(fits), [f"{start}others in one of the features", " ".join(keys)])
+    if not tf.reduce_all(fits):
+        position = np.argmin(fits.numpy())
+        row = np.searchsorted(np.cumsum(lengths), position, side="right")
+        end, example = divmod(row, lengths.shape[1])
+        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of this example of the batch: {example}")
+    return []
 
 
 def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
@@ -104,27 +103,22 @@ def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     Returns:
         int64 tensor of shape [sum(lengths)].
     """
-    first = values + tf.cumsum(lengths, exclusive=True)
-    ranges = tf.raw_ops.RaggedRange(
-        starts=first, limits=first + lengths, deltas=tf.constant(1, tf.int64), Tsplits=tf.int64
+    # Each row counts down from its value plus its position, which counts up.
+    first = values - tf.cumsum(lengths, exclusive=True)
+    descending = tf.raw_ops.RaggedRange(
+        starts=first, limits=first - lengths, deltas=tf.constant(-1, tf.int64), Tsplits=tf.int64
     ).rt_dense_values
-    return ranges - tf.range(tf.size(ranges, out_type=tf.int64))
+    return descending + tf.range(tf.size(descending, out_type=tf.int64))
 
 
-def _first_false(condition: tf.Tensor) -> tf.Tensor:
-    """Returns the position of the first False in a vector that is not empty, or 0."""
-    return tf.argmin(tf.cast(condition, tf.int8))
+def _assert(holds: tf.Tensor, data: list[Any]) -> list[tf.Operation]:
+    # All that is given is printed.
+    return [tf.raw_ops.Assert(condition=holds, data=data, summarize=-1)]
 
 
-def _assert(holds: tf.Tensor, *parts: str | tf.Tensor) -> list[tf.Operation]:
-    if not tf.executing_eagerly():
-        return [tf.raw_ops.Assert(condition=holds, data=parts)]
-    if not holds:
-        words = (part if isinstance(part, str) else _plain(part) for part in parts)
-        raise tf.errors.InvalidArgumentError(None, None, " ".join(words) + ".")
-    return []
+def _fail(message: str) -> NoReturn:
+    raise tf.errors.InvalidArgumentError(None, None, f"{message}.")
 
 
-def _plain(value: tf.Tensor) -> str:
-    scalar = tf.reshape(value, [-1])[0].numpy()
-    return f"'{scalar.decode()}'" if isinstance(scalar, bytes) else str(scalar)
+def _distinct(values: _Array) -> str:
+    return " or ".join(str(value) for value in sorted(set(values.tolist())))
