@@ -23,7 +23,7 @@ SUMMABLE_DTYPES = frozenset({tf.bfloat16, tf.float16, tf.float32, tf.float64})
 REDUCE_TYPES = frozenset({"mean", "sum"})
 
 
-def applies(adjacency: object, tag: IncidentNodeOrContextTag, values: object) -> bool:
+def applies(adjacency: object, tag: IncidentNodeOrContextTag, values: Any) -> bool:
     """Tells whether values can be summed and copied along an adjacency by `SortedEdges`.
 
     Args:
