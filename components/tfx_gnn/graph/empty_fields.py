@@ -31,7 +31,7 @@ def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
     for size in dimensions[1 : ragged_rank + 1]:
         rows *= size or 0
         num_rows.append(rows)
-    flat_shape = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
+    flat_shape: list[int] = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
     if fill is None and math.prod(flat_shape):
         raise ValueError(
             f"`spec` must allow a field without values; got non-empty shape {spec.shape}. Relax the numbers of nodes "
