@@ -332,11 +332,11 @@ def reduce_to_receivers(
             "Cast bool to a number; give strings numbers or vectors first."
         )
     segment_ids, num_segments = _receivers(graph, sources, caller)
-    names = reduce_type.split("|")
-    if set(names) <= sorted_aggregation.REDUCE_TYPES and _are_sorted(graph, sources, values):
+    names, tag = reduce_type.split("|"), sources.tag
+    if isinstance(tag, int) and set(names) <= sorted_aggregation.REDUCE_TYPES and _are_sorted(graph, sources, values):
         total = tf.add_n(
             [
-                SortedEdges(piece.adjacency).sum(sources.tag, value, num_segments)
+                SortedEdges(piece.adjacency).sum(tag, value, num_segments)
                 for piece, value in zip(sources.pieces(graph), values, strict=True)
             ]
         )
@@ -369,7 +369,7 @@ def _pool_one(
 
 
 def _are_sorted(graph: GraphTensor, sources: ItemSets, values: Sequence[const.Field]) -> bool:
-    return isinstance(sources.tag, int) and all(
+    return all(
         sorted_aggregation.applies(piece.adjacency, sources.tag, value)
         for piece, value in zip(sources.pieces(graph), values, strict=True)
     )
