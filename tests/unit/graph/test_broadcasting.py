@@ -100,7 +100,7 @@ def test_agrees_with_the_oracle(oracle, plain, graph_plans, feature, data):
         (SOURCE, {"feature_name": "x"}, "requires to pass edge_set_name"),
         (CONTEXT, {"feature_name": "c"}, "exactly one of edge_set_name, node_set_name but got 0"),
         (CONTEXT, {"feature_name": "c", "node_set_name": "a", "edge_set_name": "ab"}, "but got 2"),
-        (CONTEXT, {"feature_name": "c", "node_set_name": []}, "node_set_name to be a name, a non-empty Sequence"),
+        (CONTEXT, {"feature_name": "c", "node_set_name": []}, "node_set_name to be a non-empty Sequence"),
         (SOURCE, {"edge_set_name": "ab"}, "exactly one of feature_name, feature_value; got none"),
         (SOURCE, {"edge_set_name": "ab", "feature_name": "x", "feature_value": [1]}, "got both"),
         ("nodes", {"edge_set_name": "ab", "feature_name": "x"}, "got tag nodes but requires"),
