@@ -16,7 +16,7 @@ from tfx_gnn.graph.feature_piece_spec import (
 from tfx_gnn.graph.frozen_mapping import FrozenMapping
 from tfx_gnn.graph.graph_constants import Field, FieldName, Fields
 from tfx_gnn.graph.graph_piece import GraphPiece
-from tfx_gnn.graph.piece_parts import Parts, check_index_dtype
+from tfx_gnn.graph.piece_parts import Parts, check_batch_shape, check_index_dtype
 
 _Piece = TypeVar("_Piece", bound="FeaturePiece")
 
@@ -48,6 +48,7 @@ class FeaturePiece(GraphPiece):
         parts: Parts = {SIZES_PART: sizes, FEATURES_PART: feature_fields, **more_parts}
         piece = cls._assemble(parts, shape=sizes.shape[:rank], row_splits_dtype=row_splits_dtype)
         if validation_mode.checks_statically():
+            check_batch_shape(piece.shape)
             check_item_counts(feature_fields, rank)
         if validation_mode.checks_at_runtime(validate):
             piece._assert_sizes_match()

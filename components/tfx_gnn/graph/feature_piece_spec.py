@@ -18,7 +18,7 @@ from tfx_gnn.graph.graph_constants import (
     ShapeLike,
 )
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec, check_relaxable
-from tfx_gnn.graph.piece_parts import Parts, check_index_dtype
+from tfx_gnn.graph.piece_parts import Parts, check_batch_shape, check_index_dtype
 
 _Spec = TypeVar("_Spec", bound="FeaturePieceSpec")
 
@@ -48,6 +48,7 @@ class FeaturePieceSpec(GraphPieceSpec):
         rank = check_sizes_rank(sizes)
         parts: Parts = {SIZES_PART: sizes, FEATURES_PART: features, **more_parts}
         spec = cls._assemble(parts, shape=sizes.shape[:rank])
+        check_batch_shape(spec.shape)
         check_item_counts(features, rank)
         return spec
 

@@ -17,6 +17,7 @@ from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.piece_parts import (
     Parts,
     PieceLike,
+    check_batch_shape,
     check_index_dtype,
     leaf_with_batch_shape,
     leaves_of_parts,
@@ -133,7 +134,8 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
                 dimensions are unknown in the result.
 
         Raises:
-            ValueError: if the rank differs or the shape is not compatible.
+            ValueError: if the rank differs, the shape is not compatible, or a dimension other than
+                the first is unknown.
         """
         shape = tf.TensorShape(new_shape)
         if shape.rank != self._shape.rank:
@@ -146,6 +148,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
                 f"`new_shape` must be compatible with the shape of the spec; got new_shape="
                 f"{shape}, shape={self._shape}."
             )
+        check_batch_shape(shape)
         if shape.as_list() == self._shape.as_list():
             return self
         parts_spec = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), self._parts_spec)

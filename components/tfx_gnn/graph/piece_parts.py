@@ -68,6 +68,22 @@ def check_index_dtype(dtype: Any, name: str) -> tf.DType:
     return dtype
 
 
+def check_batch_shape(shape: tf.TensorShape) -> None:
+    """Refuses batches of batches of different sizes.
+
+    Args:
+        shape: batch shape of a piece.
+
+    Raises:
+        ValueError: if a dimension other than the first is unknown.
+    """
+    if not shape[1:].is_fully_defined():
+        raise ValueError(
+            f"All shape dimensions except the outermost must be fully defined; got shape={shape}. Batch graphs with "
+            "drop_remainder=True before they are batched again."
+        )
+
+
 def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
     """Refuses what a caller passed without a name.
 

@@ -315,3 +315,15 @@ def test_batch_dimensions_are_replaced():
     assert replaced == chain(3).spec._batch(None)
     assert replaced.with_shape([2]) == batch
     assert replaced.total_num_components is None
+
+
+def test_only_the_outermost_batch_dimension_may_be_unknown():
+    batch = chain(3).spec._batch(2)._batch(2)
+
+    assert batch.with_shape([None, 2]).shape.as_list() == [None, 2]
+    with pytest.raises(ValueError, match=r"All shape dimensions except the outermost must be fully defined"):
+        batch.with_shape([2, None])
+    with pytest.raises(ValueError, match=r"must be fully defined; got shape=\(2, None\)"):
+        NodeSetSpec.from_field_specs(sizes_spec=tf.TensorSpec([2, None, 1], tf.int32))
+    with pytest.raises(ValueError, match=r"must be fully defined; got shape=\(2, None\)"):
+        NodeSet.from_fields(sizes=tf.ragged.constant([[[1], [2]], [[3]]], ragged_rank=1))
