@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from tfx_gnn.graph import fields
+from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.graph_tensor import GraphTensor
 
 
-@tf.autograph.experimental.do_not_convert
+@refuses_keras_tensors()
 def assert_constraints(graph: GraphTensor) -> tf.Operation | None:
     """Asserts that everything in a graph fits together, whatever the process-wide setting.
 

@@ -115,6 +115,7 @@ def test_features_keep_their_precision(graph):
         lambda g: tfx_gnn.add_self_loops(g, "ab"),
         tfx_gnn.iter_sets,
         tfx_gnn.iter_features,
+        tfx_gnn.assert_constraints,
         tfx_gnn.graph_tensor_to_values,
         tfx_gnn.write_example,
         tfx_gnn.create_schema_pb_from_graph_spec,
