@@ -8,15 +8,14 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.adjacency_spec import AdjacencySpec
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.feature_piece_spec import ADJACENCY_PART
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.node_set import NodeSet
 
-_Key = tuple[const.SetType, const.SetName, "const.FieldName | int"]
+_Key = tuple[const.SetType, const.SetName, "const.FieldName | tuple[str, str]"]
 
 
 def map_fields(function: Callable[..., const.Field], *graphs: GraphTensor) -> GraphTensor:
@@ -52,8 +51,7 @@ def _fields(graph: GraphTensor) -> dict[_Key, const.Field]:
         fields.update({(*key, const.SIZE_NAME): piece.sizes})
         fields.update({(*key, name): value for name, value in piece.features.items()})
         if isinstance(piece, EdgeSet):
-            indices = piece.adjacency.get_indices_dict()
-            fields.update({(*key, tag): index for tag, (_, index) in indices.items()})
+            fields.update({(*key, (ADJACENCY_PART, part)): index for part, index in piece.adjacency._parts.items()})
     return fields
 
 
@@ -63,8 +61,8 @@ def _field_specs(spec: GraphTensorSpec) -> dict[_Key, const.FieldSpec]:
         specs.update({(*key, const.SIZE_NAME): piece.sizes_spec})
         specs.update({(*key, name): value for name, value in piece.features_spec.items()})
         if key[0] == const.EDGES:
-            indices = piece.adjacency_spec.get_index_specs_dict()
-            specs.update({(*key, tag): index for tag, (_, index) in indices.items()})
+            indices = piece.adjacency_spec._parts_spec
+            specs.update({(*key, (ADJACENCY_PART, part)): index for part, index in indices.items()})
     return specs
 
 
@@ -77,15 +75,14 @@ def _from_fields(spec: GraphTensorSpec, fields: Mapping[_Key, const.Field]) -> G
 
     edge_sets = {}
     for name, edge_set_spec in spec.edge_sets_spec.items():
-        indices = {
-            tag: (end, fields[const.EDGES, name, tag])
-            for tag, (end, _) in edge_set_spec.adjacency_spec.get_index_specs_dict().items()
-        }
+        adjacency_spec = edge_set_spec.adjacency_spec
+        parts = {part: fields[const.EDGES, name, (ADJACENCY_PART, part)] for part in adjacency_spec._parts_spec}
         edge_sets[name] = EdgeSet.from_fields(
             **arguments(const.EDGES, name, edge_set_spec.features_spec),
-            adjacency=Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-            if isinstance(edge_set_spec.adjacency_spec, AdjacencySpec)
-            else HyperAdjacency.from_indices(indices),
+            # Edges that are sorted stay so, graph by graph.
+            adjacency=adjacency_spec.value_type._assemble(
+                parts, shape=tf.TensorShape([None]), static=adjacency_spec._static
+            ),
         )
     return GraphTensor.from_pieces(
         context=Context.from_fields(**arguments(const.CONTEXT, "", spec.context_spec.features_spec)),

@@ -179,6 +179,16 @@ def test_sorted_graphs_are_elements_of_datasets(graph):
     assert again.edge_sets["e"].adjacency.order_by_source.numpy().tolist() == [0, 1, 2, 4, 3, 5]
 
 
+def test_sorted_graphs_are_batched_by_size():
+    graph = sort_edges(tfgnn.homogeneous([2, 0, 1], [1, 1, 0], node_features=[[1.0], [2.0], [4.0]]))
+    graphs = tfgnn.dataset_from_generator(lambda: iter([graph] * 3))
+
+    batches = list(tfgnn.dynamic_batch(graphs, tfgnn.SizeConstraints(3, {"nodes": 7}, {"edges": 6})))
+
+    assert [batch.shape.as_list() for batch in batches] == [[2], [1]]
+    assert batches[0].edge_sets["edges"].adjacency.order_by_source.to_list() == [[2, 0, 1], [2, 0, 1]]
+
+
 def test_a_signature_may_ask_for_sorted_edges(graph, tmp_path):
     spec = sort_edges(graph).spec.relax(num_components=True, num_nodes=True, num_edges=True)
     module = tf.Module()
