@@ -63,7 +63,7 @@ def set_layouts(graph: Any, prefix: str | None) -> Iterator[SetLayout]:
         Layout of the context, of each node set and of each edge set.
 
     Raises:
-        ValueError: if an edge set has a hyper-adjacency, for which there is no layout.
+        NotImplementedError: if an edge set has a hyper-adjacency, for which there is no layout.
     """
     start = prefix or ""
     is_spec = isinstance(graph, GraphTensorSpec)
@@ -103,7 +103,7 @@ def _features(piece: Any) -> list[FieldName]:
 
 def _check_simple_adjacency(edge_set_name: str, adjacency: Any) -> None:
     if not isinstance(adjacency, (Adjacency, AdjacencySpec)):
-        raise ValueError(
+        raise NotImplementedError(
             f"An edge set in a tf.Example must have an Adjacency; got a {type(adjacency).__name__} "
             f"in edge set '{edge_set_name}'. Only edges with a source and a target can be stored."
         )
@@ -191,6 +191,7 @@ def get_io_spec(
         and that of indices for others.
 
     Raises:
+        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the given dtype.
         ValueError: if a feature has a dimension that is neither static nor ragged.
 

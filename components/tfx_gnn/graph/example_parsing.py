@@ -53,6 +53,7 @@ def parse_example(
         is not static, fields are ragged.
 
     Raises:
+        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the spec.
         ValueError: if an argument does not fit the others.
         tf.errors.InvalidArgumentError: if an example is no tf.Example, lacks a required

@@ -29,8 +29,9 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
         time.
 
     Raises:
+        NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the graph.
-        ValueError: if an edge set has a hyper-adjacency, or the values are not known.
+        ValueError: if the values are not known.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

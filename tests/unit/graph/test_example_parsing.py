@@ -525,7 +525,7 @@ def test_hyper_edges_have_no_layout():
         },
     )
 
-    with pytest.raises(ValueError, match="must have an Adjacency; got a HyperAdjacencySpec in edge set 'e'"):
+    with pytest.raises(NotImplementedError, match="must have an Adjacency; got a HyperAdjacencySpec in edge set 'e'"):
         parse_example(spec, tf.constant(BATCH))
 
 

@@ -116,7 +116,7 @@ def test_hyper_edges_are_refused():
         edge_sets={"e": EdgeSet.from_fields(sizes=[1], adjacency=adjacency)},
     )
 
-    with pytest.raises(ValueError, match="must have an Adjacency; got a HyperAdjacency in edge set 'e'"):
+    with pytest.raises(NotImplementedError, match="must have an Adjacency; got a HyperAdjacency in edge set 'e'"):
         write_example(graph)
 
 
