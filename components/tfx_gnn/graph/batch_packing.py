@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph import tf_hooks
+from tfx_gnn.graph.example_sizes import ExampleItems
 from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.packing_plan import planner
 from tfx_gnn.graph.size_checks import satisfies_size_constraints
 from tfx_gnn.graph.size_constraints import SizeConstraints
-from tfx_gnn.graph.size_rule import SetKey, SizeRule, as_size
+from tfx_gnn.graph.size_rule import SizeRule, as_size
 from tfx_gnn.graph.size_search import check_graph_dataset
 
 _Fields = tuple[tf.Tensor, ...]
 
-#: How much a large graph is preferred to one that leaves the remaining budget even.
-_LARGE_FIRST = 0.3
+#: Graphs in a step, at least.
+_MIN_CHUNK_SIZE = 64
 
 
 def pack_batches(
@@ -28,9 +30,16 @@ def pack_batches(
     size_constraints: SizeConstraints,
     *,
     window: int = 128,
-    on_oversized: Callable[[GraphTensor], Any] | None = None,
+    on_oversized: Callable[[Any], Any] | None = None,
+    spec: GraphTensorSpec | None = None,
+    prefix: str | None = None,
 ) -> tf.data.Dataset:
     """Batches graphs so that each batch fills a padding budget as well as it can.
+
+    Graphs may be packed before they are parsed: with their `spec`, the data set is one of
+    serialized tf.Examples, of which only the sizes are read. Moving strings is many times faster
+    than moving all the fields of graphs, so this is the way to feed a training:
+    `pack_batches(records, budget, spec=spec).map(lambda batch: parse_merge_and_pad(spec, batch, budget))`.
 
     A batch starts with the graph that has waited longest. It grows by the graph, among the next
     `window` ones, that fits and leaves what remains of the budget most even across components,
@@ -39,20 +48,24 @@ def pack_batches(
     that of `dataset` is.
 
     Args:
-        dataset: data set of scalar graphs; may be infinite.
+        dataset: data set of scalar graphs; with `spec`, of serialized tf.Examples, strings of
+            shape []. May be infinite.
         size_constraints: the budget; it must name each node set and edge set of the graphs.
         window: how many graphs are looked at for the next place in a batch, at least 1. More of
-            them fill batches better and take longer: by about 16 microseconds a graph for 64.
-        on_oversized: TensorFlow function called with each graph that does not fit even alone,
-            which is then left out. By default such a graph is an error.
+            them fill batches better and take longer.
+        on_oversized: TensorFlow function called with each element whose graph does not fit even
+            alone, which is then left out. By default such a graph is an error.
+        spec: spec of the scalar graph in each tf.Example, if the data set holds these.
+        prefix: put before the keys in tf.Examples, as for `parse_example`.
 
     Returns:
         Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
-        `pad_to_total_sizes` make graphs of exactly the sizes of the budget.
+        `pad_to_total_sizes` make graphs of exactly the sizes of the budget; or of strings of shape
+        [num_graphs] for `parse_merge_and_pad`.
 
     Raises:
-        ValueError: if elements are not scalar graphs, `window` is too small, or the budget lacks
-            a set or names an unknown one.
+        ValueError: if elements are not scalar graphs, or not scalar strings although `spec` is
+            given, `window` is too small, or the budget lacks a set or names an unknown one.
         tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone and
             `on_oversized` is not given.
 
@@ -64,23 +77,47 @@ def pack_batches(
         >>> [int(batch.shape[0]) for batch in tfx_gnn.pack_batches(graphs, budget)]
         [2, 2, 1]
     """
-    spec = check_graph_dataset(dataset)
-    check_scalar_graph_tensor(spec, "pack_batches()")
     if window < 1:
         raise ValueError(f"`window` must be at least 1; got {window}.")
-    rule = SizeRule.from_constraints(spec, size_constraints)
+    graph_spec = _check_graphs(dataset) if spec is None else _check_examples(dataset, spec)
+    rule = SizeRule.from_constraints(graph_spec, size_constraints)
     _check_no_unknown_sets(rule, size_constraints)
-    if on_oversized is not None:
-        dataset = dataset.filter(lambda graph: _fits_or_goes(graph, size_constraints, on_oversized))
     demands = {name: as_size(size) for name, size in dict(size_constraints.min_nodes_per_component).items()}
-    packer = _Packer(rule, demands, window, spec._batch(None))
-    # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
-    boxed_spec = tuple(tf_hooks.flat_tensor_specs(spec))
-    boxed = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
-    chunks = boxed.batch(window).map(packer.measure)
+    if spec is not None:
+        items: _Items = ExampleItems(spec, prefix, demands)
+        elements = dataset.map(lambda serialized: (serialized,))
+        batch_spec: Any = tf.TensorSpec([None], tf.string)
+    else:
+        if on_oversized is not None:
+            complain, on_oversized = on_oversized, None
+            dataset = dataset.filter(lambda graph: _fits_or_goes(graph, size_constraints, complain))
+        batch_spec = graph_spec._batch(None)
+        items = _GraphItems(batch_spec, demands)
+        # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
+        boxed_spec = tuple(tf_hooks.flat_tensor_specs(graph_spec))
+        elements = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
+    packer = _Packer(rule, items, window, on_oversized)
+    # Chunks are measured while those before are planned.
+    chunks = elements.batch(packer.chunk_size).map(packer.measure, num_parallel_calls=1, deterministic=True)
     chunks = chunks.concatenate(tf.data.Dataset.from_tensors(packer.end()))
     packed = chunks.scan(packer.start(), packer.step).flat_map(packer.cut)
-    return tf.data.experimental.from_variant(tf.data.experimental.to_variant(packed), spec._batch(None))
+    return tf.data.experimental.from_variant(tf.data.experimental.to_variant(packed), batch_spec)
+
+
+def _check_graphs(dataset: tf.data.Dataset) -> GraphTensorSpec:
+    spec = check_graph_dataset(dataset)
+    check_scalar_graph_tensor(spec, "pack_batches()")
+    return spec
+
+
+def _check_examples(dataset: tf.data.Dataset, spec: GraphTensorSpec) -> GraphTensorSpec:
+    check_scalar_graph_tensor(spec, "pack_batches()")
+    if not tf.TensorSpec([], tf.string).is_compatible_with(dataset.element_spec):
+        raise ValueError(
+            "`dataset` must hold serialized tf.Examples, strings of shape [], if `spec` is given; got "
+            f"{dataset.element_spec}. Leave `spec` out for a data set of graphs."
+        )
+    return spec
 
 
 def _check_no_unknown_sets(rule: SizeRule, constraints: SizeConstraints) -> None:
@@ -103,50 +140,85 @@ def _fits_or_goes(
     return tf.cond(satisfies_size_constraints(graph, constraints), lambda: tf.ones([], tf.bool), go)
 
 
-class _Plan(NamedTuple):
-    """Which graphs go where.
+class _Items(Protocol):
+    """What is packed, as tensors with one row for each graph."""
 
-    Attributes:
-        num_taken: how many graphs are in batches.
-        is_taken: which they are, of shape [num_positions].
-        order: their positions by batch, valid for the first `num_taken`.
-        batch: the number of the batch of each of these; 0 is the one that was begun before.
-        used: sizes of the last batch.
-        current: number of the last batch.
-    """
+    def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
+        """Counts components, nodes and edges.
 
-    num_taken: tf.Tensor
-    is_taken: tf.Tensor
-    order: tf.Tensor
-    batch: tf.Tensor
-    used: tf.Tensor
-    current: tf.Tensor
+        Args:
+            fields: the items.
+
+        Returns:
+            int64 of shape [num_graphs, 1 + num_sets], and bool of shape [num_graphs] that tells
+            whether all components have as many nodes as is demanded.
+        """
+
+    def nothing(self) -> _Fields:
+        """Returns no items, boxed."""
+
+    def box(self, fields: _Fields) -> _Fields:
+        """Makes tensors whose elements are moved without copying what they stand for."""
+
+    def unbox(self, fields: _Fields) -> _Fields:
+        """Undoes `box`."""
+
+
+class _GraphItems:
+    """Graphs that travel boxed, one variant tensor a field, and are not copied."""
+
+    def __init__(self, batch_spec: Any, demands: dict[str, Any]) -> None:
+        self._batch_spec = batch_spec
+        self._demands = demands
+
+    def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
+        # Only the sizes are really decoded: what is not used costs nothing in a function.
+        graphs = tf_hooks.from_flat_tensors(self._batch_spec, list(fields))
+        pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
+        counts = [graphs.num_components, *(tf.reduce_sum(piece.sizes, axis=-1) for piece in pieces)]
+        sizes = tf.stack([tf.cast(count, tf.int64) for count in counts], axis=1)
+        is_enough = tf.ones_like(sizes[:, 0], tf.bool)
+        for name, demand in self._demands.items():
+            enough = tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64)
+            is_enough &= tf.reduce_all(enough, axis=-1)
+        return sizes, is_enough
+
+    def nothing(self) -> _Fields:
+        return tuple(tf_hooks.no_flat_tensors(self._batch_spec))
+
+    def box(self, fields: _Fields) -> _Fields:
+        return fields
+
+    def unbox(self, fields: _Fields) -> _Fields:
+        return fields
 
 
 class _Packer:
-    """The steps of packing. Graphs travel boxed, one variant tensor a field, and are not copied."""
+    """The steps of packing."""
 
-    def __init__(self, rule: SizeRule, demands: dict[str, Any], window: int, batch_spec: Any) -> None:
+    def __init__(
+        self, rule: SizeRule, items: _Items, window: int, on_oversized: Callable[[tf.Tensor], Any] | None
+    ) -> None:
         self._rule = rule
-        self._demands = demands
+        self._items = items
         self._window = window
-        self._batch_spec = batch_spec
+        self._on_oversized = on_oversized
         targets = np.asarray([rule.target_components, *rule.targets])
         # A padding component takes its part of a budget.
         reserve = np.asarray([1, *rule.demands])
         self._capacity = np.maximum(targets - reserve, 1).astype(np.float32)
         self._limits = (np.int64(rule.target_components), rule.targets, rule.demands, self._capacity)
-        self._planner = _planner(window, rule.sets, tuple(rule.edge_positions), tuple(rule.end_positions))
+        self._planner = planner(window, rule.sets, tuple(rule.edge_positions), tuple(rule.end_positions))
+        #: How many graphs come in a step; the cost of a step is shared by all of them.
+        self.chunk_size = max(window, _MIN_CHUNK_SIZE)
 
     def measure(self, *fields: tf.Tensor) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
-        """Returns the sizes of the graphs, their boxed fields, and that more may follow."""
-        # Only the sizes are really decoded: what is not used costs nothing in a function.
-        graphs = tf_hooks.from_flat_tensors(self._batch_spec, list(fields))
-        sizes = _sizes_by_graph(graphs)
-        fits = self._rule.fits(sizes[:, 0], sizes[:, 1:])
-        for name, demand in self._demands.items():
-            enough = tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64)
-            fits &= tf.reduce_all(enough, axis=-1)
+        """Returns the sizes of the graphs, the boxed fields, and that more may follow."""
+        sizes, is_enough = self._items.sizes(fields)
+        fits = is_enough & self._rule.fits(sizes[:, 0], sizes[:, 1:])
+        if self._on_oversized is not None:
+            sizes, fields = self._without_oversized(sizes, fields, fits)
+            return sizes, self._items.box(fields), tf.zeros([], tf.bool)
         names = ["components", *(f"{kind}/{name}" for kind, name in self._rule.sets)]
         limits = [self._rule.target_components, *self._rule.targets]
         wrong = tf.where(tf.logical_not(fits))[:1, 0]
@@ -165,12 +237,23 @@ class _Packer:
             summarize=100,
         )
         with tf.control_dependencies([check]):
-            return tf.identity(sizes), fields, tf.zeros([], tf.bool)
+            return tf.identity(sizes), self._items.box(fields), tf.zeros([], tf.bool)
+
+    def _without_oversized(self, sizes: tf.Tensor, fields: _Fields, fits: tf.Tensor) -> tuple[tf.Tensor, _Fields]:
+        def tell(field: tf.Tensor) -> tf.Tensor:
+            assert self._on_oversized is not None
+            self._on_oversized(field)
+            return tf.zeros([], tf.bool)
+
+        told = tf.map_fn(tell, tf.boolean_mask(fields[0], tf.logical_not(fits)), fn_output_signature=tf.bool)
+        with tf.control_dependencies([told]):
+            kept = tf.where(fits)[:, 0]
+        return tf.gather(sizes, kept), tuple(tf.gather(field, kept) for field in fields)
 
     def nothing(self) -> tuple[tf.Tensor, _Fields]:
         """Returns the sizes and fields of no graphs."""
         sizes = tf.zeros([0, len(self._capacity)], tf.int64)
-        return sizes, tuple(tf_hooks.no_flat_tensors(self._batch_spec))
+        return sizes, self._items.nothing()
 
     def start(self) -> tuple[Any, ...]:
         """Returns what is carried to the first step: no waiting graphs, and an empty batch."""
@@ -186,7 +269,7 @@ class _Packer:
         fields = [_join(*parts) for parts in zip(carried[1], chunk[1], strict=True)]
         open_fields, used, is_last = carried[2], carried[3], chunk[2]
         num_graphs = tf.shape(sizes)[0]
-        most = 3 * self._window
+        most = self._window + self.chunk_size
         padded = tf.ensure_shape(tf.pad(sizes, [[0, most - num_graphs], [0, 0]]), [most, len(self._capacity)])
         plan = self._planner(self._limits, padded, num_graphs, used, is_last)
         order = plan.order[: plan.num_taken]
@@ -198,7 +281,7 @@ class _Packer:
         lengths = tf.boolean_mask(lengths, is_last | (tf.range(tf.size(lengths)) < plan.current))
         lengths = tf.boolean_mask(lengths, lengths > 0)
         total = tf.reduce_sum(lengths)
-        waiting = tf.where(tf.logical_not(plan.is_taken[:num_graphs]))[:, 0]
+        waiting = tf.where(plan.is_waiting)[:, 0]
         state = (
             tf.gather(sizes, waiting),
             tuple(tf.gather(field, waiting) for field in fields),
@@ -211,99 +294,13 @@ class _Packer:
         """Makes batches of graphs that lie one after another."""
         ends = tf.cumsum(lengths)
         pieces = tf.data.Dataset.from_tensor_slices((ends - lengths, ends))
-        return pieces.map(lambda start, end: tuple(field[start:end] for field in fields))
-
-
-def _first(condition: tf.Tensor) -> tf.Tensor:
-    """Returns the position of the first True."""
-    return tf.argmax(tf.cast(condition, tf.int32), output_type=tf.int32)
+        return pieces.map(lambda start, end: self._items.unbox(tuple(field[start:end] for field in fields)))
 
 
 def _join(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Concatenates; TensorFlow has no kernel to do so with variant tensors."""
+    """Concatenates, also variant tensors, for which TensorFlow has no kernel."""
+    if first.dtype != tf.variant:
+        return tf.concat([first, second], axis=0)
     num_first = tf.shape(first)[0]
     indices = [tf.range(num_first), num_first + tf.range(tf.shape(second)[0])]
     return tf.dynamic_stitch(indices, [first, second])
-
-
-def _sizes_by_graph(graphs: GraphTensor) -> tf.Tensor:
-    """Counts components, nodes and edges; int64 of shape [num_graphs, 1 + num_sets]."""
-    pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
-    counts = [graphs.num_components, *(tf.reduce_sum(piece.sizes, axis=-1) for piece in pieces)]
-    return tf.stack([tf.cast(count, tf.int64) for count in counts], axis=1)
-
-
-@functools.cache
-def _planner(
-    window: int, sets: tuple[SetKey, ...], edge_positions: tuple[int, ...], end_positions: tuple[int, ...]
-) -> Callable[..., _Plan]:
-    """Compiles the choice of graphs, once for all budgets of a kind of graphs.
-
-    Args:
-        window: number of graphs to choose from.
-        sets: as in `SizeRule`.
-        edge_positions: as in `SizeRule`.
-        end_positions: as in `SizeRule`.
-
-    Returns:
-        Function of the limits (target components, targets and demands of a `SizeRule`, and what
-        real graphs may fill, float32 of shape [1 + num_sets]); the sizes of waiting graphs in
-        the order of arrival, int64 of shape [3 * window, 1 + num_sets]; how many of them there
-        are; the sizes of the batch that was begun before; and whether no more graphs will arrive.
-    """
-
-    @tf.function(jit_compile=True, autograph=False)
-    def plan(
-        limits: tuple[tf.Tensor, ...],
-        sizes: tf.Tensor,
-        num_graphs: tf.Tensor,
-        used: tf.Tensor,
-        is_last: tf.Tensor,
-    ) -> _Plan:
-        target_components, targets, demands, capacity = limits
-        rule = SizeRule(
-            sets=sets,
-            target_components=target_components,
-            targets=targets,
-            demands=demands,
-            edge_positions=np.asarray(edge_positions, np.int64),
-            end_positions=np.asarray(end_positions, np.int64),
-        )
-        positions = tf.range(sizes.shape[0])
-        total_share = tf.reduce_sum(tf.cast(sizes, tf.float32) / capacity, axis=1)
-
-        def may_go_on(plan: _Plan) -> tf.Tensor:
-            num_waiting = num_graphs - plan.num_taken
-            return tf.where(is_last, num_waiting > 0, num_waiting >= 2 * window)
-
-        def take_one(plan: _Plan) -> tuple[_Plan]:
-            is_waiting = tf.logical_not(plan.is_taken) & (positions < num_graphs)
-            # Each graph that is taken lets the window move on by one.
-            is_seen = is_waiting & (positions < window + plan.num_taken)
-            added = plan.used + sizes
-            fits = is_seen & rule.fits(added[:, 0], added[:, 1:])
-            left = 1.0 - tf.cast(added, tf.float32) / capacity
-            unevenness = tf.reduce_max(left, axis=1) - tf.reduce_min(left, axis=1)
-            score = tf.where(fits, _LARGE_FIRST * total_share - unevenness, -np.inf)
-            is_complete = tf.logical_not(tf.reduce_any(fits))
-            # A new batch starts with the graph that has waited longest: alone, it fits.
-            starts = is_complete | tf.reduce_all(plan.used == 0)
-            chosen = tf.where(starts, _first(is_waiting), tf.argmax(score, output_type=tf.int32))
-            current = plan.current + tf.cast(is_complete, tf.int32)
-            here = positions == plan.num_taken
-            return (
-                _Plan(
-                    num_taken=plan.num_taken + 1,
-                    is_taken=plan.is_taken | (positions == chosen),
-                    order=tf.where(here, chosen, plan.order),
-                    batch=tf.where(here, current, plan.batch),
-                    used=tf.where(starts, sizes[chosen], plan.used + sizes[chosen]),
-                    current=current,
-                ),
-            )
-
-        zero, zeros = tf.zeros([], tf.int32), tf.zeros_like(positions)
-        start = _Plan(num_taken=zero, is_taken=zeros > 0, order=zeros, batch=zeros, used=used, current=zero)
-        return tf.while_loop(may_go_on, take_one, (start,))[0]
-
-    return plan

@@ -6,13 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfx_gnn.graph.adjacency import Adjacency
+from tfx_gnn.graph.adjacency_spec import AdjacencySpec
 from tfx_gnn.graph.batch_packing import pack_batches
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.example_parsing import parse_merge_and_pad
+from tfx_gnn.graph.feature_piece_spec import ContextSpec, EdgeSetSpec, NodeSetSpec
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.graph.padding import pad_to_total_sizes
-from tfx_gnn.graph.size_checks import satisfies_size_constraints
 from tfx_gnn.graph.size_constraints import SizeConstraints
 
 
@@ -85,22 +88,6 @@ def test_packing_is_the_same_in_each_pass():
     assert names(dataset) == names(dataset)
 
 
-# Each makes a pipeline of its own.
-@settings(max_examples=4)
-@given(
-    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=30),
-    st.tuples(st.integers(2, 5), st.integers(6, 12), st.integers(5, 12)),
-    st.sampled_from([1, 3]),
-)
-def test_no_graph_is_lost_and_every_batch_fits(sizes, limits, window):
-    constraints = budget(*limits)
-
-    batches = list(pack_batches(graphs(*sizes), constraints, window=window))
-
-    assert sorted(itertools.chain(*names(batches))) == list(range(len(sizes)))
-    assert all(bool(satisfies_size_constraints(graph, constraints)) for graph in batches)
-
-
 def test_a_long_batch_outgrows_the_window():
     batches = list(pack_batches(graphs(*[(1, 0)] * 20), budget(16, 20, 1), window=2))
 
@@ -155,3 +142,118 @@ def test_graphs_that_never_fit_go_to_the_callback():
 def test_arguments_that_do_not_fit_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+SIZE = tf.TensorSpec([1], tf.int32)
+SPEC = GraphTensorSpec.from_piece_specs(
+    ContextSpec.from_field_specs(features_spec={"name": tf.TensorSpec([1], tf.int64)}, sizes_spec=SIZE),
+    {"a": NodeSetSpec.from_field_specs(features_spec={"x": tf.TensorSpec([None])}, sizes_spec=SIZE)},
+    {
+        "e": EdgeSetSpec.from_field_specs(
+            sizes_spec=SIZE, adjacency_spec=AdjacencySpec.from_incident_node_sets("a", "a")
+        )
+    },
+)
+
+
+def examples(*sizes, prefix=""):
+    """The same graphs as `graphs`, serialized."""
+    records = []
+    for name, (num_nodes, num_edges) in enumerate(sizes):
+        example = tf.train.Example()
+        for key, values in {
+            "context/name": [name],
+            "nodes/a.#size": [num_nodes],
+            "nodes/a.x": [0.5] * num_nodes,
+            "edges/e.#size": [num_edges],
+            "edges/e.#source": [0] * num_edges,
+            "edges/e.#target": [0] * num_edges,
+        }.items():
+            feature = example.features.feature[f"{prefix}{key}"]
+            (feature.float_list if key.endswith("x") else feature.int64_list).value.extend(values)
+        records.append(example.SerializeToString())
+    return tf.data.Dataset.from_tensor_slices(tf.constant(records, tf.string, shape=[len(records)]))
+
+
+SIZES = [(1 + i % 4, (5 * i) % 7) for i in range(23)]
+
+
+def test_serialized_graphs_are_packed_as_graphs_are():
+    constraints = budget(4, 9, 12)
+
+    packed = pack_batches(examples(*SIZES), constraints, window=4, spec=SPEC)
+
+    assert packed.element_spec == tf.TensorSpec([None], tf.string)
+    parsed = packed.map(lambda batch: parse_merge_and_pad(SPEC, batch, constraints))
+    by_graph = names(pack_batches(graphs(*SIZES), constraints, window=4))
+    assert [tf.boolean_mask(graph.context["name"], is_real).numpy().tolist() for graph, is_real in parsed] == by_graph
+
+
+# Each makes a pipeline of its own.
+@settings(max_examples=6)
+@given(
+    st.lists(st.tuples(st.integers(1, 5), st.integers(0, 5)), max_size=30),
+    st.tuples(st.integers(2, 5), st.integers(6, 12), st.integers(5, 12)),
+)
+def test_no_graph_is_lost_and_every_batch_fits(sizes, limits):
+    packed = pack_batches(examples(*sizes), budget(*limits), window=3, spec=SPEC)
+
+    batches = [
+        [tf.train.Example.FromString(record).features.feature["context/name"].int64_list.value[0] for record in batch]
+        for batch in packed.as_numpy_iterator()
+    ]
+    assert sorted(itertools.chain(*batches)) == list(range(len(sizes)))
+    for batch in batches:
+        num_nodes, num_edges = (sum(sizes[name][kind] for name in batch) for kind in (0, 1))
+        # A component of padding takes part, with a node if it has edges.
+        assert len(batch) < limits[0]
+        assert num_nodes < limits[1] or (num_nodes == limits[1] and num_edges == limits[2])
+        assert num_edges <= limits[2]
+
+
+def test_packing_serialized_graphs_is_the_same_in_each_pass():
+    dataset = pack_batches(examples(*SIZES), budget(4, 9, 12), window=3, spec=SPEC)
+
+    assert [batch.tolist() for batch in dataset.as_numpy_iterator()] == [
+        batch.tolist() for batch in dataset.as_numpy_iterator()
+    ]
+
+
+def test_keys_of_serialized_graphs_may_have_a_prefix():
+    dataset = pack_batches(examples(*SIZES[:5], prefix="q/"), budget(9, 30, 30), spec=SPEC, prefix="q/")
+
+    assert [batch.shape for batch in dataset.as_numpy_iterator()] == [(5,)]
+
+
+def test_a_serialized_graph_that_never_fits_is_refused():
+    dataset = pack_batches(examples((1, 0), (9, 1)), budget(3, 6, 5), window=2, spec=SPEC)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"does not fit even alone.*nodes/a.*1 9 1.*3 6 5"):
+        list(dataset)
+
+
+def test_serialized_graphs_that_never_fit_go_to_the_callback():
+    seen = tf.Variable(0)
+
+    def count(serialized):
+        seen.assign_add(tf.cast(tf.strings.length(serialized) > 0, tf.int32))
+
+    dataset = pack_batches(
+        examples((1, 0), (9, 1), (2, 2), (1, 9)), budget(3, 6, 5), window=2, spec=SPEC, on_oversized=count
+    )
+
+    assert [batch.shape for batch in dataset.as_numpy_iterator()] == [(2,)]
+    assert seen.numpy() == 2
+
+
+def test_graphs_of_any_number_of_components_are_measured():
+    relaxed = SPEC.relax(num_components=True)
+
+    dataset = pack_batches(examples(*SIZES), budget(4, 9, 12, a=1), window=4, spec=relaxed)
+
+    assert sum(len(batch) for batch in dataset.as_numpy_iterator()) == len(SIZES)
+
+
+def test_a_spec_goes_with_serialized_graphs_only():
+    with pytest.raises(ValueError, match=r"`dataset` must hold serialized tf\.Examples"):
+        pack_batches(graphs((1, 1)), budget(3, 6, 5), spec=SPEC)
