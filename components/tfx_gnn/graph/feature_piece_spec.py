@@ -141,12 +141,6 @@ class ContextSpec(FeaturePieceSpec):
             )
         return cls._from_features_and_sizes(features, sizes_spec)
 
-    @property
-    def total_size(self) -> int | None:
-        """The static number of components of all graphs together; None if unknown."""
-        total = super().total_size
-        return self.total_num_components if total is None else total
-
     def relax(self, *, num_components: bool = False) -> ContextSpec:
         """Forgets static sizes.
 
