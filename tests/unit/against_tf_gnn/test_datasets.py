@@ -42,17 +42,20 @@ def test_generated_datasets(oracle, few, graph_plans, agreement, wrap):
     check()
 
 
-def with_few_features(graph):
+def small(library, graph):
+    """Leaves out much of a graph, as tracing it takes the time here."""
     nodes = graph.node_sets["a"]
-    return graph.replace_features(
-        context={},
-        node_sets={"a": {"scalar": nodes["scalar"], "deep": nodes["deep"]}, "b": {}},
-        edge_sets={"ba": {}, "aa": {}},
+    return library.GraphTensor.from_pieces(
+        node_sets={
+            "a": nodes.replace_features({"scalar": nodes["scalar"], "deep": nodes["deep"]}),
+            "b": graph.node_sets["b"].replace_features({}),
+        },
+        edge_sets={"ab": graph.edge_sets["ab"]},
     )
 
 
 def dataset_of(library, plans):
-    graphs = [with_few_features(plan.build(library)) for plan in plans]
+    graphs = [small(library, plan.build(library)) for plan in plans]
     spec = graphs[0].spec.relax(num_nodes=True, num_edges=True)
     return tf.data.Dataset.from_generator(lambda: iter(graphs), output_signature=spec)
 
@@ -64,8 +67,8 @@ def test_dynamic_batches(oracle, few, graph_plans, agreement):
     def batched(library, function, plans, room):
         budget = library.SizeConstraints(
             total_num_components=2 + room,
-            total_num_nodes={"a": 5 + room, "b": 5 + room, "latent": 5 + room},
-            total_num_edges={"ab": 6 + room, "ba": 6 + room, "aa": 6 + room, "al": 6 + room},
+            total_num_nodes={"a": 5 + room, "b": 5 + room},
+            total_num_edges={"ab": 6 + room},
         )
         return elements(function(dataset_of(library, plans), budget))
 
@@ -88,8 +91,8 @@ def test_filters(oracle, few, graph_plans, agreement, tmp_path):
     def filtered(library, plans, num_nodes):
         budget = library.SizeConstraints(
             total_num_components=4,
-            total_num_nodes={"a": num_nodes, "b": 99, "latent": 99},
-            total_num_edges=dict.fromkeys(("ab", "ba", "aa", "al"), 99),
+            total_num_nodes={"a": num_nodes, "b": 99},
+            total_num_edges={"ab": 99},
         )
         with tf.summary.create_file_writer(str(tmp_path / library.__name__)).as_default():
             return elements(

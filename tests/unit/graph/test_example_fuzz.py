@@ -22,6 +22,8 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 #: Over all specs; the whole campaign is TFX_GNN_FUZZ=20000.
 NUM_MUTANTS = int(os.environ.get("TFX_GNN_FUZZ", "300"))
 
+#: What TensorFlow says of bytes that are no tf.Example to it.
+NO_PROTO = ("Could not parse example", "Unsupported datatype")
 INT32_MAX = 2**31 - 1
 NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 5, INT32_MAX, 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1)
 GARBAGE = (b"\xff\xfe\xfd", b"no proto", b"\x0a", b"\x0a\xff\xff\xff\xff\x7f", b"\x80" * 12, bytes(range(256)), b"")
@@ -202,13 +204,15 @@ class PlainDecoder:
         pieces = {f"nodes/{name}": piece for name, piece in self.spec.node_sets_spec.items()}
         pieces.update({f"edges/{name}": piece for name, piece in self.spec.edge_sets_spec.items()})
         for name, piece in pieces.items():
-            sizes = self.counts(f"{name}.#size", limit, count=piece.sizes_spec.shape[0], default=0)
+            # Node sets at the ends of edges hold no more nodes than int32 can number.
+            most = INT32_MAX if name.startswith("nodes/") else limit
+            sizes = self.counts(f"{name}.#size", most, count=piece.sizes_spec.shape[0], default=0)
             num_components = len(sizes) if num_components is None else num_components
             refuse_unless(len(sizes) == num_components)
             decoded[f"{name}.#size"] = sizes
             num_items[name] = sum(sizes)
             # The values of features can be as many as memory holds, so latent sets alone can be larger.
-            refuse_unless(num_items[name] <= limit)
+            refuse_unless(num_items[name] <= most)
         for name, piece in pieces.items():
             for feature, spec in piece.features_spec.items():
                 decoded[f"{name}.{feature}"] = self.field(f"{name}.{feature}", spec, num_items[name])
@@ -269,19 +273,18 @@ def as_lists(value):
     return value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist()
 
 
-def is_clear(error):
-    """Tells whether an error is one that the parser raises on purpose, or TensorFlow's parser."""
+def message_of(error):
     # A function quotes the bytes in TensorFlow's message, and Python cannot always decode them.
-    message = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else error.message
-    # A message of `assert_constraints` would mean that the parser let something pass.
-    return any(words in message for words in ("`serialized` must hold", "ParseExampleV2", "Could not parse example"))
+    return error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else error.message
 
 
 def attempt(function, *args):
+    """Returns the result of a call and its error, one that the parser raises on purpose or TensorFlow's parser."""
     try:
         return function(*args), None
     except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
-        if not is_clear(error):
+        # A message of `assert_constraints` would mean that the parser let something pass.
+        if not any(words in message_of(error) for words in ("`serialized` must hold", "ParseExampleV2", *NO_PROTO)):
             raise
         return None, error
 
@@ -292,6 +295,9 @@ def compare(found, error, expected, where):
     if expected is None:
         assert error is not None, f"{where} passed for a graph"
         return "refused"
+    if error is not None and any(words in message_of(error) for words in NO_PROTO):
+        # TensorFlow does not read some unknown fields that protobuf skips.
+        return "damaged"
     assert error is None, f"{where} was refused: {error}"
     assert {key: as_lists(value) for key, value in found.items()} == expected, where
     return "parsed"
