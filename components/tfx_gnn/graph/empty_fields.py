@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import tensorflow as tf
@@ -31,8 +30,8 @@ def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
     for size in dimensions[1 : ragged_rank + 1]:
         rows *= size or 0
         num_rows.append(rows)
-    flat_shape: list[int] = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
-    if fill is None and math.prod(flat_shape):
+    flat_shape = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
+    if fill is None and all(flat_shape):
         raise ValueError(
             f"`spec` must allow a field without values; got non-empty shape {spec.shape}. Relax the numbers of nodes "
             "and edges, or make batches without drop_remainder=True."
