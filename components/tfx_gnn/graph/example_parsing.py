@@ -58,6 +58,8 @@ def parse_example(
         ValueError: if an argument does not fit the others.
         tf.errors.InvalidArgumentError: if an example is no tf.Example, lacks a required
             feature, or holds wrong counts or indices; the message names the key.
+        UnicodeDecodeError: in place of it for an example that is no tf.Example, when a
+            tf.function or dataset runs: TensorFlow quotes bytes in its message that are no text.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
