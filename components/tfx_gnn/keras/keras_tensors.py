@@ -129,7 +129,7 @@ class HyperAdjacencyKerasTensor(GraphPieceKerasTensor):
 class AdjacencyKerasTensor(HyperAdjacencyKerasTensor):
     """Stands for an `Adjacency`."""
 
-    LAYER_PROPERTIES = ("source", "target")
+    LAYER_PROPERTIES: ClassVar[tuple[str, ...]] = ("source", "target")
 
     @property
     def source_name(self) -> NodeSetName:
