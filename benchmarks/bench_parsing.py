@@ -8,60 +8,70 @@ from typing import Any
 import pytest
 import tensorflow as tf
 from comparison import OURS, Absent, Bound, Report, find_peer
-from heavy_tailed_graphs import SCHEMA, dataset_of_bytes, drain, graph_spec, serialized_graphs
+from heavy_tailed_graphs import SCHEMA, consumer, graph_spec, python_consumer, records, serialized_graphs
 
 import tfx_gnn
 
 TF_GNN = "tensorflow-gnn 1.0.3"
 BARE_PARSER = "tf.io.parse_example"
 
-#: By batch size.
-BOUNDS: dict[int, dict[str, Bound]] = {
-    32: {TF_GNN: Bound(at_least=10.0), BARE_PARSER: Bound(at_least=0.9)},
-    128: {},
-    256: {},
+_BOUNDS = {TF_GNN: Bound(at_least=10.0), BARE_PARSER: Bound(at_least=0.9)}
+#: By batch size and consumer: a function of TensorFlow, as in `fit`, or a loop in Python.
+BOUNDS: dict[tuple[int, str], dict[str, Bound]] = {
+    (32, "TensorFlow"): _BOUNDS,
+    (32, "Python"): _BOUNDS,
+    (128, "TensorFlow"): {},
+    (256, "TensorFlow"): {},
 }
+_CONSUMERS = {"TensorFlow": consumer, "Python": python_consumer}
 _NUM_GRAPHS = 4096
+_Take = Callable[[Callable[[tf.Tensor], Any]], Callable[[], None]]
 #: Rivals may use the machine alike.
 _NUM_PARALLEL_CALLS = 2
 
 
-@pytest.mark.parametrize("batch_size", BOUNDS)
-def bench_parse_merge_pad(report: Report, batch_size: int) -> None:
+@pytest.mark.parametrize(("batch_size", "taken_by"), BOUNDS)
+def bench_parse_merge_pad(report: Report, batch_size: int, taken_by: str) -> None:
     """Parses, merges and pads batches of serialized graphs in memory."""
     spec = graph_spec()
     constraints = _largest_batch(batch_size)
 
     def ours(serialized: tf.Tensor) -> Any:
-        return tfx_gnn.pad_to_total_sizes(tfx_gnn.graph.parse_and_merge(spec, serialized), constraints)
+        return tfx_gnn.parse_merge_and_pad(spec, serialized, constraints)
 
-    def ours_unchecked(serialized: tf.Tensor) -> Any:
-        graph = tfx_gnn.graph.parse_and_merge(spec, serialized, validate=False)
-        return tfx_gnn.pad_to_total_sizes(graph, constraints, validate=False)
+    def in_two_steps(serialized: tf.Tensor) -> Any:
+        return tfx_gnn.pad_to_total_sizes(tfx_gnn.parse_and_merge(spec, serialized), constraints)
+
+    def unchecked(serialized: tf.Tensor) -> Any:
+        return tfx_gnn.parse_merge_and_pad(spec, serialized, constraints, validate=False)
+
+    def unpadded(serialized: tf.Tensor) -> Any:
+        return tfx_gnn.parse_and_merge(spec, serialized)
+
+    def take(function: Callable[[tf.Tensor], Any]) -> Callable[[], None]:
+        batches = records(_NUM_GRAPHS).batch(batch_size, drop_remainder=True)
+        parsed = batches.map(function, num_parallel_calls=_NUM_PARALLEL_CALLS).prefetch(2)
+        return _CONSUMERS[taken_by](parsed, _NUM_GRAPHS // batch_size)
 
     features = _ragged_features()
 
     report.compare(
-        f"parse + merge + pad, batch {batch_size}",
+        f"parse + merge + pad, batch {batch_size}, taken by {taken_by}",
         {
-            OURS: _pass(ours, batch_size),
-            TF_GNN: _tf_gnn_pass(constraints, batch_size),
-            BARE_PARSER: _pass(lambda serialized: tf.io.parse_example(serialized, features), batch_size),
-            f"{OURS}, validate=False": _pass(ours_unchecked, batch_size),
+            OURS: take(ours),
+            TF_GNN: _tf_gnn_pass(constraints, take),
+            BARE_PARSER: take(lambda serialized: tf.io.parse_example(serialized, features)),
+            f"{OURS}, validate=False": take(unchecked),
+            f"{OURS}, parse_and_merge only": take(unpadded),
+            f"{OURS}, pad_to_total_sizes afterwards": take(in_two_steps),
         },
-        BOUNDS[batch_size],
+        BOUNDS[batch_size, taken_by],
         items=_NUM_GRAPHS,
         unit="graphs",
     )
 
 
-def _pass(function: Callable[[tf.Tensor], Any], batch_size: int) -> Callable[[], None]:
-    dataset = dataset_of_bytes(_NUM_GRAPHS, batch_size)
-    parsed = dataset.map(function, num_parallel_calls=_NUM_PARALLEL_CALLS).prefetch(2)
-    return lambda: drain(parsed)
-
-
-def _tf_gnn_pass(constraints: tfx_gnn.SizeConstraints, batch_size: int) -> Callable[[], None] | Absent:
+def _tf_gnn_pass(constraints: tfx_gnn.SizeConstraints, take: _Take) -> Callable[[], None] | Absent:
     tfgnn = find_peer("tensorflow_gnn")
     if isinstance(tfgnn, Absent):
         return tfgnn
@@ -72,7 +82,7 @@ def _tf_gnn_pass(constraints: tfx_gnn.SizeConstraints, batch_size: int) -> Calla
         graph = tfgnn.parse_example(spec, serialized).merge_batch_to_components()
         return tfgnn.pad_to_total_sizes(graph, theirs)
 
-    return _pass(parse, batch_size)
+    return take(parse)
 
 
 def _ragged_features() -> dict[str, tf.io.RaggedFeature]:
@@ -90,8 +100,8 @@ def _largest_batch(batch_size: int) -> tfx_gnn.SizeConstraints:
     """Returns sizes that each batch of the data set can be padded to, without any search."""
     spec = graph_spec()
     totals = {"components": batch_size + 1}
-    graphs = dataset_of_bytes(_NUM_GRAPHS, batch_size).map(lambda records: tfx_gnn.graph.parse_and_merge(spec, records))
-    for graph in graphs:
+    for serialized in records(_NUM_GRAPHS).take(_NUM_GRAPHS).batch(batch_size):
+        graph = tfx_gnn.parse_and_merge(spec, serialized)
         for kind, pieces in (("nodes", graph.node_sets), ("edges", graph.edge_sets)):
             for name, piece in pieces.items():
                 key = f"{kind}/{name}"

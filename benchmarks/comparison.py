@@ -21,6 +21,7 @@ OURS = "tfx_gnn"
 #: How to install what `make benchmarks` does not bring.
 _INSTALLATION = {
     "tensorflow_gnn": "pip install tensorflow-gnn==1.0.3, with Python 3.10",
+    "torch": "uv sync --group peers",
     "torch_geometric": "uv sync --group peers",
 }
 
@@ -41,7 +42,7 @@ def find_peer(module: str) -> types.ModuleType | Absent:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        return Absent(f"{error}; {_INSTALLATION[module]}")
+        return Absent(f"{error}; {_INSTALLATION[module.partition('.')[0]]}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

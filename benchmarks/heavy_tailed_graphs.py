@@ -8,7 +8,7 @@ distribution: one in a hundred is over four times the mean.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -130,12 +130,36 @@ def graph_spec() -> Any:
     return tfx_gnn.create_graph_spec_from_schema_pb(tfx_gnn.parse_schema(SCHEMA))
 
 
-def dataset_of_bytes(num_graphs: int, batch_size: int) -> tf.data.Dataset:
-    """Makes a data set of batches of serialized graphs that are already in memory."""
-    records = tf.constant(serialized_graphs(num_graphs))
-    return tf.data.Dataset.from_tensor_slices(records).batch(batch_size, drop_remainder=True)
+def records(num_graphs: int) -> tf.data.Dataset:
+    """Makes an endless data set of serialized graphs that are in memory already."""
+    return tf.data.Dataset.from_tensor_slices(tf.constant(serialized_graphs(num_graphs))).repeat()
 
 
-def drain(dataset: tf.data.Dataset) -> None:
-    """Iterates over a data set without Python, so that only what it does is timed."""
-    dataset.reduce(np.int64(0), lambda count, _: count + 1)
+def consumer(dataset: tf.data.Dataset, num_elements: int) -> Callable[[], None]:
+    """Returns a function that takes a number of elements from an endless data set.
+
+    Each call goes on where the one before has stopped, so that only steady work is timed: to start
+    a data set takes TensorFlow a tenth of a second. Elements stay outside Python.
+    """
+    options = tf.data.Options()
+    # Nothing may run ahead while somebody else is timed, beyond what a data set asks for itself.
+    options.autotune.enabled = False
+    options.experimental_optimization.inject_prefetch = False
+    options.experimental_optimization.map_and_batch_fusion = False
+    iterator = iter(dataset.map(lambda *_: np.int64(1)).batch(num_elements).with_options(options))
+
+    def consume() -> None:
+        next(iterator)
+
+    return consume
+
+
+def python_consumer(dataset: tf.data.Dataset, num_elements: int) -> Callable[[], None]:
+    """Returns a function that takes elements into Python, as a loop over an endless data set does."""
+    iterator = iter(dataset)
+
+    def consume() -> None:
+        for _ in range(num_elements):
+            next(iterator)
+
+    return consume
