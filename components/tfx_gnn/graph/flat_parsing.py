@@ -161,9 +161,7 @@ class _Reader:
     def _join_ends(
         self, sets: list[FlatSet], indices: list[tf.Tensor], actual: tf.Tensor | None, table: SizeTable
     ) -> EdgeEnds:
-        rows = {
-            flat_set.layout.set_name: row for row, flat_set in enumerate(sets) if flat_set.layout.set_type == NODES
-        }
+        rows = {flat_set.layout.set_name: row for row, flat_set in enumerate(sets) if flat_set.layout.set_type == NODES}
         ends = [
             (key, rows[flat_set.spec.adjacency_spec.node_set_name(tag)])
             for flat_set in sets

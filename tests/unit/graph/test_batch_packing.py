@@ -205,10 +205,13 @@ def test_no_graph_is_lost_and_every_batch_fits(sizes, limits):
     assert sorted(itertools.chain(*batches)) == list(range(len(sizes)))
     for batch in batches:
         num_nodes, num_edges = (sum(sizes[name][kind] for name in batch) for kind in (0, 1))
-        # A component of padding takes part, with a node if it has edges.
-        assert len(batch) < limits[0]
-        assert num_nodes < limits[1] or (num_nodes == limits[1] and num_edges == limits[2])
+        # What is not full has a component of padding, with a node if that has edges.
+        is_full = (num_nodes, num_edges) == limits[1:]
+        assert len(batch) <= limits[0]
+        assert num_nodes <= limits[1]
         assert num_edges <= limits[2]
+        assert is_full or len(batch) < limits[0]
+        assert num_nodes < limits[1] or num_edges == limits[2]
 
 
 def test_packing_serialized_graphs_is_the_same_in_each_pass():
