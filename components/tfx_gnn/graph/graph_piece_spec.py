@@ -6,6 +6,7 @@ in tf.data, tf.function, tf.distribute and SavedModel.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -17,6 +18,7 @@ from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.piece_parts import (
     Parts,
     PieceLike,
+    arrange_leaves,
     check_batch_shape,
     check_index_dtype,
     leaf_with_batch_shape,
@@ -252,6 +254,9 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
         return self._from_components(map_parts(empty_leaf, self._parts_spec))
 
+    # Specs do not change, and tf.data asks for what follows with every element.
+
+    @functools.cached_property
     def _boxed_leaf_specs(self) -> list[Any]:
         specs = []
         for _, leaf in leaves_of_parts(self._parts_spec):
@@ -261,9 +266,13 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
                 specs.append(leaf)
         return specs
 
-    @property
+    @functools.cached_property
     def _flat_tensor_specs(self) -> list[tf.TypeSpec]:
-        return [flat for spec in self._boxed_leaf_specs() for flat in spec._flat_tensor_specs]
+        return [flat for spec in self._boxed_leaf_specs for flat in spec._flat_tensor_specs]
+
+    @functools.cached_property
+    def _flat_tensor_counts(self) -> list[int]:
+        return [tf_hooks.num_flat_tensors(spec) for spec in self._boxed_leaf_specs]
 
     def _to_tensor_list(self, value: GraphPiece) -> list[tf.Tensor]:
         return self._encode(value, batched=False)
@@ -275,7 +284,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
     def _encode(self, value: GraphPiece, *, batched: bool) -> list[tf.Tensor]:
         tensors = []
-        for spec, (_, leaf) in zip(self._boxed_leaf_specs(), leaves_of_parts(value._parts), strict=True):
+        for spec, (_, leaf) in zip(self._boxed_leaf_specs, leaves_of_parts(value._parts), strict=True):
             if self.rank and fields.is_ragged(spec) and isinstance(leaf, tf.Tensor):
                 leaf = tf.RaggedTensor.from_tensor(
                     leaf, ragged_rank=spec.ragged_rank, row_splits_dtype=spec.row_splits_dtype
@@ -284,22 +293,17 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
         return tensors
 
     def _from_compatible_tensor_list(self, tensor_list: list[tf.Tensor]) -> Any:
-        tensors = list(tensor_list)
         leaves = []
-        for boxed, (_, spec) in zip(self._boxed_leaf_specs(), leaves_of_parts(self._parts_spec), strict=True):
-            count = tf_hooks.num_flat_tensors(boxed)
-            leaf = tf_hooks.from_flat_tensors(boxed, tensors[:count])
+        start = 0
+        for boxed, count, (_, spec) in zip(
+            self._boxed_leaf_specs, self._flat_tensor_counts, leaves_of_parts(self._parts_spec), strict=True
+        ):
+            leaf = tf_hooks.from_flat_tensors(boxed, tensor_list[start : start + count])
             if isinstance(spec, tf.TensorSpec) and isinstance(leaf, tf.RaggedTensor):
                 leaf = leaf.to_tensor()
             leaves.append(leaf)
-            del tensors[:count]
-        remaining = iter(leaves)
-        by_name = {
-            name: {key: next(remaining) for key in sorted(part)} if isinstance(part, Mapping) else next(remaining)
-            for name, part in sorted(self._parts_spec.items())
-        }
-        ordered = map_parts(lambda _, __, leaf: leaf, self._parts_spec, by_name)
-        return self._from_components(ordered)
+            start += count
+        return self._from_components(arrange_leaves(self._parts_spec, leaves))
 
 
 def check_relaxable(spec: GraphPieceSpec) -> None:

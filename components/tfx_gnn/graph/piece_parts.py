@@ -52,6 +52,19 @@ def leaves_of_parts(parts: Parts) -> list[tuple[str, Any]]:
     return leaves
 
 
+def arrange_leaves(parts: Parts, leaves: Iterable[Any]) -> Parts:
+    """Puts leaves in the order of `leaves_of_parts` into a nest with the names of `parts`."""
+    remaining = iter(leaves)
+    by_name = {
+        name: {key: next(remaining) for key in sorted(part)} if isinstance(part, Mapping) else next(remaining)
+        for name, part in sorted(parts.items())
+    }
+    return {
+        name: {key: by_name[name][key] for key in part} if isinstance(part, Mapping) else by_name[name]
+        for name, part in parts.items()
+    }
+
+
 def check_index_dtype(dtype: Any, name: str) -> tf.DType:
     """Returns `dtype` as a `tf.DType` after checking that it can hold indices.
 

@@ -80,6 +80,9 @@ def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
     Returns:
         The value.
     """
+    if isinstance(spec, tf.TensorSpec) and tf.executing_eagerly():
+        # As below, without comparing shapes that cannot be refined.
+        return tensors[0]
     return spec._from_compatible_tensor_list(tensors)
 
 
