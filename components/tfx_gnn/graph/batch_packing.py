@@ -153,15 +153,19 @@ class _Items(Protocol):
             int64 of shape [num_graphs, 1 + num_sets], and bool of shape [num_graphs] that tells
             whether all components have as many nodes as is demanded.
         """
+        ...
 
     def nothing(self) -> _Fields:
         """Returns no items, boxed."""
+        ...
 
     def box(self, fields: _Fields) -> _Fields:
         """Makes tensors whose elements are moved without copying what they stand for."""
+        ...
 
     def unbox(self, fields: _Fields) -> _Fields:
         """Undoes `box`."""
+        ...
 
 
 class _GraphItems:

@@ -299,8 +299,10 @@ class _Builder:
 
     def component_ones(self, context: FlatSet) -> Field:
         per_graph = context.spec.sizes_spec.shape[0]
-        is_static = per_graph is not None and self._num_examples is not None
-        total = per_graph * self._num_examples if is_static else context.component_splits[-1]
+        if per_graph is None or self._num_examples is None:
+            total = context.component_splits[-1]
+        else:
+            total = per_graph * self._num_examples
         field = FlatField(values=tf.ones([total], self._spec.indices_dtype), spec=context.spec.sizes_spec)
         return self._field(field, context, of_components=True)
 

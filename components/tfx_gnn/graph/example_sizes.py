@@ -49,12 +49,12 @@ class ExampleItems:
         sizes = [parsed[layout.size_key] for layout in self._layouts]
         totals = [tf.reduce_sum(size, axis=1) for size in sizes]
         zeros = tf.zeros_like(fields[0], tf.int64)
-        first = sizes[0] if sizes else None
-        if isinstance(first, tf.RaggedTensor) and self._num_components is None:
-            num_components = first.row_lengths()
+        if self._num_components is not None or not sizes:
+            num_components = zeros + (self._num_components or 0)
+        elif isinstance(sizes[0], tf.RaggedTensor):
+            num_components = tf.cast(sizes[0].row_splits[1:] - sizes[0].row_splits[:-1], tf.int64)
         else:
-            count = self._num_components if first is None or self._num_components is not None else first.shape[1]
-            num_components = zeros + (count or 0)
+            num_components = zeros + sizes[0].shape[1]
         is_enough = tf.equal(zeros, 0)
         for layout, size in zip(self._layouts, sizes, strict=True):
             if layout.set_type == "nodes" and layout.set_name in self._demands:

@@ -37,6 +37,8 @@ class SizeTable:
         self._parsed = list(parsed)
         self._stacked: tf.Tensor | None = None
         self.is_simple = bool(parsed) and set(num_components) == {1}
+        self.items: Any
+        self.splits: Any
         if not parsed:
             self.items = self.splits = tf.zeros([0, 1], tf.int64)
         elif None not in num_components and len(set(num_components)) == 1:
