@@ -14,16 +14,24 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 from tfx_gnn.graph.adjacency_spec import AdjacencySpec
-from tfx_gnn.graph.example_parsing import parse_and_merge, parse_example, parse_single_example
+from tfx_gnn.graph.example_parsing import (
+    parse_and_merge,
+    parse_example,
+    parse_merge_and_pad,
+    parse_single_example,
+)
 from tfx_gnn.graph.feature_piece_spec import ContextSpec, EdgeSetSpec, NodeSetSpec
 from tfx_gnn.graph.graph_assertions import assert_constraints
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.size_constraints import SizeConstraints
 
 #: Over all specs; the whole campaign is TFX_GNN_FUZZ=20000.
 NUM_MUTANTS = int(os.environ.get("TFX_GNN_FUZZ", "300"))
 
 #: What TensorFlow says of bytes that are no tf.Example to it.
 NO_PROTO = ("Could not parse example", "Unsupported datatype")
+#: What is said of others by the parser, by TensorFlow's, and by padding.
+REFUSALS = ("`serialized` must hold", "ParseExampleV2", "Could not pad")
 INT32_MAX = 2**31 - 1
 NUMBERS = (-(2**63), -(2**31), -2, -1, 0, 1, 2, 3, 5, INT32_MAX, 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1)
 GARBAGE = (b"\xff\xfe\xfd", b"no proto", b"\x0a", b"\x0a\xff\xff\xff\xff\x7f", b"\x80" * 12, bytes(range(256)), b"")
@@ -284,7 +292,7 @@ def attempt(function, *args):
         return function(*args), None
     except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
         # A message of `assert_constraints` would mean that the parser let something pass.
-        if not any(words in message_of(error) for words in ("`serialized` must hold", "ParseExampleV2", *NO_PROTO)):
+        if not any(words in message_of(error) for words in (*REFUSALS, *NO_PROTO)):
             raise
         return None, error
 
@@ -371,4 +379,38 @@ def test_a_dataset_goes_on_after_each_mutant_that_it_refuses():
 
     assert next(iterator, None) is None
     print(f"{len(batches)} batches of a dataset: {dict(outcomes)}")  # noqa: T201 - see above
+    assert set(outcomes) == {"damaged", "parsed", "refused"}
+
+
+def test_mutants_that_are_padded_hold_what_a_plain_decoder_says():
+    spec = SPECS["one component"]
+    target = 64
+    budget = SizeConstraints(3, {"a": target, "b": target}, {"e": target})
+    rng = random.Random(6)
+
+    @tf.function(input_signature=[tf.TensorSpec([2], tf.string)])
+    def parse_padded(batch):
+        graph, mask = parse_merge_and_pad(spec, batch, budget)
+        assert_constraints(graph)
+        return fields_of(graph) | {"mask": mask}
+
+    num_batches = NUM_MUTANTS // 4
+    outcomes = Counter()
+    for number in range(num_batches):
+        batch = [valid_example(rng, 1).SerializeToString(), mutant(rng, 1)]
+        graphs = decode_batch(spec, batch)
+        expected = graphs if graphs in (None, NotImplemented) else merged(graphs)
+        # Latent nodes alone can be too many: nothing stored is as long as the budget.
+        if isinstance(expected, dict) and sum(expected["nodes/b.#size"]) >= target:
+            expected = None
+        found, error = attempt(parse_padded, tf.constant(batch))
+        if found is not None and isinstance(expected, dict):
+            assert as_lists(found.pop("mask")) == [True, True, False]
+            for end, node_set in (("#source", "a"), ("#target", "b")):
+                padding = as_lists(found[f"edges/e.{end}"])[len(expected[f"edges/e.{end}"]) :]
+                assert min(padding) >= sum(expected[f"nodes/{node_set}.#size"]), f"mutant {number}"
+            found = {key: value[: len(expected[key])] for key, value in found.items()}
+        outcomes[compare(found, error, expected, f"mutant {number} {batch[1]!r}")] += 1
+
+    print(f"{num_batches} padded batches: {dict(outcomes)}")  # noqa: T201 - see above
     assert set(outcomes) == {"damaged", "parsed", "refused"}
