@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.sampling.tables import read_tables_schema
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.fingerprint import fingerprint_files
+from tfx_gnn.tables.graph_tables import read_tables_schema
 
 
 def fingerprint_tables(tables_dir: str) -> str:

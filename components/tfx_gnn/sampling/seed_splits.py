@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.sampling.tables import NodeTable
+from tfx_gnn.tables.graph_tables import NodeTable
 
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 

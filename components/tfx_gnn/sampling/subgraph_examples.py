@@ -19,7 +19,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan import SamplingPlan
 from tfx_gnn.sampling.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.subgraph_schema import READOUT_EDGE_SET, READOUT_NODE_SET, make_subgraph_schema
-from tfx_gnn.sampling.tables import ID_FEATURE, GraphTables
+from tfx_gnn.tables.graph_tables import ID_FEATURE, GraphTables
 
 # Wire types of protobuf for fields 1, 2 and 3, each holding bytes.
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
 from tfx_gnn.sampling.plan import SEED, SamplingPlan, check_plan, reached_node_sets
-from tfx_gnn.sampling.tables import ID_FEATURE
+from tfx_gnn.tables.graph_tables import ID_FEATURE
 
 READOUT_NODE_SET = "_readout"
 """Auxiliary node set with one node a seed; it carries the labels."""

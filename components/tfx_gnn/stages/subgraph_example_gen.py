@@ -21,9 +21,9 @@ from tfx_gnn.sampling.random_choice import hash_texts
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
-from tfx_gnn.sampling.tables import NodeTable, read_tables, read_tables_schema
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.tables.graph_tables import NodeTable, read_tables, read_tables_schema
 
 STATISTICS_FILE = "statistics.json"
 """File beside the splits with `SubgraphStatistics` as JSON."""

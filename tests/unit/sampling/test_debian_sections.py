@@ -12,9 +12,9 @@ from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.seed_splits import split_seeds_by_column, split_seeds_by_hash
-from tfx_gnn.sampling.tables import read_tables
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn_pipelines.tasks.debian_sections.plan import PLAN
 
 DATA_DIR = str(Path(tfx_gnn_pipelines.__file__).parent / "tasks" / "debian_sections" / "data")

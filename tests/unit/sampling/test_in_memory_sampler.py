@@ -9,7 +9,7 @@ from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.sampled_subgraphs import HopCounts
-from tfx_gnn.sampling.tables import EdgeTable, GraphTables, NodeTable, read_tables
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 
 KNOWS = Hop(edge_set="knows", fan_out=10)
 KNOWN_BY = Hop(edge_set="knows", fan_out=10, direction="backward")

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from tfx_gnn.sampling.seed_splits import check_split_weights, split_seeds_by_column, split_seeds_by_hash
-from tfx_gnn.sampling.tables import NodeTable
+from tfx_gnn.tables.graph_tables import NodeTable
 
 
 def _table(ids, **columns):

@@ -10,7 +10,7 @@ from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.tables import EdgeTable, GraphTables, NodeTable, read_tables
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 
 PLAN = SamplingPlan(
     seed_node_set="user",

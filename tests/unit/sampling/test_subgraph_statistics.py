@@ -4,7 +4,7 @@ from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.sampled_subgraphs import HopCounts
 from tfx_gnn.sampling.subgraph_statistics import SizeStatistics, SubgraphStatisticsBuilder
-from tfx_gnn.sampling.tables import read_tables
+from tfx_gnn.tables.graph_tables import read_tables
 
 
 def test_sizes_and_cuts_are_summed_over_batches(shop_dir):

@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from tfx_gnn.sampling.csv_table import CsvColumn, read_csv_table
+from tfx_gnn.tables.csv_table import CsvColumn, read_csv_table
 
 TEXT = pa.large_string()
 LONG = "x" * 200_000

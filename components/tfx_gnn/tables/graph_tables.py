@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, Metadata, NodeSet
-from tfx_gnn.sampling.csv_table import CsvColumn, CsvTable, read_csv_table
+from tfx_gnn.tables.csv_table import CsvColumn, CsvTable, read_csv_table
 
 ID_FEATURE = "#id"
 """Feature with the original id of a node, or the row of an edge in its table."""

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.sampling.tables import read_tables, read_tables_schema
+from tfx_gnn.tables.graph_tables import read_tables, read_tables_schema
 
 
 def test_tables_are_read_in_the_order_of_ids(shop_dir):
