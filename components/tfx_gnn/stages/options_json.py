@@ -9,7 +9,16 @@ import cattrs
 
 _Options = TypeVar("_Options")
 
+
+def _structure_integer(value: Any, _: type[int]) -> int:
+    # A whole float is one: ints come back from ML Metadata and protobuf Structs as floats.
+    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
+        raise ValueError(f"`value` must be an integer; got {value!r}. Write a whole number.")
+    return int(value)
+
+
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
+_CONVERTER.register_structure_hook(int, _structure_integer)
 
 
 def to_json(options: object) -> str:

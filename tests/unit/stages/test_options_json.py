@@ -38,3 +38,16 @@ def test_nested_options_come_back_equal():
 def test_text_that_describes_no_such_value_is_refused(text):
     with pytest.raises(ValueError, match="must be JSON that describes a Plan"):
         from_json(text, Plan)
+
+
+@pytest.mark.parametrize("number", ["2.5", "true", '"2"', "1e400"])
+def test_what_is_no_whole_number_is_not_cut_to_one(number):
+    with pytest.raises(ValueError, match="must be an integer"):
+        from_json(f'{{"name": "a", "fan_out": {number}}}', Step)
+
+
+def test_a_whole_float_is_an_integer():
+    step = from_json('{"name": "a", "fan_out": 2.0}', Step)
+
+    assert step.fan_out == 2
+    assert type(step.fan_out) is int
