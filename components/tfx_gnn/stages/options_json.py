@@ -17,8 +17,16 @@ def _structure_integer(value: Any, _: type[int]) -> int:
     return int(value)
 
 
+def _structure_bool(value: Any, _: type[bool]) -> bool:
+    # 0 and 1 are what a bool becomes where a wire format has none.
+    if value not in (0, 1):
+        raise ValueError(f"`value` must be true or false; got {value!r}. Write one of them.")
+    return bool(value)
+
+
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
 _CONVERTER.register_structure_hook(int, _structure_integer)
+_CONVERTER.register_structure_hook(bool, _structure_bool)  # else the hook of int takes it, a subclass
 
 
 def to_json(options: object) -> str:

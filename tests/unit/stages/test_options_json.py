@@ -51,3 +51,19 @@ def test_a_whole_float_is_an_integer():
 
     assert step.fan_out == 2
     assert type(step.fan_out) is int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Switch:
+    is_on: bool
+
+
+@pytest.mark.parametrize(("written", "read"), [("true", True), ("false", False), ("1", True), ("0.0", False)])
+def test_a_truth_value_is_read_as_one(written, read):
+    assert from_json(f'{{"is_on": {written}}}', Switch).is_on is read
+
+
+@pytest.mark.parametrize("written", ['"false"', "2", "null"])
+def test_what_is_no_truth_value_is_refused(written):
+    with pytest.raises(ValueError, match="must be true or false"):
+        from_json(f'{{"is_on": {written}}}', Switch)
