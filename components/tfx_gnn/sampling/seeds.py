@@ -1,0 +1,102 @@
+"""What subgraphs are grown around: seeds in the order in which they are written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Seeds:
+    """The seeds of some subgraphs of one split, ascending by (key, row).
+
+    A readout is what a task reads an answer from: the seed node; or a pair of
+    source and target, of which a subgraph has several where negatives were drawn.
+
+    Attributes:
+        keys: uint64 array, shape [num_subgraphs]: identity of each subgraph in random
+            choices and in the order of records. Of a node: the hash of its id; of an
+            edge or a pair: `edge_ranks.pair_keys` of both ends.
+        rows: int64 array, shape [num_subgraphs]: row of the seed table if the plan has
+            one, else of the seed node table or the seed edge table.
+        readout_splits: int64 array, shape [num_subgraphs + 1]: where the readouts of
+            each subgraph start.
+        readout_nodes: by root ("seed"; or "source" and "target"), int64 array, shape
+            [num_readouts]: the node, as its row in the node table or as its code.
+        readout_labels: int8 array, shape [num_readouts], 1 for the true pair, which is
+            the first of its subgraph, and 0 for negatives; None without negatives.
+        time_limits: int64 array, shape [num_subgraphs]: time of each seed; None if the
+            plan is not temporal.
+        rank_limits: int8 array, shape [num_subgraphs]: highest rank of edges that each
+            subgraph may hold (see `edge_ranks`); None if edges have no ranks.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.int64]
+    readout_splits: npt.NDArray[np.int64]
+    readout_nodes: Mapping[str, npt.NDArray[np.int64]]
+    readout_labels: npt.NDArray[np.int8] | None = None
+    time_limits: npt.NDArray[np.int64] | None = None
+    rank_limits: npt.NDArray[np.int8] | None = None
+
+    @property
+    def num_subgraphs(self) -> int:
+        """Number of subgraphs."""
+        return len(self.keys)
+
+    def slice(self, start: int, stop: int) -> Seeds:
+        """Takes a range of the subgraphs.
+
+        Args:
+            start: first subgraph.
+            stop: the one after the last; at most `num_subgraphs`.
+
+        Returns:
+            Seeds whose arrays are views, but for `readout_splits`.
+        """
+        first, last = int(self.readout_splits[start]), int(self.readout_splits[stop])
+        return Seeds(
+            keys=self.keys[start:stop],
+            rows=self.rows[start:stop],
+            readout_splits=self.readout_splits[start : stop + 1] - first,
+            readout_nodes={root: nodes[first:last] for root, nodes in self.readout_nodes.items()},
+            readout_labels=None if self.readout_labels is None else self.readout_labels[first:last],
+            time_limits=None if self.time_limits is None else self.time_limits[start:stop],
+            rank_limits=None if self.rank_limits is None else self.rank_limits[start:stop],
+        )
+
+
+def shard_starts(num_shards: int) -> npt.NDArray[np.uint64]:
+    """Gives the smallest key of each output shard.
+
+    A key belongs to shard (key * num_shards) >> 64: equal ranges of the 64-bit keys.
+
+    Args:
+        num_shards: number of shards, at least 1.
+
+    Returns:
+        uint64 array, shape [num_shards], ascending from 0.
+
+    Example:
+        >>> [hex(start) for start in shard_starts(2).tolist()]
+        ['0x0', '0x8000000000000000']
+    """
+    return np.array([-(-(shard << 64) // num_shards) for shard in range(num_shards)], np.uint64)
+
+
+def shard_bounds(keys: npt.NDArray[np.uint64], num_shards: int) -> npt.NDArray[np.int64]:
+    """Cuts sorted keys into output shards.
+
+    Args:
+        keys: uint64 array, shape [num_subgraphs], ascending.
+        num_shards: number of shards, at least 1.
+
+    Returns:
+        int64 array, shape [num_shards + 1]: where each shard starts among the keys,
+        and the end. A shard may be empty.
+    """
+    starts = np.searchsorted(keys, shard_starts(num_shards))
+    return np.append(starts, len(keys)).astype(np.int64)
