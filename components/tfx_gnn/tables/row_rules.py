@@ -1,0 +1,271 @@
+"""Rules that rows of tables obey, what to do with rows that do not, and the count of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+CELLS = "cells"
+"""A record has as many cells as the header, or can be taken apart at all."""
+ENCODING = "encoding"
+"""Text is UTF-8."""
+MISSING = "missing"
+"""A value is there, or a default is declared."""
+TYPE = "type"
+"""A value is of the declared type, without loss."""
+FINITE = "finite"
+"""A number is neither NaN nor infinite."""
+SHAPE = "shape"
+"""There are as many values as the declared shape has."""
+DECODER = "decoder"
+"""A packed column can be split by its decoder."""
+EMPTY_ID = "empty_id"
+"""An id is not the empty text."""
+DUPLICATE_NODE = "duplicate_node"
+"""No two nodes of a set have the same id."""
+DUPLICATE_EDGE = "duplicate_edge"
+"""No two edges of a set have the same ends (and time)."""
+DANGLING_SOURCE = "dangling_source"
+"""The source of an edge is a node."""
+DANGLING_TARGET = "dangling_target"
+"""The target of an edge is a node."""
+
+INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMPTY_ID)
+"""Rules that a row breaks by itself: `RowRules.invalid_rows` says what happens."""
+
+DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
+"""Rules about nodes that are not there: `RowRules.dangling_edges` says what happens."""
+
+_MAX_VALUE_LENGTH = 120
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowRules:
+    """What to do with rows that break a rule. By default every one is an error.
+
+    Attributes:
+        invalid_rows: "refuse", or "drop" rows that cannot be used: `INVALID_ROW_RULES`.
+        duplicate_nodes: "refuse", or "keep_first" in the order of the files.
+        duplicate_edges: "keep" all, "refuse", or "keep_first".
+        dangling_edges: "refuse", or "drop" edges to or from nodes that are not there.
+        max_dropped_share: share of the rows of a table that "drop" may let go, in [0, 1];
+            it must be above 0 where something is to be dropped. More is an error that
+            tells the counts. Rows that "keep_first" passes over are counted and
+            reported too, but not against this share: their twin is there.
+    """
+
+    invalid_rows: Literal["refuse", "drop"] = "refuse"
+    duplicate_nodes: Literal["refuse", "keep_first"] = "refuse"
+    duplicate_edges: Literal["keep", "refuse", "keep_first"] = "keep"
+    dangling_edges: Literal["refuse", "drop"] = "refuse"
+    max_dropped_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("invalid_rows", ("refuse", "drop")),
+            ("duplicate_nodes", ("refuse", "keep_first")),
+            ("duplicate_edges", ("keep", "refuse", "keep_first")),
+            ("dangling_edges", ("refuse", "drop")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"`{name}` must be one of {list(choices)}; got {getattr(self, name)!r}. Choose one of them."
+                )
+        if not 0.0 <= self.max_dropped_share <= 1.0:
+            raise ValueError(
+                f"`max_dropped_share` must be a share in [0, 1]; got {self.max_dropped_share}. "
+                "Say how much of a table may be lost."
+            )
+        if "drop" in (self.invalid_rows, self.dangling_edges) and not self.max_dropped_share:
+            raise ValueError(
+                "`max_dropped_share` must be above 0 where rows may be dropped; got 0 with "
+                f"invalid_rows={self.invalid_rows!r}, dangling_edges={self.dangling_edges!r}. "
+                "Say how much of a table may be lost."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowProblem:
+    """A row that breaks a rule, and where it stands.
+
+    Attributes:
+        table: label of the table, see `TableLayout.label`.
+        file: path of the file; for BigQuery its name there.
+        row: where in the file, in `row_word`s.
+        row_word: "line", counted from 1, or "row", counted from 0.
+        rule: name of the broken rule, one of this module's.
+        column: name of the column in the file; "" if the row as a whole is wrong.
+        requirement: what the column must do, as in "be of type int64".
+        value: what it has, as an error message shows it; long ones are cut.
+        advice: what to do about it.
+    """
+
+    table: str
+    file: str
+    row: int
+    rule: str
+    value: str
+    column: str = ""
+    requirement: str = ""
+    advice: str = ""
+    row_word: str = "row"
+
+    @property
+    def place(self) -> str:
+        """Text of the form "/data/nodes.csv, line 12"."""
+        return f"{self.file}, {self.row_word} {self.row}"
+
+    @property
+    def message(self) -> str:
+        """The whole error message."""
+        subject = self.column or self.table
+        return f"`{subject}` must {self.requirement}; got {self.value} in {self.place}. {self.advice}"
+
+
+def show_value(value: object) -> str:
+    """Writes a value as error messages and dead letters show it.
+
+    Args:
+        value: anything that has a `repr`.
+
+    Returns:
+        At most about 120 characters.
+    """
+    text = repr(value)
+    return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}... ({len(text)} characters)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableReport:
+    """What became of the rows of a table: `rows_read == rows_used + sum(dropped.values())`.
+
+    Attributes:
+        table: label of the table, see `TableLayout.label`.
+        rows_read: records of all files, good or not.
+        rows_used: rows that are in the graph.
+        dropped: by rule, rows that are not; each row is counted under the first rule
+            that it broke, and is named by one `RowProblem`.
+        duplicate_edges: edges with the same ends (and time) as an earlier one, whether
+            kept or not; 0 for other tables.
+        self_loops: used edges from a node to itself.
+    """
+
+    table: str
+    rows_read: int
+    rows_used: int
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    duplicate_edges: int = 0
+    self_loops: int = 0
+
+    def __post_init__(self) -> None:
+        if self.rows_read != self.rows_used + sum(self.dropped.values()):
+            raise ValueError(
+                "`rows_read` must be the rows used and the rows dropped; got "
+                f"{self.rows_read} != {self.rows_used} + {sum(self.dropped.values())} for {self.table}. "
+                "Count every row once."
+            )
+
+
+def check_dropped_share(report: TableReport, rules: RowRules) -> None:
+    """Refuses a table that lost too many rows.
+
+    Args:
+        report: what became of its rows.
+        rules: what was allowed.
+
+    Raises:
+        ValueError: if more than `rules.max_dropped_share` of the rows were dropped.
+    """
+    dropped = {
+        rule: count for rule, count in sorted(report.dropped.items()) if rule in INVALID_ROW_RULES + DANGLING_RULES
+    }
+    if sum(dropped.values()) > rules.max_dropped_share * report.rows_read:
+        raise ValueError(
+            f"`max_dropped_share` must cover the rows that are dropped; got {rules.max_dropped_share} for "
+            f"{sum(dropped.values())} of {report.rows_read} rows of {report.table}: {dropped}. "
+            "Correct the table, or allow a larger share."
+        )
+
+
+def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, column: str, value: object) -> RowProblem:
+    """Describes a node whose id an earlier one has.
+
+    Args:
+        table: label of the table.
+        file: file of the later node.
+        row: where it is, in `row_word`s.
+        row_word: "line" or "row".
+        column: name of the id column.
+        value: the id.
+
+    Returns:
+        The problem.
+    """
+    return RowProblem(
+        table=table,
+        file=file,
+        row=row,
+        row_word=row_word,
+        rule=DUPLICATE_NODE,
+        column=column,
+        requirement="be different in every record",
+        value=f"{show_value(value)} again",
+        advice=f"Remove one of the records of {table}, or keep the first by duplicate_nodes.",
+    )
+
+
+def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, value: object) -> RowProblem:
+    """Describes an edge whose ends (and time) an earlier one has.
+
+    Args:
+        table: label of the table.
+        file: file of the later edge.
+        row: where it is, in `row_word`s.
+        row_word: "line" or "row".
+        value: the ids of both ends, and the time if there is one.
+
+    Returns:
+        The problem.
+    """
+    return RowProblem(
+        table=table,
+        file=file,
+        row=row,
+        row_word=row_word,
+        rule=DUPLICATE_EDGE,
+        requirement="name every edge once",
+        value=f"{show_value(value)} again",
+        advice="Remove one of the records, or choose keep or keep_first by duplicate_edges.",
+    )
+
+
+def dangling_edge_problem(
+    *, table: str, file: str, row: int, row_word: str, rule: str, column: str, node_set: str, value: object
+) -> RowProblem:
+    """Describes an edge to or from a node that is not there.
+
+    Args:
+        table: label of the table.
+        file: file of the edge.
+        row: where it is, in `row_word`s.
+        row_word: "line" or "row".
+        rule: `DANGLING_SOURCE` or `DANGLING_TARGET`.
+        column: name of the column with the node's id.
+        node_set: node set in which it is missing.
+        value: the id.
+
+    Returns:
+        The problem.
+    """
+    return RowProblem(
+        table=table,
+        file=file,
+        row=row,
+        row_word=row_word,
+        rule=rule,
+        column=column,
+        requirement=f"name a node of {node_set!r}",
+        value=show_value(value),
+        advice="Add the nodes or remove the edges, or drop them by dangling_edges.",
+    )

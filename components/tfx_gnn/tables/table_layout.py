@@ -1,0 +1,156 @@
+"""What to read of a table: its files, its format, and the columns with their types."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import BigQuery
+
+ID_FEATURE = "#id"
+"""Feature with the original id of a node, or the row of an edge in its table."""
+
+SOURCE_KEY = "#source"
+"""Key of the column with the ids of edges' sources."""
+
+TARGET_KEY = "#target"
+"""Key of the column with the ids of edges' targets."""
+
+EXTRA_PREFIX = "#column."
+"""Start of the keys of columns that were asked for by name."""
+
+TableKind = Literal["node", "edge", "context", "seeds"]
+
+
+class ColumnDecoder(Protocol):
+    """Splits a column that packs several values into one column a feature."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features that it makes."""
+
+    def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
+        """Decodes one block.
+
+        Args:
+            texts: large_string array, shape [num_rows], no nulls.
+
+        Returns:
+            One array a feature, shape [num_rows], of any type that the feature's own
+            type can be made from (see `convert_column`), null where nothing was given; and
+            problems, whose rows are positions in `texts`.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CellProblem:
+    """What is wrong with one row, before it is known where that row is.
+
+    Attributes:
+        row: position of the row, counted as the function that returns it says.
+        rule: name of the broken rule, see `row_rules`.
+        column: name of the column in the file; "" if the row as a whole is wrong.
+        requirement: what the column must do, as in "be of type int64".
+        value: what it has, as an error message shows it.
+        advice: what to do about it.
+    """
+
+    row: int
+    rule: str
+    column: str
+    requirement: str
+    value: str
+    advice: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableColumn:
+    """One column of a table, and what shall become of it.
+
+    Attributes:
+        name: name of the column in the file, or of the feature that a decoder makes.
+        dtype: Arrow type of the values, a scalar type.
+        default: what a missing value stands for, spelled as in a CSV file; for a fixed
+            shape, the default of every component; for a ragged one only "", which is
+            no value at all. None: every row must have a value.
+        shape: `()` for one value a row, sizes for a fixed shape, `(-1,)` for any number.
+        alternatives: names that the column may have instead of `name`.
+        packed_in: column whose decoder makes this one; "" where it stands in the file.
+    """
+
+    name: str
+    dtype: pa.DataType
+    default: str | None = None
+    shape: tuple[int, ...] = ()
+    alternatives: tuple[str, ...] = ()
+    packed_in: str = ""
+
+    def __post_init__(self) -> None:
+        if -1 in self.shape and self.shape != (-1,):
+            raise ValueError(
+                f"`shape` must be fixed, or [-1] alone; got {list(self.shape)} for column {self.name!r}. "
+                "Flatten the values, or keep the inner dimensions as features of their own."
+            )
+        if self.shape == (-1,) and self.default not in (None, ""):
+            raise ValueError(
+                f"`default` must be the empty text where any number of values may be; got {self.default!r} for "
+                f'column {self.name!r}. Declare "" for no values.'
+            )
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether a row has any number of values."""
+        return self.shape == (-1,)
+
+    @property
+    def num_values(self) -> int:
+        """Number of values a row; meaningless where it is ragged."""
+        return math.prod(self.shape)
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of the arrays that are read: scalars, fixed-size lists of the flat values, or large lists."""
+        if not self.shape:
+            return self.dtype
+        return pa.large_list(self.dtype) if self.is_ragged else pa.list_(self.dtype, self.num_values)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableLayout:
+    """A table: where it is, how it is written, and which columns to read.
+
+    A layout pickles, so that workers can be told what to read.
+
+    Attributes:
+        kind: what a row is: a node, an edge, the whole graph, or a seed.
+        name: name of the node set or edge set; "" for context and seeds.
+        files: paths in the order in which rows are counted; none for BigQuery.
+        format: name of the format, see `table_format`.
+        columns: what to read, by the key that blocks use: `#id`; `#source`, `#target`;
+            feature names; `#column.<name>` for other columns, as text.
+        decoders: by the name of a column in the file.
+        delimiter: character between the cells of a text format.
+        declared_as: file name or pattern as declared, for messages.
+        bigquery: where the rows are instead of in files.
+    """
+
+    kind: TableKind
+    name: str
+    files: tuple[str, ...]
+    format: str
+    columns: Mapping[str, TableColumn]
+    decoders: Mapping[str, ColumnDecoder] = dataclasses.field(default_factory=dict)
+    delimiter: str = ","
+    declared_as: str = ""
+    bigquery: BigQuery | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the table in reports: "nodes/<set>", "edges/<set>", "context" or "seeds"."""
+        if self.kind == "node":
+            return f"nodes/{self.name}"
+        return f"edges/{self.name}" if self.kind == "edge" else self.kind
