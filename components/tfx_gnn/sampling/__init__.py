@@ -5,6 +5,18 @@ tables and samples needs pyarrow (`pip install "tfx-gnn[beam]"`) and is imported
 from its own modules.
 """
 
-from tfx_gnn.sampling.plan import SEED, Hop, SamplingPlan
+from tfx_gnn.sampling.hop import SEED, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan import Negatives, SamplingPlan, SeedTable, Temporal
+from tfx_gnn.sampling.split_plan import SplitPlan
 
-__all__ = ["SEED", "Hop", "SamplingPlan"]
+__all__ = [
+    "SEED",
+    "SOURCE",
+    "TARGET",
+    "Hop",
+    "Negatives",
+    "SamplingPlan",
+    "SeedTable",
+    "SplitPlan",
+    "Temporal",
+]

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.adjacency import Adjacency, build_adjacency
-from tfx_gnn.sampling.plan import SEED, Hop, SamplingPlan, check_plan, hop_ends, reached_node_sets
+from tfx_gnn.sampling.plan import SEED, Hop, SamplingPlan, hop_ends, reached_node_sets
+from tfx_gnn.sampling.plan_checks import check_plan
 from tfx_gnn.sampling.sampled_subgraphs import HopCounts, SampledEdges, SampledNodes, SampledSubgraphs
 from tfx_gnn.tables.graph_tables import GraphTables
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
-from tfx_gnn.sampling.plan import SEED, SamplingPlan, check_plan, reached_node_sets
+from tfx_gnn.sampling.plan import SEED, SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.plan_checks import check_plan
 from tfx_gnn.tables.graph_tables import ID_FEATURE
 
 READOUT_NODE_SET = "_readout"
@@ -69,7 +70,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
 def _left_out(plan: SamplingPlan, node_set: str) -> set[str]:
     names = set(plan.excluded_features.get(node_set, ()))
     if node_set == plan.seed_node_set:
-        names.update((*plan.label_features, plan.split_column))
+        names.update((*plan.label_features, plan.splits.column))
     return names
 
 

@@ -16,7 +16,8 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.sampling import seed_splits
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.plan import SamplingPlan, check_plan, reached_node_sets
+from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.plan_checks import check_plan
 from tfx_gnn.sampling.random_choice import hash_texts
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
@@ -39,7 +40,7 @@ class SubgraphExampleGenOptions:
         plan: what to sample around each seed.
         sampling_seed: seed of all random choices, in [0, 2**63).
         num_shards: files a split; a split with fewer seeds gets one file a seed.
-        split_weights: share of each split where `plan.split_column` is empty and a hash
+        split_weights: share of each split where `plan.splits.column` is empty and a hash
             of the seed's id decides; not used otherwise.
     """
 
@@ -91,11 +92,11 @@ def generate_subgraph_examples(
         tables_dir,
         node_sets=reached_node_sets(plan, schema),
         edge_sets=plan.edge_set_names,
-        extra_columns={plan.seed_node_set: (plan.split_column,)} if plan.split_column else {},
+        extra_columns={plan.seed_node_set: (plan.splits.column,)} if plan.splits.column else {},
     )
     seeds = tables.node_tables[plan.seed_node_set]
-    if plan.split_column:
-        rows_by_split = seed_splits.split_seeds_by_column(seeds, plan.split_column)
+    if plan.splits.column:
+        rows_by_split = seed_splits.split_seeds_by_column(seeds, plan.splits.column)
     else:
         rows_by_split = seed_splits.split_seeds_by_hash(seeds, options.split_weights)
     sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed)

@@ -1,6 +1,6 @@
 """What is sampled around each user, whose interest is to be predicted."""
 
-from tfx_gnn.sampling import Hop, SamplingPlan
+from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
 
 PLAN = SamplingPlan(
     # Every user is the seed of one subgraph: one example to learn from, or to predict.
@@ -9,7 +9,7 @@ PLAN = SamplingPlan(
     # interests of other users in a subgraph are not in it: they cannot give the seed's away.
     label_features=("interest",),
     # Column of users.csv: train, val or test. Leave it out and a hash of the id decides.
-    split_column="split",
+    splits=SplitPlan(column="split"),
     # Steps outward. Each node that a hop starts from gets at most `fan_out` of its edges, by chance.
     hops=(
         # What the seed bought ...

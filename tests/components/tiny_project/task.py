@@ -3,7 +3,7 @@
 import os
 
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
 from tfx_gnn_pipelines.task import Task
 
 TASK = Task(
@@ -17,7 +17,7 @@ TASK = Task(
             Hop(edge_set="writes", fan_out=1, direction="backward", inputs=("seed", "cites")),
         ),
         label_features=("topic",),
-        split_column="split",
+        splits=SplitPlan(column="split"),
     ),
     preprocessing_fn="tiny_project.preprocessing:preprocessing_fn",
     model_fn="tiny_project.model:model_fn",

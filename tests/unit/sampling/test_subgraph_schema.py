@@ -5,7 +5,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 
 
@@ -15,7 +15,7 @@ def _tables_schema(shop_dir):
 
 def test_the_schema_holds_what_the_plan_reaches_with_labels_moved_to_the_readout(shop_dir):
     plan = SamplingPlan(
-        seed_node_set="user", hops=(Hop(edge_set="buys", fan_out=1),), label_features=("color",), split_column="part"
+        seed_node_set="user", hops=(Hop(edge_set="buys", fan_out=1),), label_features=("color",), splits=SplitPlan(column="part")
     )
 
     schema = make_subgraph_schema(_tables_schema(shop_dir), plan)
@@ -41,7 +41,7 @@ def test_excluded_features_and_a_declared_split_column_are_left_out(shop_dir):
     plan = SamplingPlan(
         seed_node_set="user",
         hops=(Hop(edge_set="buys", fan_out=1),),
-        split_column="color",
+        splits=SplitPlan(column="color"),
         excluded_features={"user": ("age",), "buys": ("count",)},
     )
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
 from tfx_gnn.stages import examples_folder, options_json
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
 
@@ -24,7 +24,7 @@ PLAN = SamplingPlan(
     seed_node_set="n",
     hops=(Hop(edge_set="e", fan_out=2), Hop(edge_set="e", fan_out=3, inputs=("e",), direction="backward")),
     label_features=("label",),
-    split_column="part",
+    splits=SplitPlan(column="part"),
 )
 
 
@@ -129,7 +129,7 @@ def test_the_sampling_seed_changes_the_subgraphs(ring_dir, tmp_path):
 
 
 def test_without_a_split_column_a_hash_decides(ring_dir, tmp_path):
-    plan = dataclasses.replace(PLAN, split_column="")
+    plan = dataclasses.replace(PLAN, splits=SplitPlan())
 
     examples_dir, statistics = _generate(ring_dir, tmp_path, plan=plan, split_weights={"a": 1, "b": 1})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfx_gnn.sampling import Hop, SamplingPlan
+from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
 
 # What is known about these neighbours follows in a second step.
 _NEAR = ("depends", "dependents", "siblings")
@@ -10,7 +10,7 @@ _NEAR = ("depends", "dependents", "siblings")
 PLAN = SamplingPlan(
     seed_node_set="package",
     label_features=("section",),
-    split_column="split",
+    splits=SplitPlan(column="split"),
     hops=(
         Hop(edge_set="depends", fan_out=16),
         Hop(edge_set="depends", fan_out=8, direction="backward", name="dependents"),
