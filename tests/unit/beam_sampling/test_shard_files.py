@@ -1,0 +1,40 @@
+import os
+from pathlib import Path
+
+import pytest
+
+from tfx_gnn.beam_sampling.shard_files import read_block, remove_blocks, shard_path, write_block, write_shard
+from tfx_gnn.stages import examples_folder
+
+RECORDS = [bytes([i % 251]) * (i * 37 % 1000) for i in range(300)]
+
+
+def test_a_shard_of_blocks_is_the_file_that_a_stage_would_write(tmp_path):
+    paths = [(block, write_block(str(tmp_path), RECORDS[100 * block : 100 * (block + 1)])) for block in (2, 0, 1)]
+
+    count = write_shard(str(tmp_path), "train", 1, 3, paths)
+
+    examples_folder.write_split_shard(str(tmp_path / "stage"), "train", 1, 3, RECORDS)
+    ours = shard_path(str(tmp_path), "train", 1, 3)
+    theirs = tmp_path / "stage" / os.path.relpath(ours, tmp_path)
+    assert count == 300
+    assert Path(ours).read_bytes() == theirs.read_bytes()
+
+
+@pytest.mark.parametrize("records", [[], [b""], [b"a", b"", b"bc"]])
+def test_records_of_a_block_come_back(tmp_path, records):
+    assert list(read_block(write_block(str(tmp_path), records))) == records
+
+
+def test_a_shard_without_blocks_is_an_empty_file(tmp_path):
+    assert write_shard(str(tmp_path), "val", 0, 1, []) == 0
+
+    assert list(examples_folder.read_split(str(tmp_path), "val").as_numpy_iterator()) == []
+
+
+def test_nothing_but_shards_stays(tmp_path):
+    write_shard(str(tmp_path), "val", 0, 1, [(0, write_block(str(tmp_path), RECORDS))])
+
+    remove_blocks(str(tmp_path))
+
+    assert os.listdir(tmp_path) == ["Split-val"]
