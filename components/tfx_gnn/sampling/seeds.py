@@ -19,7 +19,7 @@ class Seeds:
     Attributes:
         keys: uint64 array, shape [num_subgraphs]: identity of each subgraph in random
             choices and in the order of records. Of a node: the hash of its id; of an
-            edge or a pair: `edge_ranks.pair_keys` of both ends.
+            edge or a pair: `seed_splits.pair_keys` of both ends.
         rows: int64 array, shape [num_subgraphs]: row of the seed table if the plan has
             one, else of the seed node table or the seed edge table.
         readout_splits: int64 array, shape [num_subgraphs + 1]: where the readouts of
