@@ -33,24 +33,42 @@ def atomic_folder(path: str) -> Iterator[str]:
         FileExistsError: if `path` holds files already.
     """
     path = path.rstrip("/")
-    _check_absent_or_empty(path)
+    check_absent_or_empty(path)
     parent, name = os.path.split(path)
     partial = os.path.join(parent, f".{name}{PARTIAL_MARK}{uuid.uuid4().hex[:12]}")
     tf.io.gfile.makedirs(partial)
     try:
         yield partial
-        _check_absent_or_empty(path)
-        if tf.io.gfile.exists(path):
-            # An empty folder made ahead by the orchestrator; gfile cannot rename onto it.
-            tf.io.gfile.rmtree(path)
-        tf.io.gfile.rename(partial, path)
+        check_absent_or_empty(path)
+        rename_to(partial, path)
     except BaseException:
         if tf.io.gfile.exists(partial):
             tf.io.gfile.rmtree(partial)
         raise
 
 
-def _check_absent_or_empty(path: str) -> None:
+def rename_to(folder: str, path: str) -> None:
+    """Renames a finished folder to the path that was asked for.
+
+    Args:
+        folder: the finished folder.
+        path: its new place, absent or an empty folder.
+    """
+    if tf.io.gfile.exists(path):
+        # An empty folder made ahead by the orchestrator; gfile cannot rename onto it.
+        tf.io.gfile.rmtree(path)
+    tf.io.gfile.rename(folder, path)
+
+
+def check_absent_or_empty(path: str) -> None:
+    """Refuses to write where files are already.
+
+    Args:
+        path: folder to create.
+
+    Raises:
+        FileExistsError: if `path` holds files.
+    """
     if tf.io.gfile.exists(path) and tf.io.gfile.listdir(path):
         raise FileExistsError(
             f"`path` must be absent or an empty folder; got {path!r}, which holds "
