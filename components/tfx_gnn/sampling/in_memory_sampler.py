@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.adjacency import Adjacency, build_adjacency
@@ -47,7 +46,7 @@ class InMemorySampler:
         self._plan = plan
         self._sampling_seed = sampling_seed
         self._node_sets = reached_node_sets(plan, tables.schema)
-        self._node_hashes = {name: _hash_ids(tables.node_tables[name].ids) for name in self._node_sets}
+        self._node_hashes = {name: random_choice.hash_ids(tables.node_tables[name].ids) for name in self._node_sets}
         self._adjacencies: dict[tuple[str, str], Adjacency] = {}
         for hop in plan.hops:
             if (hop.edge_set, hop.direction) not in self._adjacencies:
@@ -186,9 +185,3 @@ def _union(found: Sequence[_Pairs], num_items: int) -> _Pairs:
     keys = np.unique(np.concatenate([pairs.subgraphs * num_items + pairs.items for pairs in found]))
     subgraphs, items = np.divmod(keys, num_items)
     return _Pairs(subgraphs, items)
-
-
-def _hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    if pa.types.is_integer(ids.type):
-        return random_choice.hash_integers(ids.to_numpy())
-    return random_choice.hash_texts(ids.to_pylist())

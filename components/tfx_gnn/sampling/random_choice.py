@@ -7,15 +7,19 @@ depends on (sampling seed, subgraph, hop, node) and on nothing else.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
-
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 _STEP = 0x9E3779B97F4A7C15  # 2**64 / golden ratio, the increment of SplitMix64
 _MASK = 2**64 - 1
-_HASH_BYTES = 8
+_SQRT_HALF = 0.7071067811865476
+_LOG_2 = 0.6931471805599453
+_LAST_TERM = 23
+_WORD_BYTES = 8
+# Which bytes of a word belong to a text that has 0, 1, ... 8 bytes left.
+_WORD_MASKS = np.array([2 ** (8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
+_CHUNK = 1 << 14  # texts at a time, so that what is computed on the way stays in the cache
 
 
 def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -34,17 +38,78 @@ def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def hash_texts(texts: Iterable[str]) -> npt.NDArray[np.uint64]:
-    """Hashes strings to 64 bits, the same in every process and release.
+def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
+    """Hashes node ids to 64 bits: the code by which random choices know a node.
+
+    It is the same in every process, on every machine and in every release. Text is
+    read as UTF-8 in little-endian words of eight bytes, the last one filled up with
+    zeros; each word is mixed into the hash, which starts from the length in bytes.
 
     Args:
-        texts: strings, for example node ids.
+        ids: Arrow array of large_string, string or int64, shape [n], no nulls.
 
     Returns:
-        uint64 array, shape [number of texts].
+        uint64 array, shape [n].
+
+    Raises:
+        TypeError: if the array is of another type.
+
+    Example:
+        >>> [hex(code) for code in hash_ids(pa.array(["libc6", "a longer name"], pa.large_string())).tolist()]
+        ['0x4db645035c36d849', '0x6339d890a7b381b4']
     """
-    digests = b"".join(hashlib.blake2b(text.encode(), digest_size=_HASH_BYTES).digest() for text in texts)
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    if pa.types.is_integer(ids.type):
+        return hash_integers(ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
+    if pa.types.is_string(ids.type):
+        ids = ids.cast(pa.large_string())
+    if not pa.types.is_large_string(ids.type):
+        raise TypeError(f"`ids` must be strings or integers; got an array of {ids.type}. Cast it first.")
+    if not len(ids):
+        return np.zeros(0, np.uint64)
+    _, offset_buffer, data_buffer = ids.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    # Room for a whole word at the very end, so that no read leaves the array.
+    data = np.zeros(last - first + _WORD_BYTES, np.uint8)
+    if last > first:
+        data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
+    # A word at every byte: overlapping and unaligned, but never copied as a whole.
+    words = np.ndarray((last - first + 1,), "<u8", data, strides=(1,))
+    hashes = np.empty(len(ids), np.uint64)
+    for start in range(0, len(ids), _CHUNK):
+        stop = min(start + _CHUNK, len(ids))
+        bounds = offsets[start : stop + 1] - first
+        hashes[start:stop] = _hash_words(words, bounds[:-1], np.diff(bounds))
+    return hashes
+
+
+def _hash_words(
+    words: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    hashes = mix(lengths.astype(np.uint64))
+    num_words = (lengths + _WORD_BYTES - 1) // _WORD_BYTES
+    fewest = int(num_words.min())
+    for word in range(fewest):
+        masks = _WORD_MASKS[np.minimum(lengths - word * _WORD_BYTES, _WORD_BYTES)]
+        hashes = mix(hashes ^ (words[starts + word * _WORD_BYTES].astype(np.uint64, copy=False) & masks))
+    for word in range(fewest, int(num_words.max())):
+        longer = np.flatnonzero(num_words > word)
+        masks = _WORD_MASKS[np.minimum(lengths[longer] - word * _WORD_BYTES, _WORD_BYTES)]
+        read = words[starts[longer] + word * _WORD_BYTES].astype(np.uint64, copy=False)
+        hashes[longer] = mix(hashes[longer] ^ (read & masks))
+    return hashes
+
+
+def hash_name(name: str) -> int:
+    """Hashes one text as `hash_ids` does.
+
+    Args:
+        name: any text.
+
+    Returns:
+        Integer in [0, 2**64).
+    """
+    return int(hash_ids(pa.array([name], pa.large_string()))[0])
 
 
 def hash_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -54,28 +119,43 @@ def hash_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
         values: int64 array, for example node ids.
 
     Returns:
-        uint64 array of the same shape.
+        uint64 array of the same shape; different integers have different hashes.
     """
     return mix(values.astype(np.uint64))
 
 
+def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """Hashes edges, which are known by their row in the edge table as it is written.
+
+    The edges of a node are put in the order of this hash before one is chosen by its
+    position, so ranges of hashes divide the edges of a hub evenly.
+
+    Args:
+        edge_rows: int64 array of any shape.
+
+    Returns:
+        uint64 array of the same shape; different rows have different hashes.
+    """
+    return mix(edge_rows.astype(np.uint64))
+
+
 def choice_keys(
-    sampling_seed: int, hop_name: str, subgraph_hashes: npt.NDArray[np.uint64], node_hashes: npt.NDArray[np.uint64]
+    sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
     """Keys one random choice a pair of subgraph and node.
 
     Args:
         sampling_seed: seed of the whole run, in [0, 2**63).
         hop_name: name of the hop that chooses.
-        subgraph_hashes: uint64 array, shape [n]: hash of the id of each choice's seed node.
-        node_hashes: uint64 array, shape [n]: hash of the id of the node whose edges are chosen.
+        subgraph_keys: uint64 array, shape [n]: key of each choice's subgraph (see `Seeds`).
+        node_codes: uint64 array, shape [n]: hash of the id of the node whose edges are chosen.
 
     Returns:
         uint64 array, shape [n].
     """
     run = mix(np.array([sampling_seed], np.uint64))
-    hop = mix(run ^ hash_texts([hop_name]))
-    return mix(mix(hop ^ subgraph_hashes) ^ node_hashes)
+    hop = mix(run ^ np.uint64(hash_name(hop_name)))
+    return mix(mix(hop ^ subgraph_keys) ^ node_codes)
 
 
 def choose_positions(
@@ -97,9 +177,77 @@ def choose_positions(
     chosen = np.empty((keys.shape[0], fan_out), np.int64)
     for step in range(fan_out):
         last = counts - fan_out + step
-        # The remainder favours small values by less than counts / 2**64.
-        draw = (mix(keys + np.uint64((step + 1) * _STEP & _MASK)) % (last + 1).astype(np.uint64)).astype(np.int64)
+        draw = _draw(keys, step, last + 1)
         taken = (chosen[:, :step] == draw[:, np.newaxis]).any(axis=1)
         chosen[:, step] = np.where(taken, last, draw)
     chosen.sort(axis=1)
     return chosen
+
+
+def draw_positions(
+    keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], num_draws: int
+) -> npt.NDArray[np.int64]:
+    """Draws `num_draws` positions out of each row's `counts`, independently of each other.
+
+    Args:
+        keys: uint64 array, shape [n]: key of each row's draws.
+        counts: int64 array, shape [n], each at least 1.
+        num_draws: how many to draw, at least 1.
+
+    Returns:
+        int64 array, shape [n, num_draws], values in [0, counts[i]), in the order of the draws.
+    """
+    return np.stack([_draw(keys, step, counts) for step in range(num_draws)], axis=1)
+
+
+def uniform_scores(
+    keys: npt.NDArray[np.uint64], edge_hashes: npt.NDArray[np.uint64], draw: int = 0
+) -> npt.NDArray[np.float64]:
+    """Gives each candidate edge of a choice a random number of its own.
+
+    Those with the smallest numbers are a choice with equal chances, whoever looks
+    at which part of the edges.
+
+    Args:
+        keys: uint64 array, shape [n]: key of the choice that each candidate belongs to.
+        edge_hashes: uint64 array, shape [n]: `edge_hash` of each candidate.
+        draw: number of the draw, for choices that draw several times.
+
+    Returns:
+        float64 array, shape [n], multiples of 2**-53 plus 2**-54, in (0, 1).
+    """
+    bits = mix((keys + np.uint64((draw + 1) * _STEP & _MASK)) ^ edge_hashes)
+    return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+
+
+def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Turns uniform scores into those of a weighted choice: -log(u) / weight.
+
+    The smallest of them are a weighted choice without replacement, one after the
+    other (Efraimidis, Spirakis: Weighted random sampling with a reservoir, 2006).
+    The logarithm is computed from sums, products and quotients alone, which are the
+    same on every machine; those of C libraries and of processors differ in the last bit.
+
+    Args:
+        uniforms: float64 array, shape [n], values in (0, 1).
+        weights: float64 array, shape [n], positive.
+
+    Returns:
+        float64 array, shape [n], non-negative.
+    """
+    mantissas, exponents = np.frexp(uniforms)
+    small = mantissas < _SQRT_HALF
+    mantissas = np.where(small, 2 * mantissas, mantissas)
+    exponents = exponents - small
+    # log(m) = 2 atanh(s), whose series ends below 2**-60 for |s| < 0.172.
+    s = (mantissas - 1) / (mantissas + 1)
+    square = s * s
+    series = np.full_like(s, 1 / _LAST_TERM)
+    for denominator in range(_LAST_TERM - 2, 0, -2):
+        series = series * square + 1 / denominator
+    return -(exponents * _LOG_2 + 2 * s * series) / weights
+
+
+def _draw(keys: npt.NDArray[np.uint64], step: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    # The remainder favours small values by less than counts / 2**64.
+    return (mix(keys + np.uint64((step + 1) * _STEP & _MASK)) % counts.astype(np.uint64)).astype(np.int64)

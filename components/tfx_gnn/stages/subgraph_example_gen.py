@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -18,7 +19,7 @@ from tfx_gnn.sampling import seed_splits
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan_checks import check_plan
-from tfx_gnn.sampling.random_choice import hash_texts
+from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
@@ -124,8 +125,7 @@ def generate_subgraph_examples(
 
 
 def _spread(seeds: NodeTable, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    hashes = hash_texts(str(node_id) for node_id in seeds.ids.take(rows).to_pylist())
-    return rows[np.argsort(hashes, kind="stable")]
+    return rows[np.argsort(hash_ids(seeds.ids.take(pa.array(rows))), kind="stable")]
 
 
 def _progress() -> Progress:

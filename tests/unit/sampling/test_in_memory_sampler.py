@@ -186,12 +186,7 @@ _PLAN = SamplingPlan(
 
 
 def _hash(node_table, row):
-    node_id = node_table.ids[row].as_py()
-    return (
-        random_choice.hash_integers(np.array([node_id]))
-        if isinstance(node_id, int)
-        else random_choice.hash_texts([node_id])
-    )
+    return random_choice.hash_ids(node_table.ids.slice(row, 1))
 
 
 def _sample_by_the_book(tables, plan, seed):

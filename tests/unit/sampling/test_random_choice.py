@@ -1,5 +1,10 @@
+import math
+
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tfx_gnn.sampling import random_choice
 
@@ -14,12 +19,62 @@ def test_mix_is_the_output_function_of_splitmix64():
 
 def test_hashes_are_the_same_for_ever():
     # Changing a hash changes every sample that users have drawn so far.
-    assert random_choice.hash_texts(["", "libc6", "naïve"]).tolist() == [
-        13020603013274838756,
-        14624691757763104291,
-        15874322196465251006,
+    assert random_choice.hash_ids(pa.array(["", "libc6", "naïve"], pa.large_string())).tolist() == [
+        16294208416658607535,
+        5599739067416107081,
+        10789323423408167165,
     ]
     assert random_choice.hash_integers(np.array([0, -1])).tolist() == [16294208416658607535, 16490336266968443936]
+
+
+def _mix(value):
+    value = (value + 0x9E3779B97F4A7C15) % 2**64
+    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    value = (value ^ (value >> 27)) * 0x94D049BB133111EB % 2**64
+    return value ^ (value >> 31)
+
+
+def _hash_bytes(data):
+    """The definition of `hash_ids`, one word at a time."""
+    value = _mix(len(data))
+    for start in range(0, len(data), 8):
+        value = _mix(value ^ int.from_bytes(data[start : start + 8], "little"))
+    return value
+
+
+@given(texts=st.lists(st.text(max_size=30), max_size=20), first=st.integers(0, 3))
+def test_text_is_hashed_word_by_word(texts, first):
+    ids = pa.array(texts, pa.large_string()).slice(first)
+
+    expected = [_hash_bytes(text.encode()) for text in texts[first:]]
+
+    assert random_choice.hash_ids(ids).tolist() == expected
+    assert random_choice.hash_ids(ids.cast(pa.string())).tolist() == expected
+
+
+def test_many_ids_have_as_many_hashes():
+    ids = pa.array([f"node-{number}" for number in range(50_000)], pa.large_string())
+
+    assert len(np.unique(random_choice.hash_ids(ids))) == 50_000
+
+
+def test_ids_are_text_or_integers():
+    assert random_choice.hash_ids(pa.array([0, -1])).tolist() == [16294208416658607535, 16490336266968443936]
+    with pytest.raises(TypeError, match="`ids` must be strings or integers; got an array of double"):
+        random_choice.hash_ids(pa.array([0.5]))
+
+
+def test_exponential_scores_are_logarithms_in_proportion_to_weights():
+    uniforms = random_choice.uniform_scores(np.arange(1000, dtype=np.uint64), np.zeros(1000, np.uint64))
+    uniforms = np.concatenate([uniforms, [2.0**-54, 0.5, math.sqrt(0.5), 1 - 2.0**-54]])
+    weights = np.linspace(0.5, 100.0, len(uniforms))
+
+    scores = random_choice.exponential_scores(uniforms, weights)
+
+    assert scores.tolist() == pytest.approx(
+        [-math.log(u) / w for u, w in zip(uniforms, weights, strict=True)], rel=1e-13
+    )
+    assert (scores >= 0).all()
 
 
 def test_a_key_depends_on_every_part():
@@ -51,6 +106,16 @@ def test_rows_with_different_counts_do_not_disturb_each_other():
     for row, count in enumerate([4, 9, 1000]):
         alone = random_choice.choose_positions(keys[row : row + 1], np.array([count]), 3)
         assert together[row].tolist() == alone[0].tolist()
+
+
+def test_draws_are_independent_of_each_other():
+    keys = random_choice.hash_integers(np.arange(20_000))
+
+    draws = random_choice.draw_positions(keys, np.full(20_000, 4), 2)
+
+    # Sixteen pairs of positions, 1,250 times each. 37.7 is the 0.999 quantile of chi-square with 15 degrees.
+    observed = np.bincount(draws[:, 0] * 4 + draws[:, 1], minlength=16)
+    assert ((observed - 1250) ** 2 / 1250).sum() < 37.7
 
 
 def test_all_sets_are_equally_likely():

@@ -15,7 +15,10 @@ def _tables_schema(shop_dir):
 
 def test_the_schema_holds_what_the_plan_reaches_with_labels_moved_to_the_readout(shop_dir):
     plan = SamplingPlan(
-        seed_node_set="user", hops=(Hop(edge_set="buys", fan_out=1),), label_features=("color",), splits=SplitPlan(column="part")
+        seed_node_set="user",
+        hops=(Hop(edge_set="buys", fan_out=1),),
+        label_features=("color",),
+        splits=SplitPlan(column="part"),
     )
 
     schema = make_subgraph_schema(_tables_schema(shop_dir), plan)
