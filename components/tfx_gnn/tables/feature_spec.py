@@ -1,0 +1,172 @@
+"""How the attributes of a node or an edge are encoded: GraphLearn's feature specs."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Union
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DenseSpec:
+    """A number that is used as it is: one dimension."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SparseSpec:
+    """A category that is looked up in a table of embeddings.
+
+    Attributes:
+        bucket_size: rows of the table.
+        dimension: width of an embedding.
+        need_hash: whether values are still to be hashed to buckets; if not, they are
+            buckets already.
+    """
+
+    bucket_size: int
+    dimension: int
+    need_hash: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DynamicSparseSpec:
+    """A category without a known number of values.
+
+    Attributes:
+        dimension: width of an embedding.
+        need_hash: whether the values are integers rather than texts.
+    """
+
+    dimension: int
+    need_hash: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultivalSpec:
+    """Several categories, whose embeddings are combined to one.
+
+    Attributes:
+        bucket_size: rows of the table of embeddings, to which texts are hashed.
+        dimension: width of an embedding.
+        delimiter: what parts the categories in a text.
+    """
+
+    bucket_size: int
+    dimension: int
+    delimiter: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DynamicMultivalSpec:
+    """Several categories without a known number of values.
+
+    Attributes:
+        dimension: width of an embedding.
+        delimiter: what parts the categories in a text.
+    """
+
+    dimension: int
+    delimiter: str
+
+
+IntSpec = Union[DenseSpec, SparseSpec, DynamicSparseSpec]
+StringSpec = Union[DynamicSparseSpec, MultivalSpec, DynamicMultivalSpec]
+
+
+class FeatureSpec:
+    """Encodings of attributes, by the type in which the attributes are stored.
+
+    Attributes are appended in their order; `int_specs`, `float_specs` and
+    `string_specs` then belong to the columns of integer, float and string
+    attributes, in the order of the columns.
+    """
+
+    def __init__(self, feature_num: int, weighted: bool = False, labeled: bool = False) -> None:  # noqa: FBT001, FBT002 - GraphLearn's signature.
+        """Starts without encodings.
+
+        Args:
+            feature_num: number of attributes that will be appended.
+            weighted: whether the nodes or edges have weights.
+            labeled: whether they have labels.
+        """
+        self.feature_num = feature_num
+        self.weighted = weighted
+        self.labeled = labeled
+        self._int_specs: list[IntSpec] = []
+        self._float_specs: list[DenseSpec] = []
+        self._string_specs: list[StringSpec] = []
+        self._dimension = 0
+
+    @property
+    def int_specs(self) -> tuple[IntSpec, ...]:
+        """Encodings of integer attributes; texts that were hashed to buckets are among these."""
+        return tuple(self._int_specs)
+
+    @property
+    def float_specs(self) -> tuple[DenseSpec, ...]:
+        """Encodings of float attributes."""
+        return tuple(self._float_specs)
+
+    @property
+    def string_specs(self) -> tuple[StringSpec, ...]:
+        """Encodings of string attributes."""
+        return tuple(self._string_specs)
+
+    @property
+    def dimension(self) -> int:
+        """Width of all encoded attributes side by side."""
+        return self._dimension
+
+    def append_dense(self, is_float: bool = True) -> None:  # noqa: FBT001, FBT002 - GraphLearn's signature.
+        """Adds a number that is used as it is.
+
+        Args:
+            is_float: whether it is stored as a float, not as an integer.
+        """
+        self._count(1)
+        (self._float_specs if is_float else self._int_specs).append(DenseSpec())
+
+    def append_sparse(self, bucket_size: int | None, dimension: int, need_hash: bool = False) -> None:  # noqa: FBT001, FBT002
+        """Adds a category.
+
+        Args:
+            bucket_size: number of buckets; None if there is no known number of values.
+            dimension: width of its embedding, at least 1.
+            need_hash: whether the values are integers that are still to be hashed.
+        """
+        self._count(dimension)
+        if bucket_size is not None:
+            self._int_specs.append(SparseSpec(bucket_size=bucket_size, dimension=dimension, need_hash=need_hash))
+        else:
+            spec = DynamicSparseSpec(dimension=dimension, need_hash=need_hash)
+            if need_hash:
+                self._int_specs.append(spec)
+            else:
+                self._string_specs.append(spec)
+
+    def append_multival(self, bucket_size: int | None, dimension: int, delimiter: str = ",") -> None:
+        """Adds several categories in one text.
+
+        Args:
+            bucket_size: number of buckets; None if there is no known number of values.
+            dimension: width of the combined embedding, at least 1.
+            delimiter: what parts the categories.
+        """
+        self._count(dimension)
+        if bucket_size is None:
+            self._string_specs.append(DynamicMultivalSpec(dimension=dimension, delimiter=delimiter))
+        else:
+            self._string_specs.append(MultivalSpec(bucket_size=bucket_size, dimension=dimension, delimiter=delimiter))
+
+    def _count(self, dimension: int) -> None:
+        num_specs = len(self._int_specs) + len(self._float_specs) + len(self._string_specs)
+        if num_specs == self.feature_num:
+            raise ValueError(
+                f"`feature_num` must be the number of attributes; got {self.feature_num}, and one more is appended. "
+                "Correct it."
+            )
+        if dimension < 1:
+            raise ValueError(
+                f"`dimension` must be at least 1; got {dimension} for attribute {num_specs}. "
+                "Use append_dense for a number that is not embedded."
+            )
+        self._dimension += dimension

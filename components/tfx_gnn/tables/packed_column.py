@@ -1,0 +1,231 @@
+"""Columns whose cells pack several values in one text, such as "28:0:0.2:Hangzhou:1,5,12"."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+
+from tfx_gnn.tables.row_rules import DECODER, show_value
+from tfx_gnn.tables.table_layout import CellProblem
+
+_FIELD = re.compile(r"\{([^{}]*)\}")
+_PART = re.compile(r"(?P<name>[^\[\]#]*)(?:\[(?P<delimiter>[^\[\]]+)\])?(?:#(?P<buckets>\d+))?")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackedPart:
+    """One value, or one list of values, among those that a cell packs.
+
+    Attributes:
+        name: name of the feature that it becomes. Empty: the part is not read.
+        value_delimiter: what parts the values of a list. Empty: a single value.
+        num_buckets: if given, each text becomes its bucket, int64 in
+            [0, num_buckets): `tf.strings.to_hash_bucket_fast` of its UTF-8 bytes, so
+            that a model can compute it too.
+    """
+
+    name: str
+    value_delimiter: str = ""
+    num_buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_buckets is not None and self.num_buckets < 1:
+            raise ValueError(
+                f"`num_buckets` must be at least 1; got {self.num_buckets} for part {self.name!r}. "
+                "Leave it out to keep the text."
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PackedColumn:
+    """A column of packed cells and what is in them: a `ColumnDecoder`.
+
+    Attributes:
+        name: name of the column in the table.
+        parts: what each cell packs, in this order.
+        delimiter: what parts one from the next; empty if there is one only.
+    """
+
+    name: str
+    parts: tuple[PackedPart, ...]
+    delimiter: str = ":"
+
+    def __post_init__(self) -> None:
+        names = self.feature_names
+        if not names or len(set(names)) != len(names):
+            raise ValueError(
+                f"`parts` must have at least one name, and each once; got {list(names)} for column {self.name!r}. "
+                "Rename the repeated ones."
+            )
+        if len(self.parts) > 1 and not self.delimiter:
+            raise ValueError(
+                f"`delimiter` must be given for {len(self.parts)} parts; got none for column {self.name!r}. "
+                "Say what parts them."
+            )
+        for part in self.parts:
+            if len(self.parts) > 1 and part.value_delimiter and self.delimiter in part.value_delimiter:
+                raise ValueError(
+                    f"`value_delimiter` must not hold the delimiter of the parts, {self.delimiter!r}; got "
+                    f"{part.value_delimiter!r} for part {part.name!r} of column {self.name!r}. Use another one."
+                )
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the parts that are read, in the order of the cells."""
+        return tuple(part.name for part in self.parts if part.name)
+
+    def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
+        """Splits packed cells into a column for each part.
+
+        Args:
+            texts: large_string array, shape [num_rows], no nulls.
+
+        Returns:
+            By name of the part, an array of shape [num_rows]: large_string, null where
+            the part is empty; a large_list of large_string for a list, without values
+            where the part is empty; or int64 instead of large_string where texts are
+            hashed. And a problem for each cell with another number of parts, which is
+            null in all arrays; rows are positions in `texts`.
+
+        Example:
+            >>> import pyarrow as pa
+            >>> user = parse_packed_column("user", "{age}:{tags[,]}")
+            >>> columns, problems = user.decode(pa.array(["28:a,b", "31:", "x"], pa.large_string()))
+            >>> columns["age"].to_pylist(), columns["tags"].to_pylist()
+            (['28', '31', None], [['a', 'b'], [], None])
+            >>> problems[0].row, problems[0].requirement, problems[0].value
+            (2, "have 2 parts between ':'", "'x'")
+        """
+        if len(self.parts) == 1:
+            return {self.parts[0].name: _decoded(self.parts[0], texts)}, ()
+        lists = pc.split_pattern(texts, self.delimiter)
+        counts = np.asarray(pc.list_value_length(lists).to_numpy(zero_copy_only=False), np.int64)
+        fits = counts == len(self.parts)
+        if fits.all():
+            values, spread = lists.flatten(), None
+        else:
+            values = lists.filter(pa.array(fits)).flatten()
+            spread = pa.array(np.cumsum(fits) - 1, mask=~fits)
+        columns = {}
+        for position, part in enumerate(self.parts):
+            if part.name:
+                column = _decoded(part, values.take(pa.array(np.arange(position, len(values), len(self.parts)))))
+                columns[part.name] = column if spread is None else column.take(spread)
+        return columns, tuple(
+            CellProblem(
+                row=row,
+                rule=DECODER,
+                column=self.name,
+                requirement=f"have {len(self.parts)} parts between {self.delimiter!r}",
+                value=f"{counts[row]} in {show_value(texts[row].as_py())}",
+                advice=f"Write {self.template}, or correct the decoder.",
+            )
+            for row in np.flatnonzero(~fits).tolist()
+        )
+
+    @property
+    def template(self) -> str:
+        """What `parse_packed_column` reads: the parts in braces, between their delimiters."""
+        return self.delimiter.join(
+            f"{{{part.name}{f'[{part.value_delimiter}]' if part.value_delimiter else ''}"
+            f"{'' if part.num_buckets is None else f'#{part.num_buckets}'}}}"
+            for part in self.parts
+        )
+
+
+def parse_packed_column(name: str, template: str, place: str = "") -> PackedColumn:
+    """Reads what a cell packs from a text that looks like the cell.
+
+    A graph schema declares it for a column of a table by
+    `metadata { extra { key: "decoder.<column>" value: "<template>" } }`. In the template
+    each part is the name of a declared feature in braces. Behind the name may stand, in
+    brackets, what parts the values of a list, and `#` with the number of buckets that texts are
+    hashed to. A part without a name is not read. The same delimiter is between all parts.
+
+    Args:
+        name: name of the column in the table.
+        template: such as "{age}:{gender}:{score}:{city#1000}:{tags[,]}:{}".
+        place: where the template stands, for error messages, such as "node set 'user'".
+
+    Returns:
+        The column.
+
+    Raises:
+        ValueError: if the template is none.
+
+    Example:
+        >>> parse_packed_column("user", "{age}:{tags[,]}").parts[1]
+        PackedPart(name='tags', value_delimiter=',', num_buckets=None)
+    """
+    where = f" for column {name!r}{f' of {place}' if place else ''}"
+    fields = list(_FIELD.finditer(template))
+    between = {template[left.end() : right.start()] for left, right in itertools.pairwise(fields)}
+    outside = template[: fields[0].start()] + template[fields[-1].end() :] if fields else template
+    if not fields or outside or len(between) > 1:
+        raise ValueError(
+            f"`decoder` must be names in braces with one and the same delimiter between them; got {template!r}{where}. "
+            'Write it like "{age}:{score}:{tags[,]}".'
+        )
+    parts = []
+    for field in fields:
+        match = _PART.fullmatch(field[1])
+        if match is None:
+            raise ValueError(f"`decoder` must name parts as in {{tags[,]#100}}; got {field[0]!r}{where}. Correct it.")
+        parts.append(
+            PackedPart(
+                name=match["name"],
+                value_delimiter=match["delimiter"] or "",
+                num_buckets=int(match["buckets"]) if match["buckets"] else None,
+            )
+        )
+    return PackedColumn(name=name, parts=tuple(parts), delimiter=between.pop() if between else "")
+
+
+def _decoded(part: PackedPart, texts: pa.Array) -> pa.Array:
+    is_empty = np.asarray(pc.equal(texts, "").fill_null(False).to_numpy(zero_copy_only=False), bool)  # noqa: FBT003
+    if not part.value_delimiter:
+        values = _values(part, texts)
+        return pc.if_else(pa.array(is_empty), pa.scalar(None, values.type), values) if is_empty.any() else values
+    lists = pc.split_pattern(texts, part.value_delimiter)
+    lengths = np.array(pc.list_value_length(lists).to_numpy(zero_copy_only=False), np.int64)
+    values = lists.flatten()
+    if is_empty.any():  # An empty text splits into one empty text.
+        values = values.filter(pa.array(np.repeat(~is_empty, lengths)))
+        lengths[is_empty] = 0
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return pa.LargeListArray.from_arrays(pa.array(offsets), _values(part, values))
+
+
+def _values(part: PackedPart, texts: pa.Array) -> pa.Array:
+    return texts if part.num_buckets is None else pa.array(hash_buckets(texts, part.num_buckets))
+
+
+def hash_buckets(texts: pa.Array, num_buckets: int) -> npt.NDArray[np.int64]:
+    """Hashes texts to buckets as `tf.strings.to_hash_bucket_fast` does.
+
+    Args:
+        texts: large_string array without nulls.
+        num_buckets: number of buckets, at least 1.
+
+    Returns:
+        int64 array of the same length, values in [0, num_buckets).
+
+    Example:
+        >>> import pyarrow as pa
+        >>> hash_buckets(pa.array(["Hangzhou", "Bern", "Hangzhou"]), 10).tolist()
+        [4, 1, 4]
+    """
+    encoded = texts.dictionary_encode()
+    words = encoded.dictionary.cast(pa.large_binary()).to_numpy(zero_copy_only=False)
+    if not len(words):
+        return np.empty(0, np.int64)
+    buckets = tf.strings.to_hash_bucket_fast(tf.constant(words, tf.string), num_buckets).numpy()
+    return np.asarray(buckets[np.asarray(encoded.indices)], np.int64)
