@@ -141,11 +141,11 @@ def test_dimensions_and_names_are_one_an_attribute():  # 002-6
 
 
 def test_encodings_can_be_appended_by_hand():  # 002-7
-    spec = FeatureSpec(7, True)
-    spec.append_dense(False)
+    spec = FeatureSpec(7, weighted=True)
+    spec.append_dense(is_float=False)
     spec.append_dense()
-    spec.append_sparse(5, 3, True)
-    spec.append_sparse(None, 2, True)
+    spec.append_sparse(5, 3, need_hash=True)
+    spec.append_sparse(None, 2, need_hash=True)
     spec.append_sparse(None, 2)
     spec.append_multival(4, 6, ",")
     spec.append_multival(None, 1, "|")
