@@ -1,0 +1,381 @@
+"""Where everything stands in the folder of a graph index.
+
+A graph index holds a graph as Arrow files that are loaded one partition at a
+time. A node belongs to the partition that the first bits of its code name, and
+an edge to that of the node it is looked up by. A folder consists of
+
+    index.json                                   what there is (`IndexInfo`)
+    graph_schema.pbtxt                           schema of the tables
+    nodes/<set>/<p>.arrow                        nodes, by code
+    edges/<set>/<direction>/<p>.arrow            edges of nodes that are no hubs
+    edges/<set>/<direction>/<p>.hubs.arrow       hubs: how many edges each bucket has
+    edges/<set>/<direction>/<q>.buckets.arrow    edges of hubs, cut in buckets
+    edges/<set>/<p>.in_degrees.arrow             edges that arrive at each node
+    seeds/<p>.arrow                              seeds, by key
+
+A table without rows in a partition has no file there.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+
+FORMAT_VERSION = 1
+"""Changes when folders of another version cannot be read."""
+
+CODE = "#code"
+"""Column of node tables: code of the node, uint64 seen as int64. Rows ascend by the uint64."""
+ID = "#id"
+"""Column of node tables: original id."""
+NODE = "#node"
+"""Column of edge tables: code of the node that an edge is looked up by."""
+NEIGHBOR = "#neighbor"
+"""Column of edge tables: code of the node at the other end."""
+ROW = "#row"
+"""Column of edge and seed tables: row in the table as written, from 0 over all of its files."""
+RANK = "#rank"
+"""Column of edge tables: from which split on an edge is visible, int8."""
+IN_DEGREE = "#in_degree"
+"""Column of edge tables: number of edges of the set at the neighbor; of in-degree tables: at the node."""
+BUCKET = "#bucket"
+"""Column of bucket and hub tables: number of the bucket of a hub, int32."""
+BUCKET_COUNT = "#bucket_count"
+"""Column of hub tables: number of edges in the bucket."""
+KEY = "#key"
+"""Column of seed tables: key of the subgraph, uint64 seen as int64. Rows ascend by (uint64, row)."""
+SOURCE = "#source"
+"""Column of seed tables of link plans: code of the source."""
+TARGET = "#target"
+"""Column of seed tables of link plans: code of the target."""
+SPLIT = "#split"
+"""Column of seed tables: position of the split in `IndexInfo.splits`, int16."""
+TIME = "#time"
+"""Column of seed tables: time limit of the subgraph, int64."""
+
+_INFO_FILE = "index.json"
+_SCHEMA_FILE = "graph_schema.pbtxt"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexedTable:
+    """One table of an index, cut in partitions.
+
+    Attributes:
+        schema: Arrow schema of its files.
+        num_rows: number of rows in each partition; one with 0 has no file.
+    """
+
+    schema: pa.Schema
+    num_rows: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        """Number of rows in all partitions together."""
+        return sum(self.num_rows)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexInfo:
+    """What an index consists of: the content of `index.json`.
+
+    Attributes:
+        num_partitions: number of partitions, a power of two.
+        hub_degree: a node with more edges than this in a direction is a hub there.
+        tables: by path without partition, such as "nodes/item" (see `node_table`,
+            `edge_table`, `hub_table`, `bucket_table`, `in_degree_table`, `SEED_TABLE`).
+        num_edges: by edge set, number of edges, hubs' included.
+        in_degree_totals: by edge set whose in-degrees are stored, the sum of the
+            in-degrees in each partition of the targets.
+        splits: names of the seeds' splits; `SPLIT` counts in this order.
+        seed_counts: by split, number of its seeds in each partition of the keys.
+        fingerprint: SHA-256 over the content of all files, as hexadecimal digits.
+    """
+
+    num_partitions: int
+    hub_degree: int
+    tables: Mapping[str, IndexedTable]
+    num_edges: Mapping[str, int]
+    in_degree_totals: Mapping[str, tuple[int, ...]]
+    splits: tuple[str, ...]
+    seed_counts: Mapping[str, tuple[int, ...]]
+    fingerprint: str
+
+
+SEED_TABLE = "seeds"
+"""Name of the table of seeds."""
+
+
+def node_table(node_set: str) -> str:
+    """Names the table of a node set.
+
+    Args:
+        node_set: name of the set.
+
+    Returns:
+        Name within `IndexInfo.tables`.
+    """
+    return f"nodes/{_quoted(node_set)}"
+
+
+def edge_table(edge_set: str, direction: str) -> str:
+    """Names the table of the edges of nodes that are no hubs.
+
+    Args:
+        edge_set: name of the set.
+        direction: "forward" (looked up by source) or "backward" (by target).
+
+    Returns:
+        Name within `IndexInfo.tables`.
+    """
+    return f"edges/{_quoted(edge_set)}/{direction}"
+
+
+def hub_table(edge_set: str, direction: str) -> str:
+    """Names the table of the hubs' buckets.
+
+    Args:
+        edge_set: name of the set.
+        direction: "forward" or "backward".
+
+    Returns:
+        Name within `IndexInfo.tables`.
+    """
+    return f"{edge_table(edge_set, direction)}/hubs"
+
+
+def bucket_table(edge_set: str, direction: str) -> str:
+    """Names the table of the hubs' edges.
+
+    Args:
+        edge_set: name of the set.
+        direction: "forward" or "backward".
+
+    Returns:
+        Name within `IndexInfo.tables`.
+    """
+    return f"{edge_table(edge_set, direction)}/buckets"
+
+
+def in_degree_table(edge_set: str) -> str:
+    """Names the table of the in-degrees of an edge set's targets.
+
+    Args:
+        edge_set: name of the set.
+
+    Returns:
+        Name within `IndexInfo.tables`.
+    """
+    return f"edges/{_quoted(edge_set)}/in_degrees"
+
+
+def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> npt.NDArray[np.int64]:
+    """Tells the partition of codes or keys: their first bits.
+
+    Args:
+        codes: uint64 array, or int64 of the same bits, any shape.
+        num_partitions: number of partitions, a power of two.
+
+    Returns:
+        int64 array of the same shape, values in [0, num_partitions).
+    """
+    bits = num_partitions.bit_length() - 1
+    if not bits:
+        return np.zeros(codes.shape, np.int64)
+    return (codes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
+
+
+def as_codes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """Reads a column of codes.
+
+    Args:
+        column: Arrow column of int64.
+
+    Returns:
+        uint64 array of the same bits.
+    """
+    codes: npt.NDArray[np.uint64] = np.asarray(column.to_numpy(), np.int64).view(np.uint64)
+    return codes
+
+
+def one_array(rows: pa.Table, name: str) -> pa.Array:
+    """Reads a column as one array.
+
+    Args:
+        rows: any table.
+        name: name of the column.
+
+    Returns:
+        Its values; not copied if they are in one chunk already.
+    """
+    column = rows.column(name)
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def table_file(index_dir: str, table: str, partition: int) -> str:
+    """Names the file of one partition of a table.
+
+    Args:
+        index_dir: folder of the index.
+        table: name within `IndexInfo.tables`.
+        partition: number of the partition.
+
+    Returns:
+        Path of the file.
+    """
+    folder, _, kind = table.rpartition("/")
+    if table.startswith("edges/") and kind in ("hubs", "buckets", "in_degrees"):
+        return os.path.join(index_dir, folder, f"{partition:05d}.{kind}.arrow")
+    return os.path.join(index_dir, table, f"{partition:05d}.arrow")
+
+
+def schema_file(index_dir: str) -> str:
+    """Names the file with the graph schema of the tables.
+
+    Args:
+        index_dir: folder of the index.
+
+    Returns:
+        Path of the file.
+    """
+    return os.path.join(index_dir, _SCHEMA_FILE)
+
+
+def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table) -> str:
+    """Writes one partition of a table.
+
+    Args:
+        index_dir: folder of the index.
+        table: name within `IndexInfo.tables`.
+        partition: number of the partition.
+        rows: its rows, at least one.
+
+    Returns:
+        SHA-256 of the file as hexadecimal digits.
+    """
+    data = encode_table(rows)
+    path = table_file(index_dir, table, partition)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
+    """Reads one partition of a table.
+
+    Args:
+        index_dir: folder of the index.
+        info: what the index consists of.
+        table: name within `IndexInfo.tables`.
+        partition: number of the partition.
+
+    Returns:
+        Its rows, each column in one chunk at most.
+
+    Raises:
+        ValueError: if the index has no such table, or the file holds another number of rows.
+    """
+    entry = info.tables.get(table)
+    if entry is None:
+        raise ValueError(
+            f"`table` must be in the index; got {table!r} in {index_dir}, which has {sorted(info.tables)}. "
+            "Build the index for the plan that is sampled."
+        )
+    if not entry.num_rows[partition]:
+        return entry.schema.empty_table()
+    path = table_file(index_dir, table, partition)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        rows = pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
+    if rows.num_rows != entry.num_rows[partition]:
+        raise ValueError(
+            f"`{path}` must hold the {entry.num_rows[partition]} rows that index.json tells; got {rows.num_rows}. "
+            "Build the index again."
+        )
+    return rows
+
+
+def encode_table(rows: pa.Table) -> bytes:
+    """Writes a table in the format of Arrow's IPC files, in one batch.
+
+    Args:
+        rows: any table.
+
+    Returns:
+        The bytes; equal rows give equal bytes.
+    """
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
+    return sink.getvalue()
+
+
+def write_info(index_dir: str, info: IndexInfo) -> None:
+    """Writes `index.json`, which makes a folder an index: the last file to be written.
+
+    Args:
+        index_dir: folder of the index.
+        info: what it consists of.
+    """
+    plain = dataclasses.asdict(dataclasses.replace(info, tables={}))
+    plain["tables"] = {
+        name: {
+            "num_rows": list(table.num_rows),
+            "columns": {field.name: str(field.type) for field in table.schema},  # for human readers
+            "arrow_schema": base64.b64encode(table.schema.serialize().to_pybytes()).decode(),
+        }
+        for name, table in sorted(info.tables.items())
+    }
+    text = json.dumps({"format_version": FORMAT_VERSION, **plain}, indent=1, sort_keys=True)
+    with tf.io.gfile.GFile(os.path.join(index_dir, _INFO_FILE), "w") as file:
+        file.write(text + "\n")
+
+
+def read_info(index_dir: str) -> IndexInfo:
+    """Reads `index.json`.
+
+    Args:
+        index_dir: folder of an index.
+
+    Returns:
+        What the index consists of.
+
+    Raises:
+        ValueError: if the folder holds no index, or one of another format.
+    """
+    path = os.path.join(index_dir, _INFO_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"`index_dir` must be the folder of a graph index; got {index_dir!r}, which has no {_INFO_FILE}. "
+            "Build the index first."
+        )
+    with tf.io.gfile.GFile(path, "r") as file:
+        plain = json.load(file)
+    if plain.pop("format_version", None) != FORMAT_VERSION:
+        raise ValueError(f"`{path}` must have format version {FORMAT_VERSION}; got another. Build the index again.")
+    tables = {
+        name: IndexedTable(
+            schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(entry["arrow_schema"]))),
+            num_rows=tuple(entry["num_rows"]),
+        )
+        for name, entry in plain.pop("tables").items()
+    }
+    for name in ("in_degree_totals", "seed_counts"):
+        plain[name] = {key: tuple(values) for key, values in plain[name].items()}
+    return IndexInfo(**{**plain, "tables": tables, "splits": tuple(plain["splits"])})
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")
