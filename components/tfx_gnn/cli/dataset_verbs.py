@@ -1,0 +1,96 @@
+"""Verbs of `tfx-gnn dataset`: public data as tables, ready to sample from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+
+if TYPE_CHECKING:
+    from tfx_gnn.datasets.debian import DebianReport
+
+dataset = typer.Typer(no_args_is_help=True, help="Build tables of public data.")
+"""The group of verbs."""
+
+
+@dataset.callback()
+def _group() -> None:
+    """Without it a group of one verb would be that verb."""
+
+
+_Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]
+
+
+@dataset.command()
+def debian(
+    *,
+    output: _Output,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Packages file, compressed or not; repeat for several. Apt's own if not given.", metavar="PATH"
+        ),
+    ] = None,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(help="A Sources file, likewise.", metavar="PATH"),
+    ] = None,
+    codename: Annotated[
+        str, typer.Option(help="Release to ask apt for, such as 'bookworm'.", show_default="this machine's")
+    ] = "",
+    component: Annotated[
+        list[str] | None,
+        typer.Option(help="Part of the archive to ask apt for; repeat for several.", show_default="main"),
+    ] = None,
+    architecture: Annotated[
+        str, typer.Option(help="Architecture to ask apt for, such as 'amd64'.", show_default="this machine's")
+    ] = "",
+) -> None:
+    """Build the graph of a Debian or Ubuntu archive from apt's index files."""
+    from tfx_gnn.datasets.debian import build_debian_graph
+    from tfx_gnn.datasets.debian_index_files import find_index_files
+    from tfx_gnn.stages.atomic_folder import atomic_folder
+
+    if bool(packages) != bool(sources):
+        given, lacking = ("--packages", "--sources") if packages else ("--sources", "--packages")
+        raise typer.BadParameter(f"must be given with {given}; leave out both to take apt's lists", param_hint=lacking)
+    if not packages or not sources:
+        found = find_index_files(codename=codename, components=tuple(component or ("main",)), architecture=architecture)
+        packages, sources = list(found.packages), list(found.sources)
+    for kind, paths in (("packages", packages), ("sources", sources)):
+        for path in paths:
+            arguments.say_written(**{kind: path})
+    with atomic_folder(output) as folder:
+        report = build_debian_graph(folder, packages=packages, sources=sources)
+    _show(report)
+    arguments.say_written(tables=output)
+
+
+def _show(report: DebianReport) -> None:
+    sets = Table("set", "rows", title="Nodes and edges")
+    for name, rows in {**report.num_nodes, **report.num_edges}.items():
+        sets.add_row(name, f"{rows:,}")
+    for name in report.empty_sets:
+        sets.add_row(name, "none: left out")
+    relations = Table(
+        "relation", "named", "to packages", "to virtual", "named again", "to itself", "not in the archive",
+        title="What became of the relations",
+    )  # fmt: skip
+    for kind, counts in report.relations.items():
+        numbers = (
+            counts.read, counts.to_packages, counts.to_virtual, counts.repeated, counts.to_itself, counts.unknown
+        )  # fmt: skip
+        relations.add_row(kind, *(f"{number:,}" for number in numbers))
+    for column in (*sets.columns[1:], *relations.columns[1:]):
+        column.justify = "right"
+    arguments.console.print(sets)
+    arguments.console.print(relations)
+    arguments.console.print(
+        f"{report.num_package_stanzas:,} package stanzas, "
+        f"{report.num_package_stanzas - report.num_nodes['package']:,} of them of older versions; "
+        f"{report.num_source_stanzas:,} source stanzas, {report.num_unused_sources:,} sources unused; "
+        f"{report.num_missing_sources:,} sources missing."
+    )

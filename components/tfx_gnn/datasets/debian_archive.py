@@ -1,0 +1,138 @@
+"""An archive as its index files tell of it: the newest version of every package and source."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from tfx_gnn.datasets.debian_people import Maintainers, number_maintainers
+from tfx_gnn.datasets.debian_relations import parse_relations
+from tfx_gnn.datasets.debian_stanzas import read_stanzas
+from tfx_gnn.datasets.debian_versions import version_key
+
+RELATION_FIELDS = {
+    "depends": ("Depends", "Pre-Depends"),
+    "recommends": ("Recommends",),
+    "suggests": ("Suggests",),
+    "enhances": ("Enhances",),
+    "conflicts": ("Conflicts",),
+    "breaks": ("Breaks",),
+    "replaces": ("Replaces",),
+    "provides": ("Provides",),
+}
+"""Relations between packages: name to the fields that hold them."""
+
+BUILD_FIELDS = ("Build-Depends", "Build-Depends-Indep", "Build-Depends-Arch")
+"""What building a source needs, whatever is built of it and for single parts."""
+
+VCS_FIELDS = ("Vcs-Arch", "Vcs-Browser", "Vcs-Bzr", "Vcs-Cvs", "Vcs-Darcs", "Vcs-Git", "Vcs-Hg", "Vcs-Mtn", "Vcs-Svn")
+"""Where a source's version control is."""
+
+_PACKAGE_FIELDS = (
+    "Architecture", "Essential", "Homepage", "Installed-Size", "Maintainer", "Multi-Arch", "Package", "Priority",
+    "Section", "Size", "Source", "Tag", "Version", *(field for fields in RELATION_FIELDS.values() for field in fields),
+)  # fmt: skip
+_SOURCE_FIELDS = (
+    "Binary", "Format", "Package", "Section", "Standards-Version", "Testsuite", "Uploaders", "Version",
+    *BUILD_FIELDS, *VCS_FIELDS,
+)  # fmt: skip
+
+Stanza = Mapping[str, str]
+"""Values by field."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Archive:
+    """Packages, the sources that they are built from, and who maintains them.
+
+    Attributes:
+        packages: stanzas of Packages by package, ascending.
+        sources: stanzas of Sources by source, ascending; an empty one where Sources lacks a source
+            that a package names.
+        virtual: names, ascending, that packages provide and no package has.
+        maintainers: everybody who maintains a package.
+        n_versions: by package, how many of its versions the files hold.
+        num_package_stanzas: number of stanzas in all Packages files.
+        num_source_stanzas: number of stanzas in all Sources files.
+        num_unused_sources: sources of which no package is built here.
+    """
+
+    packages: Mapping[str, Stanza]
+    sources: Mapping[str, Stanza]
+    virtual: tuple[str, ...]
+    maintainers: Maintainers
+    n_versions: Mapping[str, int]
+    num_package_stanzas: int
+    num_source_stanzas: int
+    num_unused_sources: int
+
+    @property
+    def missing_sources(self) -> list[str]:
+        """Sources that packages name and Sources lacks, ascending."""
+        return [name for name, stanza in self.sources.items() if not stanza]
+
+
+def read_archive(packages: Sequence[str], sources: Sequence[str]) -> Archive:
+    """Reads the index files of an archive.
+
+    Args:
+        packages: paths of Packages files, of one architecture.
+        sources: paths of the Sources files of the same parts of the archive.
+
+    Returns:
+        What they say.
+
+    Raises:
+        ValueError: if a list is empty or a file is not what it should be.
+    """
+    for argument, paths in (("packages", packages), ("sources", sources)):
+        if isinstance(paths, str) or not paths:
+            raise ValueError(
+                f"`{argument}` must be a list of at least one index file; got {paths!r}. Give the paths, or let apt "
+                "be asked for them."
+            )
+    newest, n_versions = _newest(packages, _PACKAGE_FIELDS, ("Package", "Version", "Maintainer", "Architecture"))
+    known, n_source_versions = _newest(sources, _SOURCE_FIELDS, ("Package", "Version"))
+    used = sorted({source_of(stanza) for stanza in newest.values()})
+    virtual = {
+        relation.target for stanza in newest.values() for relation in parse_relations(stanza.get("Provides", ""))
+    }
+    return Archive(
+        packages=newest,
+        sources={name: known.get(name, {}) for name in used},
+        virtual=tuple(sorted(virtual - set(newest))),
+        maintainers=number_maintainers(stanza["Maintainer"] for stanza in newest.values()),
+        n_versions=n_versions,
+        num_package_stanzas=sum(n_versions.values()),
+        num_source_stanzas=sum(n_source_versions.values()),
+        num_unused_sources=len(known.keys() - set(used)),
+    )
+
+
+def source_of(package: Stanza) -> str:
+    """Says which source a package is built from.
+
+    Args:
+        package: its stanza.
+
+    Returns:
+        Name of the source, that of the package where no other is given.
+    """
+    return package.get("Source", package["Package"]).partition(" ")[0]
+
+
+def _newest(
+    paths: Sequence[str], fields: Sequence[str], required: Sequence[str]
+) -> tuple[dict[str, Stanza], collections.Counter[str]]:
+    newest: dict[str, Stanza] = {}
+    n_versions: collections.Counter[str] = collections.Counter()
+    for path in paths:
+        for stanza in read_stanzas(path, fields, required=required):
+            name = stanza["Package"]
+            n_versions[name] += 1
+            known = newest.get(name)
+            # The first one stays where a version is there twice.
+            if known is None or version_key(known["Version"]) < version_key(stanza["Version"]):
+                newest[name] = stanza
+    return dict(sorted(newest.items())), n_versions

@@ -1,0 +1,124 @@
+"""Who looks after packages: teams by their names, people by numbers."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping
+
+_ADDRESS = re.compile(r"\s*,?\s*([^<>]*?)\s*<\s*([^<>\s]+)\s*>")
+
+_TEAM_NAME = re.compile(
+    r"\b(administrators|association|board|collective|committee|crew|devel|developers|devs|editors|folks|foundation|"
+    r"gang|group|lab|list|maintainers?|maint|packagers|packages|packaging|party|project|squad|strike force|"
+    r"task force|teams?)\b",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\([^()]*\)")  # of a person: "Ann Example (Debian packages)"
+_SPOKEN_FOR = re.compile(r"\b(?:and|behalf|by|c/o|for|via|with)\b|[,&@]", re.IGNORECASE)  # "Ann Example for the A Team"
+_TEAM_ADDRESS = re.compile(
+    r"@(?:[\w.-]*\blists?\b[\w.-]*|tracker\.\S+|googlegroups\.com|[\w-]*groups\.io)$|"
+    r"^(?:team\+|pkg-|debian-)|-(?:devel|maint|maintainers|team)@",
+    re.IGNORECASE,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Maintainers:
+    """Everybody who maintains packages, without names of people and without addresses.
+
+    Attributes:
+        names: one name each, no two equal: that of a team, else `person-NNNN`, or `team-NNNN` for a
+            team whose name might be a person's. In the order of the addresses, which are not kept.
+        is_team: whether each is a team.
+        index_of_address: position in `names` by address, for looking up; never written.
+    """
+
+    names: tuple[str, ...]
+    is_team: tuple[bool, ...]
+    index_of_address: Mapping[str, int] = dataclasses.field(repr=False)
+
+    def find(self, text: str) -> list[int]:
+        """Looks up whom a field names.
+
+        Args:
+            text: value of a field Maintainer or Uploaders.
+
+        Returns:
+            Positions in `names`, each once, in the order of the text; others are left out.
+        """
+        found = (self.index_of_address.get(address) for _, address in parse_people(text))
+        return list(dict.fromkeys(index for index in found if index is not None))
+
+
+def parse_people(text: str) -> list[tuple[str, str]]:
+    """Reads `Name <address>, Name <address>`.
+
+    Args:
+        text: value of a field Maintainer or Uploaders.
+
+    Returns:
+        Names, without quotes, and addresses in small letters; entries without an address are left out.
+    """
+    return [(name.strip("\"' \n"), address.lower()) for name, address in _ADDRESS.findall(text)]
+
+
+def is_team(name: str, address: str) -> bool:
+    """Guesses from name and address whether somebody is more than one person.
+
+    Args:
+        name: what they call themselves.
+        address: their e-mail address.
+
+    Returns:
+        Whether the name says so, or the address is that of a mailing list.
+    """
+    return bool(_TEAM_NAME.search(_ASIDE.sub("", name)) or _TEAM_ADDRESS.search(address))
+
+
+def _names_no_person(name: str) -> bool:
+    return bool(_TEAM_NAME.search(name) and not _ASIDE.search(name) and not _SPOKEN_FOR.search(name))
+
+
+def number_maintainers(fields: Iterable[str]) -> Maintainers:
+    """Gives every maintainer a name that tells nothing of a person.
+
+    Args:
+        fields: values of the field Maintainer, one a package.
+
+    Returns:
+        The maintainers, one an address. The name of a team is the one that most of its packages give.
+
+    Raises:
+        ValueError: if a field holds no address.
+    """
+    names_by_address: dict[str, collections.Counter[str]] = {}
+    for field in fields:
+        people = parse_people(field)
+        if not people:
+            raise ValueError(
+                f"`Maintainer` must be a name and an address in <>; got a field of {len(field)} signs without one. "
+                "Is the index file whole?"
+            )
+        # A package has one maintainer; whoever else is in the field is its reader's mistake.
+        name, address = people[0]
+        names_by_address.setdefault(address, collections.Counter())[name] += 1
+    names: list[str] = []
+    teams: list[bool] = []
+    times: collections.Counter[str] = collections.Counter()
+    for number, (address, counts) in enumerate(sorted(names_by_address.items())):
+        name = min(counts, key=lambda name: (-counts[name], name))
+        teams.append(is_team(name, address))
+        if not teams[-1]:
+            names.append(f"person-{number:04d}")
+        elif not _names_no_person(name):
+            names.append(f"team-{number:04d}")
+        else:
+            times[name] += 1
+            names.append(name if times[name] == 1 else f"{name} ({times[name]})")
+    return Maintainers(
+        names=tuple(names),
+        is_team=tuple(teams),
+        index_of_address={address: index for index, address in enumerate(sorted(names_by_address))},
+    )
