@@ -1,231 +1,236 @@
-"""CSV files as typed columns, with errors that name file, line and column."""
+"""CSV files, read as a stream, with problems that name the line."""
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import dataclasses
 import io
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import tensorflow as tf
+
+from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.row_rules import show_value
+from tfx_gnn.tables.table_bytes import open_table_bytes
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+from tfx_gnn.tables.table_layout import CellProblem, TableLayout
 
 _BLOCK_BYTES = 1 << 24  # Arrow refuses a record that does not fit into one block
 _PROBE = "end of table"
+_HEADER_RECORDS = 1
+_FIRST_NUMBER = 2  # Arrow counts records from 1, and the header is one
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CsvColumn:
-    """What to read from one column.
+class CsvFormat(TableFormat):
+    """UTF-8 text with a header line, cells parted by a comma or another character, gzipped or not.
 
-    Attributes:
-        name: name of the column in the header line.
-        dtype: Arrow type to give its cells.
-        default: what an empty cell stands for, spelled as in the file. None: every
-            row must have a value. In a text column `""` with its quotes is the
-            empty text, not an empty cell.
+    A cell without any character is a missing value; `""` with its quotes is the empty
+    text. Cells in quotes may hold line ends. Blank lines are no records. A unit is a
+    file, and places are lines.
     """
 
-    name: str
-    dtype: pa.DataType
-    default: str | None = None
+    row_word: ClassVar[str] = "line"
+    missing_value: ClassVar[str] = "an empty cell"
 
+    def __init__(self, layout: TableLayout) -> None:
+        """Takes the delimiter; see `TableFormat`."""
+        super().__init__(layout)
+        self._delimiter = layout.delimiter
+        self._scan: _Scan | None = None
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CsvTable:
-    """Columns of a CSV file.
-
-    Attributes:
-        path: where the file is.
-        columns: one Arrow array a requested column, all of `num_rows` values, no nulls.
-        num_rows: number of records, the header not counted; at least 1.
-    """
-
-    path: str
-    columns: Mapping[str, pa.Array]
-    num_rows: int
-
-    def place_of(self, row: int) -> str:
-        """Says where a record stands in the file, for error messages.
-
-        Args:
-            row: position of the record, from 0.
-
-        Returns:
-            Text of the form "/data/nodes.csv, line 12".
-        """
-        return f"{self.path}, line {_line_of(self.path, row)}"
-
-
-def read_csv_table(path: str, columns: Mapping[str, CsvColumn]) -> CsvTable:
-    """Reads the requested columns of a UTF-8, comma-separated file with a header line.
-
-    Args:
-        path: the file, on any file system that TensorFlow reads.
-        columns: what to read, under the names that the result shall use.
-
-    Returns:
-        The table; other columns of the file are left alone.
-
-    Raises:
-        ValueError: if the file is missing, empty or malformed, a column is missing, or a
-            cell is empty without a default or not of its type. The message names file, line and column.
-    """
-    data = _read(path)
-    header = next((record for _, record in _records(data)), None)
-    if header is None:
-        raise ValueError(f"`{path}` must start with a header line; got an empty file. Write the column names first.")
-    wanted = sorted({column.name for column in columns.values()})
-    for name in wanted:
-        if header.count(name) != 1:
-            _check_encoding(path, data)
-            count = "none" if name not in header else f"{header.count(name)} of that name"
+    def column_names(self, path: str) -> Sequence[str]:
+        """Reads the header line; see `TableFormat`."""
+        with open_table_bytes(path) as file, _long_cells():
+            header = next((record for _, record in _records(file, self._delimiter)), None)
+        if header is None:
             raise ValueError(
-                f"`{name}` must be one column of the table; got {count} among {header} in {path}. "
-                "Correct the header line, or the names in the graph schema."
+                f"`{path}` must start with a header line; got an empty file. Write the column names first."
             )
-    # Arrow takes a quote that is never closed for one long last cell, and the records in it for text.
-    is_probed = b'"' in data
-    try:
-        texts = pa_csv.read_csv(
-            io.BytesIO(b"%b\n%b\n" % (data, ",".join([_PROBE] * len(header)).encode()) if is_probed else data),
-            read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES),
-            parse_options=pa_csv.ParseOptions(newlines_in_values=True),
-            convert_options=pa_csv.ConvertOptions(
-                include_columns=wanted,
-                column_types={name: pa.large_string() for name in wanted},
-                strings_can_be_null=True,
-                null_values=[""],
-                quoted_strings_can_be_null=False,
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        _check_encoding(path, data)
-        place, cause = _first_uneven_record(path, data, len(header)) or (path, str(error))
-        raise ValueError(
-            f"`{path}` must be a UTF-8 CSV file with {len(header)} cells in every record; got {cause} in {place}. "
-            "Correct or quote the cells."
-        ) from error
-    if is_probed:
-        texts = _without_probe(path, texts)
-    if texts.num_rows == 0:
-        raise ValueError(
-            f"`{path}` must hold at least one record; got a header line only. "
-            "Fill the table, or remove its set from the graph schema."
-        )
-    table = CsvTable(path=path, columns={}, num_rows=texts.num_rows)
-    typed = {key: _typed(table, column, texts.column(column.name)) for key, column in columns.items()}
-    return dataclasses.replace(table, columns=typed)
+        if any("\N{REPLACEMENT CHARACTER}" in name for name in header):
+            _check_header_encoding(path)
+        return header
 
+    def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
+        """Reads a file; see `TableFormat`."""
+        header = self.column_names(path)
+        wanted = list(column_names) or header[:1]  # Arrow takes no names for all names
+        uneven = _UnevenRecords(len(header))
+        last: pa.RecordBatch | None = None
+        next_row = 0
+        # Arrow takes a quote that is never closed for one long last cell, and the records in it for text. So
+        # a record is put behind the last one; where it is not found, a quote is open.
+        probe = f"\n{self._delimiter.join([_PROBE] * len(header))}\n".encode()
+        with open_table_bytes(path) as file:
+            try:
+                reader = pa_csv.open_csv(
+                    io.BufferedReader(_Followed(file, probe), _BLOCK_BYTES),
+                    read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
+                    parse_options=pa_csv.ParseOptions(
+                        delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
+                    ),
+                    convert_options=pa_csv.ConvertOptions(
+                        check_utf8=False,  # each cell is checked later, so that a problem can be placed
+                        include_columns=wanted,
+                        column_types={name: pa.large_binary() for name in wanted},
+                        strings_can_be_null=True,
+                        null_values=[""],
+                        quoted_strings_can_be_null=False,
+                    ),
+                )
+                for batch in reader:
+                    if batch.num_rows:
+                        for block in _blocks(last, uneven, next_row):
+                            next_row += block.num_rows_read
+                            yield block
+                        last = batch
+            except pa.ArrowInvalid as error:
+                raise ValueError(
+                    f"`{path}` must be a CSV file with records of at most {_BLOCK_BYTES >> 20} MiB; got {error} after "
+                    f"{self.place(path, unit, max(next_row - 1, 0))}. Is a quote open there?"
+                ) from error
+        last = self._without_probe(path, last, uneven, next_row)
+        yield from _blocks(last, uneven, next_row, is_last=True)
 
-def _typed(table: CsvTable, column: CsvColumn, cells: pa.ChunkedArray) -> pa.Array:
-    texts = cells.combine_chunks()
-    if texts.null_count:
-        if column.default is None:
-            row = pc.index(texts.is_null(), True).as_py()
-            raise ValueError(
-                f"`{column.name}` must have a value in every record; got an empty cell in {table.place_of(row)}. Fill "
-                'it in; for a feature, metadata { extra { key: "default.<feature>" value: "..." } } can declare '
-                "what it stands for."
-            )
-        texts = texts.fill_null(column.default)
-    if column.dtype == texts.type:
-        return texts
-    try:
-        values = texts.cast(column.dtype)
-    except pa.ArrowInvalid as error:
-        row = _first_uncastable(texts, column.dtype)
-        raise _cell_error(table, column, texts, row) from error
-    if pa.types.is_floating(column.dtype):
-        finite = pc.is_finite(values)
-        if not pc.all(finite).as_py():
-            raise _cell_error(table, column, texts, pc.index(finite, False).as_py())
-    return values
+    def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
+        """Finds the lines in which records start; see `TableFormat`."""
+        del unit
+        scan = self._scan
+        if rows and (scan is None or scan.path != path or rows[0] < scan.next_row):
+            scan = self._scan = _Scan(path, self._delimiter)
+        with _long_cells():
+            return [scan.line_of(int(row)) for row in rows] if scan else []
 
-
-def _cell_error(table: CsvTable, column: CsvColumn, texts: pa.Array, row: int) -> ValueError:
-    rule = (
-        f"be a finite number ({column.dtype})" if pa.types.is_floating(column.dtype) else f"be of type {column.dtype}"
-    )
-    return ValueError(
-        f"`{column.name}` must {rule}; got {texts[row].as_py()!r} in {table.place_of(row)}. "
-        "Correct the cell, or the dtype in the graph schema."
-    )
-
-
-def _first_uncastable(texts: pa.Array, dtype: pa.DataType) -> int:
-    good, bad = 0, len(texts)  # the first `good` cells are castable, the first `bad` are not all
-    while bad - good > 1:
-        middle = (good + bad) // 2
-        try:
-            texts.slice(good, middle - good).cast(dtype)
-            good = middle
-        except pa.ArrowInvalid:
-            bad = middle
-    return good
-
-
-def _without_probe(path: str, texts: pa.Table) -> pa.Table:
-    """Removes the record that was put behind the last one, and was not found if a quote is open there."""
-    row = texts.num_rows - 1
-    if any(column[row].as_py() != _PROBE for column in texts.columns):
+    def _without_probe(
+        self, path: str, last: pa.RecordBatch | None, uneven: _UnevenRecords, next_row: int
+    ) -> pa.RecordBatch | None:
+        """Removes the record that was put behind the last one, which is not there if a quote is open."""
+        if last is not None and all(column[-1].as_py() == _PROBE.encode() for column in last.columns):
+            return last.slice(0, last.num_rows - 1)
+        num_records = next_row + (0 if last is None else last.num_rows) + len(uneven.problems)
         raise ValueError(
             f"`{path}` must close every quote; got one that is open at the end of the file, in the record that begins "
-            f"in line {_line_of(path, row)}. Close it, or write a quote inside of a quoted cell twice."
+            f"in line {self.locate(path, 0, [num_records - 1])[0]}. Close it, or write a quote inside of a quoted "
+            "cell twice."
         )
-    return texts.slice(0, row)
 
 
-def _check_encoding(path: str, data: bytes) -> None:
+class _UnevenRecords:
+    """Records that have not as many cells as the header; Arrow calls this while it parses."""
+
+    def __init__(self, num_cells: int) -> None:
+        self._num_cells = num_cells
+        self.problems: list[CellProblem] = []
+
+    def __call__(self, record: Any) -> str:
+        problem = CellProblem(
+            row=record.number - _FIRST_NUMBER,
+            rule=row_rules.CELLS,
+            column="",
+            requirement=f"have {self._num_cells} cells in every record",
+            value=f"{record.actual_columns} cells",
+            advice=f"Correct or quote the cells of {show_value(record.text)}.",
+        )
+        self.problems.append(problem)
+        return "skip"
+
+    def take(self, stop: int) -> list[CellProblem]:
+        """Hands over those of records before `stop`."""
+        taken = [problem for problem in self.problems if problem.row < stop]
+        self.problems = self.problems[len(taken) :]
+        return taken
+
+
+def _blocks(
+    batch: pa.RecordBatch | None, uneven: _UnevenRecords, next_row: int, *, is_last: bool = False
+) -> Iterator[RawBlock]:
+    """Numbers the records of a batch, of which the uneven ones are missing, and cuts it."""
+    if batch is None:
+        return
+    for start in range(0, batch.num_rows, MAX_BLOCK_ROWS) or (0,):
+        part = batch.slice(start, MAX_BLOCK_ROWS)
+        bad_rows = np.array([problem.row for problem in uneven.problems], np.int64)
+        rows = _rows_of_good_records(next_row, part.num_rows, bad_rows)
+        stop = int(rows[-1]) + 1 if len(rows) else next_row
+        if is_last and start + MAX_BLOCK_ROWS >= batch.num_rows:
+            stop += sys.maxsize // 2
+        problems = tuple(uneven.take(stop))
+        yield RawBlock(columns=part, rows=rows, num_rows_read=part.num_rows + len(problems), problems=problems)
+        next_row += part.num_rows + len(problems)
+
+
+def _rows_of_good_records(start: int, count: int, bad_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Returns the first `count` numbers from `start` on that are not in `bad_rows`."""
+    candidates = np.arange(start, start + count + len(bad_rows), dtype=np.int64)
+    return candidates[~np.isin(candidates, bad_rows)][:count]
+
+
+class _Followed(io.RawIOBase):
+    """A stream with something behind it."""
+
+    def __init__(self, file: io.BufferedReader, end: bytes) -> None:
+        super().__init__()
+        self._file = file
+        self._end = io.BytesIO(end)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._file.readinto(buffer) or self._end.readinto(buffer)
+
+
+class _Scan:
+    """Goes through a file once to find lines of ascending records."""
+
+    def __init__(self, path: str, delimiter: str) -> None:
+        self.path = path
+        self.next_row = -_HEADER_RECORDS
+        self._records = _records(open_table_bytes(path), delimiter)
+
+    def line_of(self, row: int) -> int:
+        for line, _ in self._records:
+            self.next_row += 1
+            if self.next_row > row:
+                return line
+        raise ValueError(
+            f"`row` must be a record of the file; got {row} in {self.path}, which has fewer. Has the file been changed?"
+        )
+
+
+def _records(file: io.BufferedReader, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+    # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes.
+    reader = csv.reader((line.replace("\0", "?") for line in text), delimiter=delimiter)
+    start = 1
+    for record in reader:
+        if record:
+            yield start, record
+        start = reader.line_num + 1
+
+
+@contextlib.contextmanager
+def _long_cells() -> Iterator[None]:
+    """Lets Python's reader take cells as long as Arrow does."""
+    limit = csv.field_size_limit(_BLOCK_BYTES)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _check_header_encoding(path: str) -> None:
+    with open_table_bytes(path) as file:
+        data = file.readline()
     try:
         data.decode()
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"`{path}` must be a UTF-8 CSV file; got byte 0x{data[error.start]:02x} in {path}, line {line}, which is "
+            f"`{path}` must be a UTF-8 CSV file; got byte 0x{data[error.start]:02x} in {path}, line 1, which is "
             "no UTF-8. Save the table as UTF-8."
         ) from error
-
-
-def _read(path: str) -> bytes:
-    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
-        raise ValueError(
-            f"`path` must be a CSV file; got {path!r}, which is no file. Correct the name or put the file there."
-        )
-    with tf.io.gfile.GFile(path, "rb") as file:
-        data: bytes = file.read()
-    return data
-
-
-def _first_uneven_record(path: str, data: bytes, width: int) -> tuple[str, str] | None:
-    for line, record in _records(data):
-        if len(record) != width:
-            return f"{path}, line {line}", f"{len(record)} cells"
-    return None
-
-
-def _line_of(path: str, row: int) -> int:
-    for position, (line, _) in enumerate(_records(_read(path))):
-        if position == row + 1:
-            return line
-    raise ValueError(
-        f"`row` must be a record of the file; got {row} in {path}, which has fewer. Has the file been changed?"
-    )
-
-
-def _records(data: bytes) -> Iterator[tuple[int, list[str]]]:
-    """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
-    # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes, and by default long cells.
-    text = io.BytesIO(data.replace(b"\0", b"?"))
-    reader = csv.reader(io.TextIOWrapper(text, encoding="utf-8-sig", errors="replace", newline=""))
-    limit = csv.field_size_limit(max(len(data), csv.field_size_limit()))
-    try:
-        start = 1
-        for record in reader:
-            if record:
-                yield start, record
-            start = reader.line_num + 1
-    finally:
-        csv.field_size_limit(limit)

@@ -1,58 +1,42 @@
-"""Node tables and edge tables: the files that a graph schema names, as typed columns."""
+"""A whole graph in memory: the tables that a graph schema names, typed, checked and joined."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph import schema_validation
-from tfx_gnn.graph.proto.graph_schema_pb2 import EdgeSet, Feature, GraphSchema, Metadata, NodeSet
-from tfx_gnn.tables.csv_table import CsvColumn, CsvTable, read_csv_table
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.tables import table_layout
+from tfx_gnn.tables.graph_checks import check_edges, check_nodes
+from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
+from tfx_gnn.tables.schema_layouts import CONTEXT, SCHEMA_FILE, ColumnsByTable, DecodersByTable, layouts_of
+from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, SOURCE_KEY, TARGET_KEY, TableLayout
 
-ID_FEATURE = "#id"
+ID_FEATURE = table_layout.ID_FEATURE
 """Feature with the original id of a node, or the row of an edge in its table."""
 
-_SOURCE = "#source"
-_TARGET = "#target"
-_DEFAULT_PREFIX = "default."
-_EXTRA_PREFIX = "#column."
-
-_ARROW_TYPES = {
-    tf.bool: pa.bool_(),
-    tf.int8: pa.int8(),
-    tf.int16: pa.int16(),
-    tf.int32: pa.int32(),
-    tf.int64: pa.int64(),
-    tf.uint8: pa.uint8(),
-    tf.uint16: pa.uint16(),
-    tf.uint32: pa.uint32(),
-    tf.uint64: pa.uint64(),
-    # A tf.Example keeps every float type as float32, so what float32 cannot hold is refused here.
-    tf.float16: pa.float32(),
-    tf.bfloat16: pa.float32(),
-    tf.float32: pa.float32(),
-    tf.float64: pa.float32(),
-    tf.string: pa.large_string(),
-}
+_NO_ROWS = np.zeros(0, np.int64)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeTable:
-    """Nodes of one set, in ascending order of their ids whatever the order of the file.
+    """Nodes of one set, in ascending order of their ids whatever the order of the files.
 
     Attributes:
-        path: file that the table was read from.
+        path: file, or pattern of files, that the table was read from.
         ids: Arrow array of large_string or int64, shape [num_nodes], no two equal.
-        features: one Arrow array a feature of the schema, shape [num_nodes], no nulls.
+        features: one Arrow array a feature of the schema, shape [num_nodes], no nulls;
+            see `TableColumn.arrow_type`.
         extra_columns: large_string arrays of columns that were asked for by name.
     """
 
@@ -69,15 +53,20 @@ class NodeTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeTable:
-    """Edges of one set, in the order of the file.
+    """Edges of one set, in the order of the files.
 
     Attributes:
-        path: file that the table was read from.
+        path: file, or pattern of files, that the table was read from.
         source_set: node set of the sources.
         target_set: node set of the targets.
         sources: int64 array, shape [num_edges]: rows of the source node table.
         targets: int64 array, shape [num_edges]: rows of the target node table.
-        features: one Arrow array a feature of the schema, shape [num_edges], no nulls.
+        features: one Arrow array a feature of the schema, shape [num_edges], no nulls;
+            see `TableColumn.arrow_type`.
+        rows: int64 array, shape [num_edges]: the row of each edge in its table as it was
+            written, from 0 over all files, ascending. Dropped rows leave gaps. By
+            default there are none.
+        extra_columns: large_string arrays of columns that were asked for by name.
     """
 
     path: str
@@ -86,11 +75,35 @@ class EdgeTable:
     sources: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
     features: Mapping[str, pa.Array]
+    rows: npt.NDArray[np.int64] = dataclasses.field(default_factory=lambda: _NO_ROWS)
+    extra_columns: Mapping[str, pa.Array] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rows is _NO_ROWS:
+            object.__setattr__(self, "rows", np.arange(len(self.sources), dtype=np.int64))
 
     @property
     def num_edges(self) -> int:
         """Number of edges, at least 1."""
         return len(self.sources)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContextTable:
+    """Features of the whole graph, or of many graphs, in the order of the files.
+
+    Attributes:
+        path: file, or pattern of files, that the table was read from.
+        features: one Arrow array a feature of the schema, shape [num_rows], no nulls;
+            see `TableColumn.arrow_type`.
+        extra_columns: large_string arrays of columns that were asked for by name.
+        num_rows: number of rows; 1 unless extra columns were asked for.
+    """
+
+    path: str
+    features: Mapping[str, pa.Array]
+    extra_columns: Mapping[str, pa.Array]
+    num_rows: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,11 +114,18 @@ class GraphTables:
         schema: what the tables folder declares.
         node_tables: by node set.
         edge_tables: by edge set; the node sets at both ends are there.
+        context_table: features of the graph; None if none are declared.
+        reports: what became of the rows, by label of the table ("nodes/<set>",
+            "edges/<set>", "context").
+        problems: rows that were dropped, table by table.
     """
 
     schema: GraphSchema
     node_tables: Mapping[str, NodeTable]
     edge_tables: Mapping[str, EdgeTable]
+    context_table: ContextTable | None = None
+    reports: Mapping[str, TableReport] = dataclasses.field(default_factory=dict)
+    problems: tuple[RowProblem, ...] = ()
 
 
 def read_tables_schema(tables_dir: str) -> GraphSchema:
@@ -121,7 +141,7 @@ def read_tables_schema(tables_dir: str) -> GraphSchema:
         ValueError: if the schema is missing or invalid, names an absent file, or asks
             for what cannot be read from tables.
     """
-    path = os.path.join(tables_dir, "graph_schema.pbtxt")
+    path = os.path.join(tables_dir, SCHEMA_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(
             f"`tables_dir` must hold a graph_schema.pbtxt; got none in {tables_dir!r}. Describe the tables there."
@@ -134,28 +154,26 @@ def read_tables_schema(tables_dir: str) -> GraphSchema:
         raise ValueError(
             f"`tables_dir` must hold a valid graph_schema.pbtxt; got a mistake in {path}. Correct it: {mistake}"
         ) from error
-    if schema.context.features:
-        raise ValueError(
-            f"`context` must have no features in a graph of tables; got {sorted(schema.context.features)} in {path}. "
-            "Put them on a node set."
-        )
-    for place, metadata in [
-        *((f"node set {name!r}", schema.node_sets[name].metadata) for name in sorted(schema.node_sets)),
-        *((f"edge set {name!r}", schema.edge_sets[name].metadata) for name in sorted(schema.edge_sets)),
-    ]:
-        filename = metadata.filename
-        if metadata.HasField("bigquery") or not filename.endswith(".csv"):
-            what = "a BigQuery source" if metadata.HasField("bigquery") else repr(filename)
-            raise ValueError(
-                f"`metadata.filename` must name a .csv file; got {what} for {place} in {path}. "
-                "Export the table as CSV and name the file."
-            )
-        if not tf.io.gfile.exists(os.path.join(tables_dir, filename)):
-            raise ValueError(
-                f"`metadata.filename` must name a file that exists, relative to the schema's folder; got {filename!r} "
-                f"for {place} in {path}. Correct the name or put the file there."
-            )
+    layouts_of(schema, tables_dir)
     return schema
+
+
+def list_table_files(tables_dir: str) -> tuple[str, ...]:
+    """Lists the files of a tables folder that a change of the data would change.
+
+    Args:
+        tables_dir: folder with `graph_schema.pbtxt` and the files it names.
+
+    Returns:
+        Paths of the schema and of every file of every table, each once, in ascending
+        order. Tables in BigQuery have none.
+
+    Raises:
+        ValueError: see `read_tables_schema`.
+    """
+    schema = read_tables_schema(tables_dir)
+    files = {file for layout in layouts_of(schema, tables_dir).all for file in layout.files}
+    return tuple(sorted({os.path.join(tables_dir, SCHEMA_FILE), *files}))
 
 
 def read_tables(
@@ -163,23 +181,26 @@ def read_tables(
     *,
     node_sets: Collection[str] | None = None,
     edge_sets: Collection[str] | None = None,
-    extra_columns: Mapping[str, Sequence[str]] | None = None,
+    extra_columns: ColumnsByTable | None = None,
+    rules: RowRules | None = None,
+    decoders: DecodersByTable | None = None,
+    edge_times: Mapping[str, str] | None = None,
 ) -> GraphTables:
-    """Reads the tables that a schema names, typed by it.
+    """Reads the tables that a schema names, typed by it, into memory.
 
-    The columns are those of the declared features, under the feature's `source`
-    if it has one, and `id` of a node table, `source` and `target` of an edge
-    table, unless `metadata.extra` gives other names for the keys "id_column",
-    "source_column", "target_column". Ids are strings, or integers where the node
-    set declares a feature `#id` of type DT_INT64. An empty cell is refused unless
-    `metadata.extra` has the key "default.<feature>".
+    What the schema may say about files, columns, defaults and decoders is told by `layouts_of`.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the files it names.
         node_sets: node sets to read; all by default. Those at the ends of
             `edge_sets` must be among them.
         edge_sets: edge sets to read; all by default.
-        extra_columns: by node set, columns to read as text, declared or not.
+        extra_columns: columns to read as text, declared or not, by the name of the set
+            or by the label of its table ("nodes/<set>", "edges/<set>", "context").
+        rules: what to do with rows that break a rule; by default every one is refused.
+        decoders: decoders by column, beside the declared ones, by set or label too.
+        edge_times: by edge set, an integer feature; two edges with the same ends are
+            the same edge only if this is equal too.
 
     Returns:
         The graph.
@@ -188,125 +209,98 @@ def read_tables(
         ValueError: if schema or tables break a rule. The message names file, line
             or record, and rule.
     """
+    rules = rules or RowRules()
     schema = read_tables_schema(tables_dir)
-    node_tables = {
-        name: _read_node_table(tables_dir, name, schema.node_sets[name], (extra_columns or {}).get(name, ()))
-        for name in sorted(schema.node_sets if node_sets is None else node_sets)
-    }
-    edge_tables = {
-        name: _read_edge_table(tables_dir, name, schema.edge_sets[name], node_tables)
-        for name in sorted(schema.edge_sets if edge_sets is None else edge_sets)
-    }
-    return GraphTables(schema=schema, node_tables=node_tables, edge_tables=edge_tables)
-
-
-def _read_node_table(tables_dir: str, name: str, node_set: NodeSet, extra_columns: Sequence[str]) -> NodeTable:
-    place = f"node set {name!r}"
-    columns = _feature_columns(node_set, place)
-    id_type = _id_type(node_set, place)
-    columns[ID_FEATURE] = CsvColumn(name=_column_name(node_set.metadata, "id_column", "id"), dtype=id_type)
-    for column in extra_columns:
-        columns[_EXTRA_PREFIX + column] = CsvColumn(name=column, dtype=pa.large_string())
-    table = read_csv_table(os.path.join(tables_dir, node_set.metadata.filename), columns)
-    order = pc.sort_indices(table.columns[ID_FEATURE])
-    arrays = {key: column.take(order) for key, column in table.columns.items()}
-    ids = arrays.pop(ID_FEATURE)
-    repeats = np.flatnonzero(pc.equal(ids.slice(1), ids.slice(0, len(ids) - 1)).to_numpy(zero_copy_only=False))
-    if len(repeats):
-        row = int(order[int(repeats[0]) + 1].as_py())
-        raise ValueError(
-            f"`{columns[ID_FEATURE].name}` must be different in every record; got {ids[int(repeats[0])].as_py()!r} "
-            f"again in {table.place_of(row)}. Remove one of the records of {place}."
-        )
-    return NodeTable(
-        path=table.path,
-        ids=ids,
-        features={key: arrays[key] for key in arrays if not key.startswith(_EXTRA_PREFIX)},
-        extra_columns={column: arrays[_EXTRA_PREFIX + column] for column in extra_columns},
+    layouts = layouts_of(
+        schema,
+        tables_dir,
+        node_sets=node_sets,
+        edge_sets=edge_sets,
+        extra_columns=extra_columns,
+        decoders=decoders,
+    )
+    reader = _Reader(rules, edge_times or {})
+    node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}
+    edge_tables = {name: reader.read_edges(schema, layout, node_tables) for name, layout in layouts.edge_sets.items()}
+    context_table = None if layouts.context is None else reader.read_context(layouts.context)
+    return GraphTables(
+        schema=schema,
+        node_tables=node_tables,
+        edge_tables=edge_tables,
+        context_table=context_table,
+        reports=reader.reports,
+        problems=tuple(reader.problems),
     )
 
 
-def _read_edge_table(tables_dir: str, name: str, edge_set: EdgeSet, node_tables: Mapping[str, NodeTable]) -> EdgeTable:
-    place = f"edge set {name!r}"
-    if ID_FEATURE in edge_set.features:
-        raise ValueError(
-            f"`{ID_FEATURE}` must not be declared for an edge table; got it in {place}. It is the row number."
+class _Reader:
+    """Reads tables under rules and gathers what became of their rows."""
+
+    def __init__(self, rules: RowRules, edge_times: Mapping[str, str]) -> None:
+        self._rules = rules
+        self._edge_times = edge_times
+        self.reports: dict[str, TableReport] = {}
+        self.problems: list[RowProblem] = []
+
+    def read_nodes(self, layout: TableLayout) -> NodeTable:
+        table = read_table(layout, self._rules)
+        checked = check_nodes(table, self._rules)
+        self._gather(checked.report, checked.problems)
+        order = pa.array(checked.positions)
+        arrays = {key: column.take(order) for key, column in table.columns.items()}
+        ids = arrays.pop(ID_FEATURE)
+        features, extra_columns = _parted(arrays)
+        return NodeTable(path=layout.declared_as, ids=ids, features=features, extra_columns=extra_columns)
+
+    def read_edges(self, schema: GraphSchema, layout: TableLayout, node_tables: Mapping[str, NodeTable]) -> EdgeTable:
+        table = read_table(layout, self._rules)
+        edge_set = schema.edge_sets[layout.name]
+        checked = check_edges(
+            table,
+            self._rules,
+            ends={
+                key: (name, node_tables[name].path, node_tables[name].ids)
+                for key, name in ((SOURCE_KEY, edge_set.source), (TARGET_KEY, edge_set.target))
+            },
+            time_feature=self._edge_times.get(layout.name, ""),
         )
-    columns = _feature_columns(edge_set, place)
-    metadata = edge_set.metadata
-    for key, setting, node_set in (
-        (_SOURCE, "source", edge_set.source),
-        (_TARGET, "target", edge_set.target),
-    ):
-        column = _column_name(metadata, f"{setting}_column", setting)
-        columns[key] = CsvColumn(name=column, dtype=node_tables[node_set].ids.type)
-    table = read_csv_table(os.path.join(tables_dir, metadata.filename), columns)
-    return EdgeTable(
-        path=table.path,
-        source_set=edge_set.source,
-        target_set=edge_set.target,
-        sources=_rows_of(table, _SOURCE, columns[_SOURCE].name, edge_set.source, node_tables[edge_set.source]),
-        targets=_rows_of(table, _TARGET, columns[_TARGET].name, edge_set.target, node_tables[edge_set.target]),
-        features={key: value for key, value in table.columns.items() if key not in (_SOURCE, _TARGET)},
-    )
-
-
-def _rows_of(table: CsvTable, key: str, column: str, node_set: str, nodes: NodeTable) -> npt.NDArray[np.int64]:
-    ids = table.columns[key]
-    rows = pc.index_in(ids, value_set=nodes.ids)
-    if rows.null_count:
-        row = pc.index(rows.is_null(), True).as_py()
-        raise ValueError(
-            f"`{column}` must name a node of {node_set!r} ({nodes.path}); got {ids[row].as_py()!r} in "
-            f"{table.place_of(row)}, one of {rows.null_count} such edges. Add the nodes or remove the edges."
+        self._gather(checked.report, checked.problems)
+        arrays = {key: column for key, column in table.columns.items() if key not in (SOURCE_KEY, TARGET_KEY)}
+        if len(checked.positions) < table.num_rows:
+            positions = pa.array(checked.positions)
+            arrays = {key: column.take(positions) for key, column in arrays.items()}
+        features, extra_columns = _parted(arrays)
+        return EdgeTable(
+            path=layout.declared_as,
+            source_set=edge_set.source,
+            target_set=edge_set.target,
+            sources=checked.sources,
+            targets=checked.targets,
+            features=features,
+            rows=table.rows[checked.positions],
+            extra_columns=extra_columns,
         )
-    return np.asarray(rows.to_numpy(zero_copy_only=False), np.int64)
 
-
-def _feature_columns(holder: NodeSet | EdgeSet, place: str) -> dict[str, CsvColumn]:
-    features = holder.features
-    defaults = {
-        entry.key.removeprefix(_DEFAULT_PREFIX): entry.value
-        for entry in holder.metadata.extra
-        if entry.key.startswith(_DEFAULT_PREFIX)
-    }
-    for name in defaults:
-        if name not in features:
+    def read_context(self, layout: TableLayout) -> ContextTable:
+        table = read_table(layout, self._rules)
+        features, extra_columns = _parted(table.columns)
+        if table.num_rows != 1 and not extra_columns:
             raise ValueError(
-                f"`metadata.extra` must give defaults to declared features; got {_DEFAULT_PREFIX + name!r} in {place}, "
-                f"which declares {sorted(features)}. Check the spelling."
+                f"`{CONTEXT}` must have exactly one row, for the whole graph; got {table.num_rows} in "
+                f"{layout.declared_as}. Keep one, or read the tables as many graphs by their graph ids."
             )
-    return {
-        name: CsvColumn(
-            name=features[name].source or name,
-            dtype=_arrow_type(features[name], f"feature {name!r} of {place}"),
-            default=defaults.get(name),
+        self._gather(table.report, table.problems)
+        return ContextTable(
+            path=layout.declared_as, features=features, extra_columns=extra_columns, num_rows=table.num_rows
         )
-        for name in sorted(features)
-        if name != ID_FEATURE
-    }
+
+    def _gather(self, report: TableReport, problems: tuple[RowProblem, ...]) -> None:
+        self.reports[report.table] = report
+        self.problems += problems
 
 
-def _arrow_type(feature: Feature, place: str) -> pa.DataType:
-    if feature.shape.dim or feature.shape.unknown_rank:
-        raise ValueError(
-            "`shape` must be that of a scalar for a CSV column; got "
-            f"{[dim.size for dim in feature.shape.dim]} for {place}. Use one column and one feature for each component."
-        )
-    return _ARROW_TYPES[tf.dtypes.as_dtype(feature.dtype)]
-
-
-def _id_type(node_set: NodeSet, place: str) -> pa.DataType:
-    if ID_FEATURE not in node_set.features:
-        return pa.large_string()
-    dtype = tf.dtypes.as_dtype(node_set.features[ID_FEATURE].dtype)
-    if dtype not in (tf.string, tf.int64):
-        raise ValueError(
-            f"`{ID_FEATURE}` must be DT_STRING or DT_INT64; got {dtype.name} in {place}. Declare one of the two."
-        )
-    return _ARROW_TYPES[dtype]
-
-
-def _column_name(metadata: Metadata, key: str, default: str) -> str:
-    names = [entry.value for entry in metadata.extra if entry.key == key]
-    return names[-1] if names else default
+def _parted(arrays: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
+    """Returns features, and the columns that were asked for by name."""
+    features = {key: array for key, array in arrays.items() if not key.startswith(EXTRA_PREFIX)}
+    extra = {key.removeprefix(EXTRA_PREFIX): array for key, array in arrays.items() if key.startswith(EXTRA_PREFIX)}
+    return features, extra

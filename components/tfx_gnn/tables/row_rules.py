@@ -241,7 +241,16 @@ def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, va
 
 
 def dangling_edge_problem(
-    *, table: str, file: str, row: int, row_word: str, rule: str, column: str, node_set: str, value: object
+    *,
+    table: str,
+    file: str,
+    row: int,
+    row_word: str,
+    rule: str,
+    column: str,
+    node_set: str,
+    node_file: str,
+    value: object,
 ) -> RowProblem:
     """Describes an edge to or from a node that is not there.
 
@@ -253,6 +262,7 @@ def dangling_edge_problem(
         rule: `DANGLING_SOURCE` or `DANGLING_TARGET`.
         column: name of the column with the node's id.
         node_set: node set in which it is missing.
+        node_file: file of that node set, as declared.
         value: the id.
 
     Returns:
@@ -265,7 +275,7 @@ def dangling_edge_problem(
         row_word=row_word,
         rule=rule,
         column=column,
-        requirement=f"name a node of {node_set!r}",
+        requirement=f"name a node of {node_set!r} ({node_file})",
         value=show_value(value),
         advice="Add the nodes or remove the edges, or drop them by dangling_edges.",
     )

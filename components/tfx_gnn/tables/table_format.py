@@ -59,6 +59,9 @@ class TableFormat(abc.ABC):
     row_word: ClassVar[str] = "row"
     """What `locate` counts: "row" from 0, or "line" from 1."""
 
+    missing_value: ClassVar[str] = "no value"
+    """What a missing value is called in messages."""
+
     def __init__(self, layout: TableLayout) -> None:
         """Takes what the layout says about the format.
 

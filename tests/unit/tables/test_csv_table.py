@@ -1,16 +1,22 @@
 import pyarrow as pa
 import pytest
 
-from tfx_gnn.tables.csv_table import CsvColumn, read_csv_table
+from tfx_gnn.tables.schema_layouts import seeds_layout
+from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_layout import TableColumn
 
 TEXT = pa.large_string()
 LONG = "x" * 200_000
 
 
-def _read(tmp_path, data, **columns):
+def _read_columns(tmp_path, data, columns):
     path = tmp_path / "table.csv"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read_csv_table(str(path), {name: CsvColumn(name=name, dtype=dtype) for name, dtype in columns.items()})
+    return read_table(seeds_layout(str(tmp_path), "table.csv", columns))
+
+
+def _read(tmp_path, data, **dtypes):
+    return _read_columns(tmp_path, data, {name: TableColumn(name=name, dtype=dtype) for name, dtype in dtypes.items()})
 
 
 def _values(table):
@@ -28,11 +34,10 @@ def test_columns_are_typed_and_others_left_alone(tmp_path):
 
 
 def test_one_column_may_be_read_twice(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("a\n1\n")
-
-    table = read_csv_table(
-        str(path), {"text": CsvColumn(name="a", dtype=TEXT), "number": CsvColumn(name="a", dtype=pa.int64())}
+    table = _read_columns(
+        tmp_path,
+        "a\n1\n",
+        {"text": TableColumn(name="a", dtype=TEXT), "number": TableColumn(name="a", dtype=pa.int64())},
     )
 
     assert _values(table) == {"text": ["1"], "number": [1]}
@@ -63,12 +68,13 @@ def test_a_long_text_is_read_whole(tmp_path):
 
 
 def test_empty_cells_get_the_declared_default(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("a,b\n,1\nx,\n")
-
-    table = read_csv_table(
-        str(path),
-        {"a": CsvColumn(name="a", dtype=TEXT, default="?"), "b": CsvColumn(name="b", dtype=pa.int64(), default="-1")},
+    table = _read_columns(
+        tmp_path,
+        "a,b\n,1\nx,\n",
+        {
+            "a": TableColumn(name="a", dtype=TEXT, default="?"),
+            "b": TableColumn(name="b", dtype=pa.int64(), default="-1"),
+        },
     )
 
     assert _values(table) == {"a": ["?", "x"], "b": [1, -1]}
@@ -77,7 +83,8 @@ def test_empty_cells_get_the_declared_default(tmp_path):
 def test_a_record_is_placed_by_the_line_where_it_starts(tmp_path):
     table = _read(tmp_path, 'a,b\n1,1\n"2\n2\n2",2\n\n\n3,3\n', a=TEXT)
 
-    assert [table.place_of(row).rpartition("table.csv, ")[2] for row in range(3)] == ["line 2", "line 3", "line 8"]
+    path = str(tmp_path / "table.csv")
+    assert table.locate(table.rows) == [(path, 2), (path, 3), (path, 8)]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +94,9 @@ def test_a_record_is_placed_by_the_line_where_it_starts(tmp_path):
         ("a,b\n", "table.csv` must hold at least one record; got a header line only"),
         ("a,c\n1,2\n", r"`b` must be one column of the table; got none among \['a', 'c'\] in .*table.csv"),
         ("a,b,b\n1,2,3\n", r"`b` must be one column of the table; got 2 of that name among"),
-        ("a,b\n1,2\n3\n", r"must be a UTF-8 CSV file with 2 cells in every record; got 1 cells in .*table.csv, line 3"),
+        ("a,b\n1,2\n3\n", "must have 2 cells in every record; got 1 cells in .*table.csv, line 3"),
         ("a,b\n1,2\n\n3,4,5\n", r"got 3 cells in .*table.csv, line 4"),
-        (b"a,b\n1,2\n\xff,4\n", "must be a UTF-8 CSV file; got byte 0xff in .*table.csv, line 3"),
+        (b"a,b\n1,2\n\xff,4\n", "`a` must be UTF-8 text; got byte 0xff in .*table.csv, line 3"),
         ("a,b\n1,2\n".encode("utf-16"), "must be a UTF-8 CSV file; got byte 0xff in .*table.csv, line 1"),
         ('a,b\n1,2\n3,"4\n5,6\n', "must close every quote; got one that is open at the end .* begins in line 3"),
         (f'a,b\n"{LONG}",2\n3,six\n', "`b` must be of type int32; got 'six' in .*table.csv, line 3"),
@@ -123,7 +130,6 @@ def test_a_number_that_is_none_is_found_among_many(tmp_path):
         _read(tmp_path, "a\n" + "\n".join(cells) + "\n", a=pa.float32())
 
 
-@pytest.mark.parametrize("name", ["absent.csv", "."])
-def test_an_absent_file_is_refused(tmp_path, name):
-    with pytest.raises(ValueError, match=r"`path` must be a CSV file; got"):
-        read_csv_table(str(tmp_path / name), {"a": CsvColumn(name="a", dtype=TEXT)})
+def test_an_absent_file_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"`metadata.filename` must name a file that exists.* got 'absent.csv'"):
+        seeds_layout(str(tmp_path), "absent.csv", {})

@@ -1,0 +1,67 @@
+"""Rows that were dropped, as JSON lines beside what was made of the others."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import urllib.parse
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+from tfx_gnn.tables.row_rules import RowProblem
+
+DEAD_LETTERS_DIR = "dead_letters"
+"""Folder for `write_dead_letters` within the output of a stage."""
+
+
+def dead_letters_file(table: str) -> str:
+    """Names the file of a table's dead letters.
+
+    Args:
+        table: label of the table, see `TableLayout.label`.
+
+    Returns:
+        Such as "nodes.user.jsonl"; names of sets are percent-encoded where they must be.
+    """
+    kind, _, name = table.partition("/")
+    return f"{kind}.{urllib.parse.quote(name, safe='')}.jsonl" if name else f"{kind}.jsonl"
+
+
+def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
+    """Writes dropped rows, one file a table, one JSON object a line.
+
+    The keys are those of `RowProblem` and `message`.
+
+    Args:
+        folder: where to write; it is made if there are problems.
+        problems: rows in the order to write them.
+
+    Returns:
+        Paths of the files; none if there are no problems.
+    """
+    by_table: dict[str, list[RowProblem]] = {}
+    for problem in problems:
+        by_table.setdefault(problem.table, []).append(problem)
+    paths = []
+    for table, dropped in sorted(by_table.items()):
+        tf.io.gfile.makedirs(folder)
+        paths.append(os.path.join(folder, dead_letters_file(table)))
+        with tf.io.gfile.GFile(paths[-1], "w") as file:
+            for problem in dropped:
+                file.write(dead_letter_line(problem))
+    return tuple(paths)
+
+
+def dead_letter_line(problem: RowProblem) -> str:
+    """Writes one dropped row.
+
+    Args:
+        problem: the row and the rule that it broke.
+
+    Returns:
+        A line of JSON with its end.
+    """
+    fields = dataclasses.asdict(problem) | {"message": problem.message}
+    return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,0 +1,64 @@
+"""Parquet files, row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tfx_gnn.tables.table_bytes import TableBytes
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+
+_MAGIC = b"PAR1"
+
+
+class ParquetFormat(TableFormat):
+    """Parquet files; a unit is a row group, and rows are counted over the file from 0."""
+
+    def list_units(self, path: str) -> tuple[int, ...]:
+        """Names the row groups; see `TableFormat`."""
+        return tuple(range(_open(path).num_row_groups))
+
+    def column_names(self, path: str) -> Sequence[str]:
+        """Lists the top-level columns; see `TableFormat`."""
+        return tuple(_open(path).schema_arrow.names)
+
+    def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
+        """Reads a row group; see `TableFormat`."""
+        file = _open(path)
+        start = 0
+        try:
+            for batch in file.iter_batches(
+                batch_size=MAX_BLOCK_ROWS, row_groups=[unit], columns=list(column_names), use_threads=False
+            ):
+                rows = np.arange(start, start + batch.num_rows, dtype=np.int64)
+                start += batch.num_rows
+                yield RawBlock(columns=batch, rows=rows, num_rows_read=batch.num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise _broken(path, f"{error} in row group {unit}") from error
+
+    def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
+        """Counts the rows of earlier row groups too; see `TableFormat`."""
+        metadata = _open(path).metadata
+        first = sum(metadata.row_group(earlier).num_rows for earlier in range(unit))
+        return [first + int(row) for row in rows]
+
+
+def _open(path: str) -> pq.ParquetFile:
+    file = TableBytes(path)
+    start = file.read(len(_MAGIC))
+    if start != _MAGIC:
+        raise _broken(path, f"a file that begins with {start!r}")
+    file.seek(0)
+    try:
+        return pq.ParquetFile(pa.PythonFile(file, "r"))
+    except (pa.ArrowException, OSError) as error:
+        raise _broken(path, str(error)) from error
+
+
+def _broken(path: str, cause: str) -> ValueError:
+    return ValueError(
+        f"`{path}` must be a whole Parquet file; got {cause}. Write or copy the file again, or correct its suffix."
+    )

@@ -1,0 +1,372 @@
+"""The tables that a graph schema declares, as layouts."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+import pyarrow as pa
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.column_types import check_default
+from tfx_gnn.tables.packed_column import parse_packed_column
+from tfx_gnn.tables.table_format import FORMAT_NAMES
+from tfx_gnn.tables.table_layout import (
+    EXTRA_PREFIX,
+    ID_FEATURE,
+    SOURCE_KEY,
+    TARGET_KEY,
+    ColumnDecoder,
+    TableColumn,
+    TableKind,
+    TableLayout,
+)
+from tfx_gnn.tables.table_paths import format_of_name, resolve_files
+
+SCHEMA_FILE = "graph_schema.pbtxt"
+"""File of a tables folder that declares the tables beside it."""
+
+CONTEXT = "context"
+"""Key of the context table among extra columns and decoders, and its label."""
+
+_DEFAULT_PREFIX = "default."
+_DECODER_PREFIX = "decoder."
+
+_ARROW_TYPES = {
+    tf.bool: pa.bool_(),
+    tf.int8: pa.int8(),
+    tf.int16: pa.int16(),
+    tf.int32: pa.int32(),
+    tf.int64: pa.int64(),
+    tf.uint8: pa.uint8(),
+    tf.uint16: pa.uint16(),
+    tf.uint32: pa.uint32(),
+    tf.uint64: pa.uint64(),
+    # A tf.Example keeps every float type as float32, so what float32 cannot hold is refused here.
+    tf.float16: pa.float32(),
+    tf.bfloat16: pa.float32(),
+    tf.float32: pa.float32(),
+    tf.float64: pa.float32(),
+    tf.string: pa.large_string(),
+}
+
+ColumnsByTable = Mapping[str, Sequence[str]]
+DecodersByTable = Mapping[str, Mapping[str, ColumnDecoder]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableLayouts:
+    """The tables of a graph.
+
+    Attributes:
+        node_sets: by name of the node set.
+        edge_sets: by name of the edge set.
+        context: the table of the whole graph, or of many graphs; None if there is none.
+    """
+
+    node_sets: Mapping[str, TableLayout]
+    edge_sets: Mapping[str, TableLayout]
+    context: TableLayout | None = None
+
+    @property
+    def all(self) -> tuple[TableLayout, ...]:
+        """Every table: node sets, edge sets, context."""
+        return (*self.node_sets.values(), *self.edge_sets.values(), *([self.context] if self.context else []))
+
+
+def layouts_of(
+    schema: GraphSchema,
+    tables_dir: str,
+    *,
+    node_sets: Collection[str] | None = None,
+    edge_sets: Collection[str] | None = None,
+    extra_columns: ColumnsByTable | None = None,
+    decoders: DecodersByTable | None = None,
+) -> TableLayouts:
+    """Finds the tables of a graph and what to read from them.
+
+    A table is `metadata.filename`, relative to `tables_dir`: a file, a glob or shards (see
+    `resolve_files`), or `metadata.bigquery`. Its format is told by its name, or by
+    `metadata.extra` under the key "format". A key "delimiter" parts the cells of a text
+    file by another character; "tab" is a tab.
+
+    Columns are those of the declared features, under the feature's `source` if it has
+    one, and `id` (or `#id`) of a node table, `source` and `target` (or `#source` and
+    `#target`) of an edge table, unless `metadata.extra` gives other names for the keys
+    "id_column", "source_column", "target_column". Ids are text, or integers where
+    the node set declares a feature `#id` of type DT_INT64. Under a key
+    "default.<feature>" stands what a missing value is, and under
+    "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
+
+    Args:
+        schema: the graph schema.
+        tables_dir: folder that file names are relative to.
+        node_sets: node sets to read; all by default.
+        edge_sets: edge sets to read; all by default.
+        extra_columns: columns to read as text, declared or not, by the name of the
+            set or by the label of its table ("nodes/<set>", "edges/<set>", "context").
+        decoders: decoders by column, beside the declared ones, by set or label too.
+
+    Returns:
+        The layouts; their files exist.
+
+    Raises:
+        ValueError: if the schema asks for what cannot be read from tables, or names an
+            absent file.
+    """
+    maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {})
+    return TableLayouts(
+        node_sets={
+            name: maker.node_layout(name) for name in sorted(schema.node_sets if node_sets is None else node_sets)
+        },
+        edge_sets={
+            name: maker.edge_layout(name) for name in sorted(schema.edge_sets if edge_sets is None else edge_sets)
+        },
+        context=maker.context_layout(),
+    )
+
+
+def seeds_layout(
+    tables_dir: str, filename: str, columns: Mapping[str, TableColumn], *, delimiter: str = ""
+) -> TableLayout:
+    """Describes a table that stands beside the schema and is not declared there.
+
+    Args:
+        tables_dir: folder that the file name is relative to.
+        filename: a file, a glob or shards.
+        columns: what to read, by key.
+        delimiter: character between the cells of a text file; by default told by its name.
+
+    Returns:
+        The layout; its files exist.
+
+    Raises:
+        ValueError: if there is no such file, or its name does not tell the format.
+    """
+    metadata = Metadata(filename=filename)
+    if delimiter:
+        metadata.extra.add(key="delimiter", value=delimiter)
+    place = f"the table of seeds of {tables_dir}"
+    return _make_layout(metadata, tables_dir, place, kind="seeds", name="", columns=dict(columns), decoders={})
+
+
+def id_type(node_set: NodeSet, place: str) -> pa.DataType:
+    """Tells of which type the ids of nodes are.
+
+    Args:
+        node_set: as declared.
+        place: what it is, for messages.
+
+    Returns:
+        large_string or int64.
+
+    Raises:
+        ValueError: if another type is declared.
+    """
+    if ID_FEATURE not in node_set.features:
+        return pa.large_string()
+    dtype = tf.dtypes.as_dtype(node_set.features[ID_FEATURE].dtype)
+    if dtype not in (tf.string, tf.int64):
+        raise ValueError(
+            f"`{ID_FEATURE}` must be DT_STRING or DT_INT64; got {dtype.name} in {place}. Declare one of the two."
+        )
+    return _ARROW_TYPES[dtype]
+
+
+class _LayoutMaker:
+    """Makes the layouts of one schema."""
+
+    def __init__(
+        self, schema: GraphSchema, tables_dir: str, extra_columns: ColumnsByTable, decoders: DecodersByTable
+    ) -> None:
+        self._schema = schema
+        self._tables_dir = tables_dir
+        self._extra_columns = extra_columns
+        self._decoders = decoders
+
+    def node_layout(self, name: str) -> TableLayout:
+        node_set, place = self._schema.node_sets[name], f"node set {name!r}"
+        columns = {ID_FEATURE: _key_column(node_set.metadata, "id", id_type(node_set, place))}
+        return self._layout("node", name, node_set, columns, place)
+
+    def edge_layout(self, name: str) -> TableLayout:
+        edge_set, place = self._schema.edge_sets[name], f"edge set {name!r}"
+        columns = {}
+        for key, end, node_set in ((SOURCE_KEY, "source", edge_set.source), (TARGET_KEY, "target", edge_set.target)):
+            dtype = id_type(self._schema.node_sets[node_set], f"node set {node_set!r}")
+            columns[key] = _key_column(edge_set.metadata, end, dtype)
+        if ID_FEATURE in edge_set.features:
+            if not edge_set.metadata.HasField("bigquery"):
+                raise ValueError(
+                    f"`{ID_FEATURE}` must not be declared for an edge table; got it in {place}. It is the row number."
+                )
+            columns[ID_FEATURE] = _key_column(edge_set.metadata, "id", pa.int64())
+        return self._layout("edge", name, edge_set, columns, place)
+
+    def context_layout(self) -> TableLayout | None:
+        context = self._schema.context
+        if not (context.features or context.metadata.filename or context.metadata.HasField("bigquery")):
+            return None
+        return self._layout(CONTEXT, "", context, {}, CONTEXT)
+
+    def _layout(
+        self,
+        kind: TableKind,
+        name: str,
+        declared: NodeSet | EdgeSet | Context,
+        columns: dict[str, TableColumn],
+        place: str,
+    ) -> TableLayout:
+        label = TableLayout(kind=kind, name=name, files=(), format="", columns={}).label
+        decoders: dict[str, ColumnDecoder] = {
+            key: parse_packed_column(key, template, place)
+            for key, template in _extras(declared.metadata, _DECODER_PREFIX).items()
+        }
+        decoders.update(self._decoders.get(label, self._decoders.get(name or CONTEXT, {})))
+        columns = columns | _feature_columns(declared, decoders, place)
+        for column in self._extra_columns.get(label, self._extra_columns.get(name or CONTEXT, ())):
+            columns[EXTRA_PREFIX + column] = TableColumn(name=column, dtype=pa.large_string())
+        return _make_layout(
+            declared.metadata, self._tables_dir, place, kind=kind, name=name, columns=columns, decoders=decoders
+        )
+
+
+def _make_layout(
+    metadata: Metadata,
+    tables_dir: str,
+    place: str,
+    *,
+    kind: TableKind,
+    name: str,
+    columns: Mapping[str, TableColumn],
+    decoders: Mapping[str, ColumnDecoder],
+) -> TableLayout:
+    filename = metadata.filename
+    where = f"{place} in {os.path.join(tables_dir, SCHEMA_FILE)}"
+    path = os.path.join(tables_dir, filename)
+    files: tuple[str, ...] = ()
+    if metadata.HasField("bigquery"):
+        format_name, delimiter = "bigquery", ""
+    else:
+        format_name, delimiter = _format_of(metadata, where)
+        files = resolve_files(path)
+        if not files:
+            raise ValueError(
+                f"`metadata.filename` must name a file that exists, relative to the schema's folder; got {filename!r} "
+                f"for {where}. Correct the name or put the file there."
+            )
+    if format_name == "csv":
+        for key, column in columns.items():
+            if column.shape and not column.packed_in:
+                raise ValueError(
+                    f"`shape` must be that of a scalar for a CSV column; got {list(column.shape)} for feature {key!r} "
+                    f"of {place}. Use one column and one feature for each component, or declare a decoder."
+                )
+    return TableLayout(
+        kind=kind,
+        name=name,
+        files=files,
+        format=format_name,
+        columns=columns,
+        decoders=decoders,
+        delimiter=delimiter,
+        declared_as=path,
+        bigquery=metadata.bigquery if metadata.HasField("bigquery") else None,
+    )
+
+
+def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
+    """Returns the name of the format, and the delimiter of a text format."""
+    told = format_of_name(metadata.filename)
+    declared = _extra(metadata, "format")
+    if declared is not None:
+        if declared not in FORMAT_NAMES or declared == "bigquery":
+            raise ValueError(
+                f"`metadata.extra` must give a format of files; got {declared!r} for {where}. "
+                f"Choose one of {[name for name in FORMAT_NAMES if name != 'bigquery']}."
+            )
+        told = (declared, told[1] if told else ",")
+    if told is None or not metadata.filename:
+        raise ValueError(
+            "`metadata.filename` must name a table as .csv, .tsv, .parquet or .tfrecord; got "
+            f'{metadata.filename!r} for {where}. Rename the file, or add metadata {{ extra {{ key: "format" }} }}.'
+        )
+    delimiter = _extra(metadata, "delimiter")
+    if delimiter is None:
+        return told
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+    if told[0] != "csv" or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+        raise ValueError(
+            f"`metadata.extra` must give one ASCII character as delimiter of a text file; got {delimiter!r} for "
+            f'{where}, which is {told[0]}. Write "tab" for a tab.'
+        )
+    return told[0], delimiter
+
+
+def _feature_columns(
+    declared: NodeSet | EdgeSet | Context, decoders: Mapping[str, ColumnDecoder], place: str
+) -> dict[str, TableColumn]:
+    features = declared.features
+    defaults = _extras(declared.metadata, _DEFAULT_PREFIX)
+    for name in defaults:
+        if name not in features:
+            raise ValueError(
+                f"`metadata.extra` must give defaults to declared features; got {_DEFAULT_PREFIX + name!r} in {place}, "
+                f"which declares {sorted(features)}. Check the spelling."
+            )
+    packed_in: dict[str, str] = {}
+    for packed, decoder in decoders.items():
+        for name in decoder.feature_names:
+            if name not in features or name in packed_in:
+                raise ValueError(
+                    f"`decoder.{packed}` must make declared features, each once; got {name!r} in {place}, which "
+                    f"declares {sorted(features)}. Declare the feature, or leave it out of the decoder."
+                )
+            packed_in[name] = packed
+    columns = {}
+    for name in sorted(features):
+        if name == ID_FEATURE:
+            continue
+        where = f"feature {name!r} of {place}"
+        shape = _shape(features[name], where)
+        default = defaults.get(name)
+        if shape == (-1,) and default:
+            raise ValueError(
+                "`metadata.extra` must give the empty default to a feature with any number of values; got "
+                f'{default!r} for {where}. Write "" for no values.'
+            )
+        columns[name] = TableColumn(
+            name=name if name in packed_in else features[name].source or name,
+            dtype=_ARROW_TYPES[tf.dtypes.as_dtype(features[name].dtype)],
+            default=default,
+            shape=shape,
+            packed_in=packed_in.get(name, ""),
+        )
+        check_default(columns[name], where)
+    return columns
+
+
+def _shape(feature: Feature, where: str) -> tuple[int, ...]:
+    shape = tuple(dim.size for dim in feature.shape.dim)
+    if -1 in shape and shape != (-1,):
+        raise ValueError(
+            f"`shape` must be fixed, or [-1] alone; got {list(shape)} for {where}. "
+            "Flatten the values, or keep the inner dimensions as features of their own."
+        )
+    return shape
+
+
+def _key_column(metadata: Metadata, end: str, dtype: pa.DataType) -> TableColumn:
+    name = _extra(metadata, f"{end}_column")
+    return TableColumn(name=name or end, dtype=dtype, alternatives=() if name else (f"#{end}",))
+
+
+def _extra(metadata: Metadata, key: str) -> str | None:
+    values = [entry.value for entry in metadata.extra if entry.key == key]
+    return values[-1] if values else None
+
+
+def _extras(metadata: Metadata, prefix: str) -> dict[str, str]:
+    return {entry.key.removeprefix(prefix): entry.value for entry in metadata.extra if entry.key.startswith(prefix)}

@@ -1,0 +1,323 @@
+"""Tables read unit by unit, as blocks of typed columns in bounded memory, or whole."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.column_types import convert_column
+from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
+from tfx_gnn.tables.table_format import RawBlock, TableFormat, table_format
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, CellProblem, TableColumn, TableLayout
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableUnit:
+    """A part of a table that one worker reads alone.
+
+    Attributes:
+        path: file.
+        part: number of the unit in that file, as its format counts.
+        index: position among the units of the table; rows are counted in this order.
+    """
+
+    path: str
+    part: int
+    index: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableBlock:
+    """Some rows of a unit, typed and checked by themselves.
+
+    Attributes:
+        columns: by key of the layout, arrays of `TableColumn.arrow_type`, shape
+            [num_rows], without nulls.
+        unit: `TableUnit.index`.
+        rows: int64 array, shape [num_rows]: positions in the unit, ascending.
+        num_rows_read: records that the block accounts for: `num_rows` and one a problem.
+        problems: rows that were left out.
+    """
+
+    columns: Mapping[str, pa.Array]
+    unit: int
+    rows: npt.NDArray[np.int64]
+    num_rows_read: int
+    problems: tuple[RowProblem, ...] = ()
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be used."""
+        return len(self.rows)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Table:
+    """A whole table in memory.
+
+    Attributes:
+        layout: what was read.
+        columns: by key of the layout, arrays of `TableColumn.arrow_type`, shape
+            [num_rows], without nulls.
+        rows: int64 array, shape [num_rows]: positions over all files, counting every
+            record, also those that were dropped.
+        units: parts in the order of their rows.
+        unit_starts: int64 array, shape [num_units + 1]: row at which each unit begins.
+        report: what became of the rows.
+        problems: rows that were dropped.
+    """
+
+    layout: TableLayout
+    columns: Mapping[str, pa.Array]
+    rows: npt.NDArray[np.int64]
+    units: tuple[TableUnit, ...]
+    unit_starts: npt.NDArray[np.int64]
+    report: TableReport
+    problems: tuple[RowProblem, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows that can be used."""
+        return len(self.rows)
+
+    def locate(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
+        """Finds rows in their files.
+
+        Args:
+            rows: int64 array, shape [n]: positions as in `Table.rows`, ascending.
+
+        Returns:
+            Path, and number in the file in `row_word`s of the format, of each row.
+        """
+        places: list[tuple[str, int]] = []
+        reader = table_format(self.layout)
+        bounds = np.searchsorted(rows, self.unit_starts)
+        for unit, start, stop in zip(self.units, bounds[:-1], bounds[1:], strict=True):
+            if start < stop:
+                in_unit = (rows[start:stop] - self.unit_starts[unit.index]).tolist()
+                places += [(unit.path, number) for number in reader.locate(unit.path, unit.part, in_unit)]
+        return places
+
+
+def list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
+    """Lists the parts of a table in the order in which its rows are counted.
+
+    Args:
+        layout: a table of files.
+
+    Returns:
+        The units, at least one for each file.
+
+    Raises:
+        ValueError: if a file is not of its format, or the table is not in files.
+    """
+    reader = table_format(layout)
+    parts = [(path, part) for path in layout.files for part in reader.list_units(path)]
+    return tuple(TableUnit(path=path, part=part, index=index) for index, (path, part) in enumerate(parts))
+
+
+def read_unit(layout: TableLayout, unit: TableUnit, rules: RowRules) -> Iterator[TableBlock]:
+    """Reads a part of a table, types its columns and checks each row by itself.
+
+    Args:
+        layout: the table.
+        unit: one of its units.
+        rules: only `invalid_rows` matters here. How much was dropped is for the caller
+            to sum up and check.
+
+    Yields:
+        Blocks of at most `MAX_BLOCK_ROWS` rows; one without rows may be among them.
+
+    Raises:
+        ValueError: if a column is missing or of a type that the declared one cannot be
+            made from, the file is broken, or a row breaks a rule and
+            `rules.invalid_rows` is "refuse". The message names file, row and rule.
+    """
+    reader = table_format(layout)
+    names = {
+        key: reader.resolve_column(unit.path, column) for key, column in layout.columns.items() if not column.packed_in
+    }
+    for packed in layout.decoders:
+        names[packed] = reader.resolve_column(unit.path, TableColumn(name=packed, dtype=pa.large_string()))
+    for raw in reader.read_raw_blocks(unit.path, unit.part, sorted(set(names.values()))):
+        yield type_block(layout, unit, rules, reader=reader, raw=raw, names=names)
+
+
+def type_block(
+    layout: TableLayout,
+    unit: TableUnit,
+    rules: RowRules,
+    *,
+    reader: TableFormat,
+    raw: RawBlock,
+    names: Mapping[str, str],
+) -> TableBlock:
+    """Types the columns of a block and checks each row by itself.
+
+    Args:
+        layout: the table.
+        unit: the unit that the block is from.
+        rules: what to do with rows that break a rule.
+        reader: the layout's format.
+        raw: the block as the format has it.
+        names: name of the column in the file by key; for a decoder's column by its own name.
+
+    Returns:
+        The block.
+
+    Raises:
+        ValueError: see `read_unit`.
+    """
+    problems: dict[int, CellProblem] = {}  # by position in the block; the first of a row counts
+
+    def note(found: Iterable[CellProblem]) -> None:
+        for problem in found:
+            problems.setdefault(problem.row, problem)
+
+    def convert(array: pa.Array, column: TableColumn, name: str) -> pa.Array:
+        values, found = convert_column(array, column, name=name, path=unit.path, missing_value=reader.missing_value)
+        note(found)
+        return values
+
+    columns: dict[str, pa.Array] = {}
+    unpacked: dict[tuple[str, str], pa.Array] = {}
+    for packed, decoder in layout.decoders.items():
+        text_column = TableColumn(name=packed, dtype=pa.large_string())
+        texts = convert(raw.columns.column(names[packed]), text_column, names[packed])
+        features, found = decoder.decode(texts.fill_null(""))
+        note(found)
+        unpacked.update({(packed, feature): array for feature, array in features.items()})
+    for key, column in layout.columns.items():
+        if column.packed_in:
+            array, name = unpacked[column.packed_in, column.name], f"{column.packed_in}:{column.name}"
+        else:
+            array, name = raw.columns.column(names[key]), names[key]
+        columns[key] = convert(array, column, name)
+        if key in (ID_FEATURE, SOURCE_KEY, TARGET_KEY):
+            note(_empty_ids(columns[key], name))
+    rows = raw.rows
+    if problems:
+        is_good = np.ones(len(rows), np.bool_)
+        is_good[list(problems)] = False
+        columns = {key: array.filter(pa.array(is_good)) for key, array in columns.items()}
+        rows = rows[is_good]
+    cell_problems = [
+        *raw.problems,
+        *(dataclasses.replace(problem, row=int(raw.rows[row])) for row, problem in problems.items()),
+    ]
+    cell_problems.sort(key=lambda problem: problem.row)
+    if cell_problems and rules.invalid_rows == "refuse":
+        raise ValueError(_place_problems(layout, unit, reader, cell_problems[:1])[0].message)
+    return TableBlock(
+        columns=columns,
+        unit=unit.index,
+        rows=rows,
+        num_rows_read=raw.num_rows_read,
+        problems=_place_problems(layout, unit, reader, cell_problems),
+    )
+
+
+def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
+    """Reads a whole table.
+
+    Args:
+        layout: a table of files.
+        rules: what to do with rows that cannot be used; by default they are refused.
+
+    Returns:
+        The table, in the order of its files.
+
+    Raises:
+        ValueError: if a row breaks a rule, see `read_unit`; if more rows were dropped
+            than the rules allow; or if no row is left.
+    """
+    rules = rules or RowRules()
+    units = list_units(layout)
+    blocks: list[TableBlock] = []
+    unit_sizes = np.zeros(len(units) + 1, np.int64)
+    for unit in units:
+        for block in read_unit(layout, unit, rules):
+            blocks.append(block)
+            unit_sizes[unit.index + 1] += block.num_rows_read
+    unit_starts = np.cumsum(unit_sizes)
+    if not unit_starts[-1]:
+        only_header = "a header line only" if layout.format == "csv" else "none"
+        raise ValueError(
+            f"`{layout.files[0] if len(layout.files) == 1 else layout.declared_as}` must hold at least one record; "
+            f"got {only_header}. Fill the table, or remove it from the graph schema."
+        )
+    problems = tuple(problem for block in blocks for problem in block.problems)
+    num_used = sum(block.num_rows for block in blocks)
+    report = TableReport(
+        table=layout.label,
+        rows_read=int(unit_starts[-1]),
+        rows_used=num_used,
+        dropped=dict(collections.Counter(problem.rule for problem in problems)),
+    )
+    check_dropped_share(report, rules)
+    if not num_used:
+        raise ValueError(
+            f"`{layout.label}` must have at least one usable row; got none, after {report.rows_read} were dropped: "
+            f"{dict(report.dropped)}. The first: {problems[0].message}"
+        )
+    return Table(
+        layout=layout,
+        columns={
+            key: _concatenate([block.columns[key] for block in blocks], column.arrow_type)
+            for key, column in layout.columns.items()
+        },
+        rows=np.concatenate([block.rows + unit_starts[block.unit] for block in blocks]),
+        units=units,
+        unit_starts=unit_starts,
+        report=report,
+        problems=problems,
+    )
+
+
+def _concatenate(arrays: Sequence[pa.Array], dtype: pa.DataType) -> pa.Array:
+    filled = [array for array in arrays if len(array)]
+    return filled[0] if len(filled) == 1 else pa.concat_arrays([array.cast(dtype) for array in filled])
+
+
+def _place_problems(
+    layout: TableLayout, unit: TableUnit, reader: TableFormat, problems: Sequence[CellProblem]
+) -> tuple[RowProblem, ...]:
+    if not problems:
+        return ()
+    numbers = reader.locate(unit.path, unit.part, [problem.row for problem in problems])
+    return tuple(
+        RowProblem(
+            table=layout.label,
+            file=unit.path,
+            row=number,
+            row_word=reader.row_word,
+            rule=problem.rule,
+            column=problem.column,
+            requirement=problem.requirement,
+            value=problem.value,
+            advice=problem.advice,
+        )
+        for problem, number in zip(problems, numbers, strict=True)
+    )
+
+
+def _empty_ids(ids: pa.Array, name: str) -> Iterator[CellProblem]:
+    if not pa.types.is_large_string(ids.type):
+        return
+    is_empty = pc.fill_null(pc.equal(ids, ""), fill_value=False).to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(is_empty).tolist():
+        yield CellProblem(
+            row=row,
+            rule=row_rules.EMPTY_ID,
+            column=name,
+            requirement="be an id",
+            value="the empty text",
+            advice="Give every node a name of its own.",
+        )

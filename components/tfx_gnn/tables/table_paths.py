@@ -1,0 +1,92 @@
+"""Files that a declared name stands for: one file, a glob, or shards."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import tensorflow as tf
+
+_SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
+_SHARD_PATTERN = re.compile(r"-\?{5}-of-(\d{5}|\?{5})")
+_SHARD_COUNT = re.compile(r"@(\d+|\*)(?=\.|$)")
+_WILDCARDS = frozenset("*?[")
+_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tfrecord": "tfrecord", ".tfrecords": "tfrecord"}
+
+
+def resolve_files(path: str) -> tuple[str, ...]:
+    """Lists the files of a table.
+
+    Args:
+        path: a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4",
+            "nodes@4.csv", "nodes.csv@*" or "nodes-?????-of-00004.csv".
+
+    Returns:
+        Paths in ascending order; none if there is no such file.
+
+    Raises:
+        ValueError: if files are numbered shards and one of them is missing, or
+            shards of several totals are mixed.
+    """
+    if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
+        files = [path]
+    else:
+        folder, name = os.path.split(path)
+        name = _SHARD_COUNT.sub(_shard_pattern, name)
+        if not _WILDCARDS & set(name):
+            return ()
+        found = tf.io.gfile.glob(os.path.join(folder, name))
+        files = sorted(file for file in found if not tf.io.gfile.isdir(file))
+        declared = re.search(r"-of-(\d{5})", name)
+        if declared and files:
+            _check_shards(path, files, int(declared[1]))
+    if len(files) > 1 or path not in files:
+        totals = {match[2] for match in map(_last_shard, files) if match}
+        if len(totals) > 1:
+            raise ValueError(
+                f"`metadata.filename` must name shards of one number; got shards of {sorted(map(int, totals))} for "
+                f"{path!r}. Remove those that are left from another run."
+            )
+        if totals and all(map(_last_shard, files)):
+            _check_shards(path, files, int(totals.pop()))
+    return tuple(files)
+
+
+def format_of_name(name: str) -> tuple[str, str] | None:
+    """Tells a table's format by its declared name.
+
+    Args:
+        name: a file name, glob or name of shards.
+
+    Returns:
+        The format and its delimiter ("" where it has none); None if the name does not
+        tell. Shards without another suffix are TFRecord files.
+    """
+    base = os.path.basename(name)
+    is_sharded = bool(_SHARD.search(base) or _SHARD_PATTERN.search(base) or _SHARD_COUNT.search(base))
+    for pattern in (_SHARD, _SHARD_PATTERN, _SHARD_COUNT):
+        base = pattern.sub("", base)
+    base = re.sub(r"\*$", "", base)
+    suffix = os.path.splitext(base.removesuffix(".gz"))[1]
+    if suffix in _SUFFIXES:
+        return _SUFFIXES[suffix], {".csv": ",", ".tsv": "\t"}.get(suffix, "")
+    return ("tfrecord", "") if is_sharded and not suffix else None
+
+
+def _shard_pattern(match: re.Match[str]) -> str:
+    return "-?????-of-?????" if match[1] == "*" else f"-?????-of-{int(match[1]):05d}"
+
+
+def _last_shard(path: str) -> re.Match[str] | None:
+    matches = list(_SHARD.finditer(os.path.basename(path)))
+    return matches[-1] if matches else None
+
+
+def _check_shards(path: str, files: list[str], total: int) -> None:
+    present = [int(match[1]) for match in map(_last_shard, files) if match]
+    missing = sorted(set(range(total)) - set(present))
+    if missing or len(present) != total:
+        raise ValueError(
+            f"`metadata.filename` must name every shard once; got {len(present)} of {total} files for {path!r}, "
+            f"without {missing[:10]}. Wait for the table to be written, or put the missing files there."
+        )
