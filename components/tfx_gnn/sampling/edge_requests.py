@@ -3,12 +3,53 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 _Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AllowedNodes:
+    """Sets of nodes, one a subgraph.
+
+    Attributes:
+        subgraphs: int64 array, shape [num_nodes]: position of the subgraph among its block.
+        nodes: int64 array, shape [num_nodes]: handle of the node; no pair repeats.
+    """
+
+    subgraphs: _Integers
+    nodes: _Integers
+
+    def of_subgraphs(self, subgraphs: _Integers) -> AllowedNodes:
+        """Selects the sets of some subgraphs.
+
+        Args:
+            subgraphs: int64 array, any shape: positions of subgraphs.
+
+        Returns:
+            The pairs of these subgraphs.
+        """
+        kept = np.isin(self.subgraphs, subgraphs)
+        return AllowedNodes(subgraphs=self.subgraphs[kept], nodes=self.nodes[kept])
+
+    def contains(self, subgraphs: _Integers, nodes: _Integers) -> npt.NDArray[np.bool_]:
+        """Tells which pairs are among these.
+
+        Args:
+            subgraphs: int64 array, shape [n].
+            nodes: int64 array, shape [n].
+
+        Returns:
+            Bool array, shape [n].
+        """
+        distinct, numbers = np.unique(self.nodes, return_inverse=True)
+        if not len(distinct):
+            return np.zeros(len(nodes), np.bool_)
+        found = np.minimum(np.searchsorted(distinct, nodes), len(distinct) - 1)
+        is_pair = np.isin(subgraphs * len(distinct) + found, self.subgraphs * len(distinct) + numbers)
+        return is_pair & (distinct[found] == nodes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,6 +71,7 @@ class EdgeRequests:
         excluded_splits: int64 array, shape [num_requests + 1]: where the excluded
             neighbors of each request start; None if no request has any.
         excluded_neighbors: int64 array: handles of nodes that no edge may lead to.
+        allowed: the nodes that edges may lead to, by subgraph; None: to any.
     """
 
     hop: str
@@ -40,6 +82,7 @@ class EdgeRequests:
     rank_limits: npt.NDArray[np.int8] | None = None
     excluded_splits: _Integers | None = None
     excluded_neighbors: _Integers | None = None
+    allowed: AllowedNodes | None = None
 
     @property
     def num_requests(self) -> int:
@@ -52,7 +95,7 @@ class EdgeRequests:
 
         It depends on the plan and the request, never on the edges that there are.
         """
-        if self.time_limits is not None or self.rank_limits is not None:
+        if self.time_limits is not None or self.rank_limits is not None or self.allowed is not None:
             return np.ones(self.num_requests, np.bool_)
         if self.excluded_splits is None:
             return np.zeros(self.num_requests, np.bool_)
@@ -81,6 +124,7 @@ class EdgeRequests:
             rank_limits=None if self.rank_limits is None else self.rank_limits[indices],
             excluded_splits=splits,
             excluded_neighbors=excluded,
+            allowed=None if self.allowed is None else self.allowed.of_subgraphs(self.subgraphs[indices]),
         )
 
 
@@ -95,8 +139,8 @@ class FoundEdges:
         neighbors: int64 array, shape [num_edges]: handle of the node that the edge leads to.
         draws: int16 array, shape [num_edges]: number of the draw that found the edge, with
             strategy "uniform_with_replacement"; 0 with others.
-        scores: float64 array, shape [num_edges]: score of each edge, smaller is better; None
-            if edges were found by position or all of a node's edges were taken.
+        scores: float64 array, shape [num_edges]: score of each edge, of which the smallest
+            are chosen; None if the answer is complete as it is.
         num_candidates: int64 array, shape [num_requests]: edges of the node, chosen or not.
         num_eligible: int64 array, shape [num_requests]: those of them that might be chosen.
     """
@@ -114,36 +158,6 @@ class FoundEdges:
     def num_edges(self) -> int:
         """Number of edges."""
         return len(self.edge_rows)
-
-
-def concatenate_found(parts: Sequence[FoundEdges], positions: Sequence[_Integers], num_requests: int) -> FoundEdges:
-    """Puts answers to different requests of one hop together.
-
-    Args:
-        parts: answers, at least one; of different requests, each complete.
-        positions: by part, int64 array with the position among all requests of each of
-            the part's requests.
-        num_requests: number of all requests.
-
-    Returns:
-        The answers to all requests. Scores are left out unless all parts have them.
-    """
-    num_candidates = np.zeros(num_requests, np.int64)
-    num_eligible = np.zeros(num_requests, np.int64)
-    for part, where in zip(parts, positions, strict=True):
-        num_candidates[where] = part.num_candidates
-        num_eligible[where] = part.num_eligible
-    scores = [part.scores for part in parts if part.scores is not None]
-    return FoundEdges(
-        hop=parts[0].hop,
-        requests=np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)]),
-        edge_rows=np.concatenate([part.edge_rows for part in parts]),
-        neighbors=np.concatenate([part.neighbors for part in parts]),
-        draws=np.concatenate([part.draws for part in parts]),
-        scores=np.concatenate(scores) if len(scores) == len(parts) else None,
-        num_candidates=num_candidates,
-        num_eligible=num_eligible,
-    )
 
 
 def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:

@@ -223,9 +223,7 @@ class SamplingPlan:
     def _check_types(self) -> None:
         for field, kind in (("seed_table", SeedTable), ("temporal", Temporal), ("negatives", Negatives)):
             if not isinstance(getattr(self, field), kind | None):
-                raise TypeError(
-                    f"`{field}` must be a {kind.__name__} or None; got {getattr(self, field)!r}. Make one."
-                )
+                raise TypeError(f"`{field}` must be a {kind.__name__} or None; got {getattr(self, field)!r}. Make one.")
         if not isinstance(self.splits, SplitPlan):
             raise TypeError(f"`splits` must be a SplitPlan; got {self.splits!r}. Write SplitPlan(column=...) or so.")
         if isinstance(self.hops, Hop) or not all(isinstance(hop, Hop) for hop in self.hops):

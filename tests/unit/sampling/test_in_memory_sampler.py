@@ -204,6 +204,7 @@ def _sample_by_the_book(tables, plan, seed):
         ends = set()
         for node in set().union(*(found[name] for name in hop.inputs)):
             rows = [row for row, start in enumerate(near) if start == node]
+            rows.sort(key=lambda row: random_choice.edge_hash(np.array([row]))[0])
             if len(rows) > hop.fan_out:
                 hashes = _hash(tables.node_tables[plan.seed_node_set], seed), _hash(tables.node_tables[near_set], node)
                 key = random_choice.choice_keys(5, hop.name, *hashes)

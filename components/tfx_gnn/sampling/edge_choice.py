@@ -1,0 +1,341 @@
+"""Which edges of a node a hop takes: by position, or by a score of each edge.
+
+Where all edges of a node have equal chances, positions among them are drawn, at
+a cost that does not depend on their number. Everywhere else each edge gets a
+score that is a pure function of the request and the edge, and those of smallest
+score are taken. So the edges of one node may lie in several places: each place
+answers with its best ones, and `merge_scored` finds the best of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.adjacency import Adjacency
+from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges, expand_ranges
+from tfx_gnn.sampling.hop import Hop
+
+_MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
+_MAX_GROUPS = 1 << 16
+
+_Integers = npt.NDArray[np.int64]
+_Scores = npt.NDArray[np.float64]
+
+
+def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
+    """Tells which requests look at every edge of their node rather than at drawn positions.
+
+    Args:
+        hop: the hop.
+        requests: its requests.
+
+    Returns:
+        Bool array, shape [num_requests].
+    """
+    if hop.strategy in ("uniform", "uniform_with_replacement"):
+        return requests.is_filtered
+    return np.ones(requests.num_requests, np.bool_)
+
+
+def positions_of_requests(
+    hop: Hop, keys: npt.NDArray[np.uint64], degrees: _Integers
+) -> tuple[_Integers, _Integers, npt.NDArray[np.int16]]:
+    """Draws positions among the edges of nodes, where all edges have equal chances.
+
+    Args:
+        hop: a hop with strategy "uniform" or "uniform_with_replacement".
+        keys: uint64 array, shape [num_requests]: keys of the choices.
+        degrees: int64 array, shape [num_requests]: number of edges of each node.
+
+    Returns:
+        Arrays of one length, one item for each edge: the request, ascending; the
+        position in [0, degree) among the edges in the order of their hashes; the
+        number of the draw.
+    """
+    if hop.strategy == "uniform_with_replacement":
+        drawn = np.flatnonzero(degrees)
+        positions = random_choice.draw_positions(keys[drawn], degrees[drawn], hop.fan_out)
+        draws = np.tile(np.arange(hop.fan_out, dtype=np.int16), len(drawn))
+        return np.repeat(drawn, hop.fan_out), positions.ravel(), draws
+    taken = np.minimum(degrees, hop.fan_out)
+    positions = expand_ranges(np.zeros(len(taken), np.int64), taken)
+    truncated = np.flatnonzero(degrees > hop.fan_out)
+    if len(truncated):
+        where = (np.cumsum(taken) - taken)[truncated, np.newaxis] + np.arange(hop.fan_out)
+        positions[where] = random_choice.choose_positions(keys[truncated], degrees[truncated], hop.fan_out)
+    return np.repeat(np.arange(len(taken)), taken), positions, np.zeros(len(positions), np.int16)
+
+
+def find_edges(
+    hop: Hop,
+    adjacency: Adjacency,
+    local_nodes: _Integers,
+    requests: EdgeRequests,
+    *,
+    inclusive: bool = False,
+    keeps_scores: bool = False,
+) -> FoundEdges:
+    """Answers the requests of a hop from an adjacency.
+
+    Args:
+        hop: the hop.
+        adjacency: edges of the hop's edge set in the hop's direction, with the times,
+            ranks and weights that the requests and the strategy need.
+        local_nodes: int64 array, shape [num_requests]: position of each request's node in
+            the adjacency; -1 for a node without edges.
+        requests: the requests.
+        inclusive: whether edges of the very time of a request's limit may be chosen.
+        keeps_scores: whether the adjacency holds only some of a node's edges, so that
+            scores are needed to merge answers.
+
+    Returns:
+        The edges. Requests ascend among those with one kind of choice.
+
+    Raises:
+        ValueError: if scores are to be kept of requests that draw positions.
+    """
+    counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
+    firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
+    visiting = visits_all_edges(hop, requests)
+    eligible = counts.copy()
+    parts: list[_Chosen] = []
+    if not visiting.all():
+        if keeps_scores:
+            raise ValueError(
+                "`keeps_scores` must be False for requests that draw positions; got True in hop "
+                f"{hop.name!r}. Send them to the edges at the drawn positions."
+            )
+        drawing = np.flatnonzero(~visiting)
+        which, positions, draws = positions_of_requests(hop, requests.keys[drawing], counts[drawing])
+        parts.append(_Chosen(drawing[which], firsts[drawing][which] + positions, draws, np.zeros(len(which))))
+    if visiting.any():
+        visited = np.flatnonzero(visiting)
+        search = _Search(hop, adjacency, requests, inclusive=inclusive, keeps_scores=keeps_scores)
+        chosen, eligible[visited] = search.find(visited, firsts[visited], counts[visited])
+        parts.append(chosen)
+    chosen = parts[0] if len(parts) == 1 else _Chosen.join(parts)
+    return FoundEdges(
+        hop=hop.name,
+        requests=chosen.requests,
+        edge_rows=adjacency.edge_rows[chosen.positions],
+        neighbors=adjacency.neighbors[chosen.positions],
+        draws=chosen.draws,
+        scores=chosen.scores if keeps_scores and hop.strategy != "full" else None,
+        num_candidates=counts,
+        num_eligible=eligible,
+    )
+
+
+def merge_scored(
+    hop: Hop, parts: Sequence[FoundEdges], positions: Sequence[_Integers], num_requests: int
+) -> FoundEdges:
+    """Puts answers together that are about different nodes, or different edges of one node.
+
+    Args:
+        hop: the hop.
+        parts: answers, at least one. Those without scores are complete for their
+            requests (or of a hop that takes all edges).
+        positions: by part, int64 array with the position among all requests of each of
+            the part's requests.
+        num_requests: number of all requests.
+
+    Returns:
+        The answers to all requests, without scores.
+    """
+    num_candidates = np.zeros(num_requests, np.int64)
+    num_eligible = np.zeros(num_requests, np.int64)
+    for part, where in zip(parts, positions, strict=True):
+        num_candidates[where] += part.num_candidates
+        num_eligible[where] += part.num_eligible
+    requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])
+    edge_rows = np.concatenate([part.edge_rows for part in parts])
+    neighbors = np.concatenate([part.neighbors for part in parts])
+    draws = np.concatenate([part.draws for part in parts])
+    scored = np.concatenate([np.full(part.num_edges, part.scores is not None) for part in parts])
+    if scored.any():
+        scores = np.concatenate([np.zeros(part.num_edges) if part.scores is None else part.scores for part in parts])
+        again = np.flatnonzero(scored)
+        best = _best_of(hop, requests[again], draws[again], scores[again], edge_rows[again])
+        kept = np.concatenate([np.flatnonzero(~scored), again[best]])
+        requests, edge_rows, neighbors, draws = requests[kept], edge_rows[kept], neighbors[kept], draws[kept]
+    return FoundEdges(
+        hop=hop.name,
+        requests=requests,
+        edge_rows=edge_rows,
+        neighbors=neighbors,
+        draws=draws,
+        scores=None,
+        num_candidates=num_candidates,
+        num_eligible=num_eligible,
+    )
+
+
+class _Chosen:
+    """Chosen edges by their position in an adjacency."""
+
+    def __init__(
+        self, requests: _Integers, positions: _Integers, draws: npt.NDArray[np.int16], scores: _Scores
+    ) -> None:
+        self.requests = requests
+        self.positions = positions
+        self.draws = draws
+        self.scores = scores
+
+    @classmethod
+    def join(cls, parts: Sequence[_Chosen]) -> _Chosen:
+        return cls(
+            np.concatenate([part.requests for part in parts]),
+            np.concatenate([part.positions for part in parts]),
+            np.concatenate([part.draws for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+        )
+
+
+class _Search:
+    """Looks at every edge of nodes, a bounded number at a time."""
+
+    def __init__(
+        self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool, keeps_scores: bool
+    ) -> None:
+        self._hop = hop
+        self._inclusive = inclusive
+        self._adjacency = adjacency
+        self._requests = requests
+        self._keeps_scores = keeps_scores
+
+    def find(self, visited: _Integers, firsts: _Integers, counts: _Integers) -> tuple[_Chosen, _Integers]:
+        """Returns the chosen edges and how many were eligible, for the requests `visited`."""
+        # A hub is looked at piece by piece; its best edges are then found among those of the pieces.
+        num_pieces = np.maximum(-(-counts // _MAX_CANDIDATES), 1)
+        request = np.repeat(np.arange(len(visited)), num_pieces)
+        number = expand_ranges(np.zeros(len(visited), np.int64), num_pieces)
+        starts = firsts[request] + number * _MAX_CANDIDATES
+        sizes = np.minimum(counts[request] - number * _MAX_CANDIDATES, _MAX_CANDIDATES)
+        is_cut = num_pieces > 1
+        eligible = np.zeros(len(visited), np.int64)
+        batch = np.maximum(np.cumsum(sizes) // _MAX_CANDIDATES, np.arange(len(sizes)) // _MAX_GROUPS)
+        bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1))
+        parts = []
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            pieces = slice(start, stop)
+            which = request[pieces]
+            candidates = expand_ranges(starts[pieces], sizes[pieces])
+            group = np.repeat(np.arange(stop - start), sizes[pieces])
+            allowed = self._allowed(visited[which], group, candidates)
+            if allowed is not None:
+                candidates, group = candidates[allowed], group[allowed]
+            num_eligible = np.bincount(group, minlength=stop - start)
+            np.add.at(eligible, which, num_eligible)
+            chosen = self._choose(visited[which], group, candidates, num_eligible, is_cut[which])
+            parts.append(chosen)
+        joined = parts[0] if len(parts) == 1 else _Chosen.join(parts)
+        if is_cut.any() and self._hop.strategy != "full":
+            rows = self._adjacency.edge_rows[joined.positions]
+            best = _best_of(self._hop, joined.requests, joined.draws, joined.scores, rows)
+            joined = _Chosen(joined.requests[best], joined.positions[best], joined.draws[best], joined.scores[best])
+        return joined, eligible
+
+    def _allowed(self, requests: _Integers, group: _Integers, candidates: _Integers) -> npt.NDArray[np.bool_] | None:
+        """Tells which candidates the filters and weights let through; None: all of them."""
+        asked, adjacency = self._requests, self._adjacency
+        masks = []
+        if asked.time_limits is not None:
+            assert adjacency.times is not None
+            times, limits = adjacency.times[candidates], asked.time_limits[requests][group]
+            masks.append(times <= limits if self._inclusive else times < limits)
+        if asked.rank_limits is not None:
+            assert adjacency.ranks is not None
+            masks.append(adjacency.ranks[candidates] <= asked.rank_limits[requests][group])
+        if asked.excluded_splits is not None and asked.excluded_neighbors is not None:
+            first = asked.excluded_splits[requests]
+            num_excluded = asked.excluded_splits[requests + 1] - first
+            for number in range(int(num_excluded.max(initial=0))):
+                has = num_excluded > number
+                excluded = np.zeros(len(requests), np.int64)
+                excluded[has] = asked.excluded_neighbors[first[has] + number]
+                masks.append((adjacency.neighbors[candidates] != excluded[group]) | ~has[group])
+        if asked.allowed is not None:
+            masks.append(asked.allowed.contains(asked.subgraphs[requests][group], adjacency.neighbors[candidates]))
+        if self._hop.strategy in ("weighted", "in_degree"):
+            assert adjacency.weights is not None
+            masks.append(adjacency.weights[candidates] > 0)
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _choose(
+        self,
+        requests: _Integers,
+        group: _Integers,
+        candidates: _Integers,
+        num_eligible: _Integers,
+        is_cut: npt.NDArray[np.bool_],
+    ) -> _Chosen:
+        hop = self._hop
+        if hop.strategy == "uniform_with_replacement":
+            return self._draw(requests, group, candidates)
+        no_draws = np.zeros(len(candidates), np.int16)
+        if hop.strategy == "full":
+            return _Chosen(requests[group], candidates, no_draws, np.zeros(len(candidates)))
+        compared = np.ones(len(requests), np.bool_) if self._keeps_scores else (num_eligible > hop.fan_out) | is_cut
+        scores = np.zeros(len(candidates))
+        if compared.all():
+            scores = self._scores(requests[group], candidates, 0)
+            kept = _smallest(group, scores, self._adjacency.edge_rows[candidates], hop.fan_out)
+        else:
+            is_compared = compared[group]
+            some = np.flatnonzero(is_compared)
+            scores[some] = self._scores(requests[group[some]], candidates[some], 0)
+            best = _smallest(group[some], scores[some], self._adjacency.edge_rows[candidates[some]], hop.fan_out)
+            kept = np.sort(np.concatenate([np.flatnonzero(~is_compared), some[best]]))
+        return _Chosen(requests[group[kept]], candidates[kept], no_draws[kept], scores[kept])
+
+    def _draw(self, requests: _Integers, group: _Integers, candidates: _Integers) -> _Chosen:
+        rows = self._adjacency.edge_rows[candidates]
+        parts = []
+        for draw in range(self._hop.fan_out):
+            scores = self._scores(requests[group], candidates, draw)
+            kept = _smallest(group, scores, rows, 1)
+            draws = np.full(len(kept), draw, np.int16)
+            parts.append(_Chosen(requests[group[kept]], candidates[kept], draws, scores[kept]))
+        return _Chosen.join(parts)
+
+    def _scores(self, requests: _Integers, candidates: _Integers, draw: int) -> _Scores:
+        weights = self._adjacency.weights
+        if self._hop.strategy == "top_k":
+            assert weights is not None
+            return -weights[candidates]
+        hashes = random_choice.edge_hash(self._adjacency.edge_rows[candidates])
+        uniforms = random_choice.uniform_scores(self._requests.keys[requests], hashes, draw)
+        if self._hop.strategy in ("weighted", "in_degree"):
+            assert weights is not None
+            return random_choice.exponential_scores(uniforms, weights[candidates])
+        return uniforms
+
+
+def _best_of(
+    hop: Hop, requests: _Integers, draws: npt.NDArray[np.int16], scores: _Scores, edge_rows: _Integers
+) -> _Integers:
+    """Returns the positions of the best edges of each request, or of each of its draws."""
+    if hop.strategy == "uniform_with_replacement":
+        return _smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
+    return _smallest(requests, scores, edge_rows, hop.fan_out)
+
+
+def _smallest(group: _Integers, scores: _Scores, edge_rows: _Integers, count: int) -> _Integers:
+    """Returns the positions of the `count` smallest (score, edge row) of each group, by group."""
+    if not len(group):
+        return np.zeros(0, np.int64)
+    order = np.argsort(scores)
+    # Stable sorting of 16-bit integers takes linear time.
+    small = group.astype(np.uint16) if group.max() < _MAX_GROUPS else group
+    order = order[np.argsort(small[order], kind="stable")]
+    in_order, ordered_scores = group[order], scores[order]
+    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
+        order = np.lexsort((edge_rows, scores, group))
+        in_order = group[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return order[rank < count]
