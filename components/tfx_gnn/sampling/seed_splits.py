@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tfx_gnn.sampling import random_choice
-from tfx_gnn.sampling.random_choice import mix
+from tfx_gnn.sampling.random_choice import hash_ids, mix
 from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import NodeTable
 
@@ -44,7 +43,7 @@ class SplitColumns:
         names: array of strings or integers, shape [num_rows]: values of `SplitPlan.column`.
             Integers are read as they are written.
         times: int64 array, shape [num_rows]: values of `SplitPlan.time_feature`.
-        groups: array of strings or integers, shape [num_rows]: values of `SplitPlan.group_column`.
+        groups: the same for `SplitPlan.group_column`.
         place_of: names the place of a row, from its position, for error messages.
     """
 
@@ -150,9 +149,7 @@ def _split_codes(splits: SplitPlan, keys: _Codes, columns: SplitColumns) -> npt.
     if splits.group_column:
         groups = _given(columns.groups, splits.group_column)
         _refuse_nulls(groups, splits.group_column, columns.place_of)
-        keys = random_choice.hash_ids(
-            groups.cast(pa.int64() if pa.types.is_integer(groups.type) else pa.large_string())
-        )
+        keys = hash_ids(groups.cast(pa.large_string()))
     ends = np.cumsum([splits.weights[name] for name in splits.names])
     # The first 32 bits, as a fixed-point number in [0, total).
     places = (_stream(splits, _SPLIT_STREAM, keys) >> np.uint64(32)) * np.uint64(ends[-1]) >> np.uint64(32)

@@ -193,6 +193,26 @@ def test_time_bounds_are_exclusive():
     assert node_split_codes(splits, codes=CODES[:6], columns=columns).tolist() == [0, 0, 1, 1, 2, 2]
 
 
+def test_a_group_shares_a_split():
+    splits = SplitPlan(group_column="family")
+    families = pa.array([f"family-{i % 50}" for i in range(NUM)])
+
+    codes = node_split_codes(splits, codes=CODES, columns=SplitColumns(groups=families))
+
+    assert codes.tolist() == np.tile(codes[:50], NUM // 50).tolist()
+    assert set(codes.tolist()) == {0, 1, 2}
+
+
+def test_integer_groups_are_hashed_as_they_are_written():
+    splits = SplitPlan(group_column="family")
+    families = pa.array(np.arange(NUM) % 50)
+
+    codes = node_split_codes(splits, codes=CODES, columns=SplitColumns(groups=families))
+
+    as_text = SplitColumns(groups=families.cast(pa.string()))
+    assert codes.tolist() == node_split_codes(splits, codes=CODES, columns=as_text).tolist()
+
+
 def test_a_share_of_edges_is_supervision_only_whatever_their_split():
     splits = SplitPlan(disjoint_train_share=0.3)
 
