@@ -131,7 +131,12 @@ def find_edges(
 
 
 def merge_scored(
-    hop: Hop, parts: Sequence[FoundEdges], positions: Sequence[_Integers], num_requests: int
+    hop: Hop,
+    parts: Sequence[FoundEdges],
+    positions: Sequence[_Integers],
+    num_requests: int,
+    *,
+    keeps_scores: bool = False,
 ) -> FoundEdges:
     """Puts answers together that are about different nodes, or different edges of one node.
 
@@ -140,27 +145,32 @@ def merge_scored(
         parts: answers, at least one. Those without scores are complete for their
             requests (or of a hop that takes all edges).
         positions: by part, int64 array with the position among all requests of each of
-            the part's requests.
+            the part's requests; one may be there several times, for several places
+            where its node has edges.
         num_requests: number of all requests.
+        keeps_scores: whether these are not all answers yet, so that scores are needed to
+            merge again; then all parts have scores, or none has.
 
     Returns:
-        The answers to all requests, without scores.
+        The answers to all requests, without scores unless they are kept.
     """
     num_candidates = np.zeros(num_requests, np.int64)
     num_eligible = np.zeros(num_requests, np.int64)
     for part, where in zip(parts, positions, strict=True):
-        num_candidates[where] += part.num_candidates
-        num_eligible[where] += part.num_eligible
+        np.add.at(num_candidates, where, part.num_candidates)
+        np.add.at(num_eligible, where, part.num_eligible)
     requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])
     edge_rows = np.concatenate([part.edge_rows for part in parts])
     neighbors = np.concatenate([part.neighbors for part in parts])
     draws = np.concatenate([part.draws for part in parts])
     scored = np.concatenate([np.full(part.num_edges, part.scores is not None) for part in parts])
+    merged_scores: _Scores | None = None
     if scored.any():
         scores = np.concatenate([np.zeros(part.num_edges) if part.scores is None else part.scores for part in parts])
         again = np.flatnonzero(scored)
         best = _best_of(hop, requests[again], draws[again], scores[again], edge_rows[again])
         kept = np.concatenate([np.flatnonzero(~scored), again[best]])
+        merged_scores = scores[kept] if keeps_scores else None
         requests, edge_rows, neighbors, draws = requests[kept], edge_rows[kept], neighbors[kept], draws[kept]
     return FoundEdges(
         hop=hop.name,
@@ -168,7 +178,7 @@ def merge_scored(
         edge_rows=edge_rows,
         neighbors=neighbors,
         draws=draws,
-        scores=None,
+        scores=merged_scores,
         num_candidates=num_candidates,
         num_eligible=num_eligible,
     )
