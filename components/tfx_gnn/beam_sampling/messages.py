@@ -1,0 +1,169 @@
+"""What blocks of seeds and partitions of the graph send to each other.
+
+Messages are whole columns for many requests at once, as bytes: Beam then copies
+them between its steps without looking inside, and a message costs what its bytes
+cost, not what its rows do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges
+
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartRequests:
+    """Requests of one hop that one partition answers.
+
+    Attributes:
+        hop: position of the hop among the block's requests of this round.
+        positions: int64 array, shape [num_requests]: which of the block's requests these are.
+        requests: the requests.
+    """
+
+    hop: int
+    positions: _Integers
+    requests: EdgeRequests
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BucketRequests:
+    """Requests of one hop about edges of hubs that one partition of buckets holds.
+
+    Attributes:
+        hop: position of the hop among the block's requests of this round.
+        positions: int64 array, shape [n]: which of the block's requests each asks for.
+        nodes: uint64 array, shape [n]: codes of the hubs.
+        buckets: int32 array, shape [n]: buckets of the hubs.
+        requests: what to choose in each bucket, `num_requests` is n; or of requests by
+            position, their hop alone with no request in it.
+        offsets: int64 array, shape [n]: of requests by position, the edge's place in
+            its bucket; None for choices among all edges of the bucket.
+        draws: int16 array, shape [n]: of requests by position, number of the draw.
+    """
+
+    hop: int
+    positions: _Integers
+    nodes: npt.NDArray[np.uint64]
+    buckets: npt.NDArray[np.int32]
+    requests: EdgeRequests
+    offsets: _Integers | None = None
+    draws: npt.NDArray[np.int16] | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartAnswer:
+    """Edges that answer some of a block's requests of one hop.
+
+    Attributes:
+        hop: position of the hop among the block's requests of this round.
+        positions: int64 array: which of the block's requests `found.requests` counts.
+        found: the edges.
+        features: features of the edges, each row once, with their `#row`, as `pack_table`
+            writes them; empty if the examples show none.
+    """
+
+    hop: int
+    positions: _Integers
+    found: FoundEdges
+    features: bytes = b""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeRequests:
+    """Nodes of one set whose ids and features a block asks for.
+
+    Attributes:
+        node_set: name of the set.
+        codes: uint64 array, shape [n], ascending, no two equal.
+    """
+
+    node_set: str
+    codes: npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeAnswer:
+    """Nodes of one set, with ids and features.
+
+    Attributes:
+        node_set: name of the set.
+        rows: `#code`, `#id` and features of the nodes, as `pack_table` writes them.
+    """
+
+    node_set: str
+    rows: bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ToPartition:
+    """A message from a block to a partition.
+
+    Attributes:
+        block: number of the block, which the answer is sent to.
+        parts: what is asked for.
+    """
+
+    block: int
+    parts: tuple[PartRequests | BucketRequests | NodeRequests, ...]
+
+
+def pack(message: object) -> bytes:
+    """Writes a message, or a block's state.
+
+    Args:
+        message: of module-level classes and NumPy arrays.
+
+    Returns:
+        Bytes that `unpack` reads on a worker with the same version of this package.
+    """
+    return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(data: bytes) -> Any:
+    """Reads a message.
+
+    Args:
+        data: what `pack` wrote.
+
+    Returns:
+        The message.
+    """
+    return pickle.loads(data)
+
+
+def pack_table(rows: pa.Table) -> bytes:
+    """Writes rows of a table, and nothing of what they were cut from.
+
+    Args:
+        rows: any table; a slice of a larger one is copied out first.
+
+    Returns:
+        Bytes of an Arrow stream.
+    """
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def unpack_table(data: bytes) -> pa.Table:
+    """Reads rows of a table.
+
+    Args:
+        data: what `pack_table` wrote.
+
+    Returns:
+        The rows.
+    """
+    return pa.ipc.open_stream(data).read_all()
