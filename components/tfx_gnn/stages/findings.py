@@ -1,0 +1,108 @@
+"""What checks of examples find: how often, and where first; findings of parts add up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+MAX_PLACES = 3
+"""Places that are kept of each finding."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class Place:
+    """Where something was found, and what.
+
+    Attributes:
+        file: the record file, by its position in the split and its base name.
+        record: position of the record in the file, from 0; -1 for the file as a whole.
+        detail: what was found there, as in "index 7 with 5 nodes".
+    """
+
+    file: str
+    record: int
+    detail: str = ""
+
+    def text(self) -> str:
+        """The place in words."""
+        place = self.file if self.record < 0 else f"record {self.record} of {self.file}"
+        return f"{place}: {self.detail}" if self.detail else place
+
+
+@dataclasses.dataclass(kw_only=True)
+class Finding:
+    """One check that did not pass.
+
+    Attributes:
+        check: name of the check.
+        split: split in which it did not pass.
+        about: what did not pass: a tf.Example key, a set, a pair of those; empty for the split as a whole.
+        num_examples: how many examples (files, seeds, pairs: what the check counts).
+        num_values: how many values in them; 0 if the check does not count values.
+        places: the first few places.
+    """
+
+    check: str
+    split: str
+    about: str
+    num_examples: int = 0
+    num_values: int = 0
+    places: list[Place] = dataclasses.field(default_factory=list)
+
+    def add(self, num_examples: int, places: Sequence[Place], num_values: int = 0) -> None:
+        """Counts more of the same.
+
+        Args:
+            num_examples: how many more.
+            places: some of them; the first ones in the order of files and records are kept.
+            num_values: how many values more.
+        """
+        self.num_examples += num_examples
+        self.num_values += num_values
+        self.places = sorted({*self.places, *places})[:MAX_PLACES]
+
+
+@dataclasses.dataclass(kw_only=True)
+class Findings:
+    """All that checks found in some part of the data.
+
+    Attributes:
+        found: the findings, one for each check, split and `about`.
+    """
+
+    found: list[Finding] = dataclasses.field(default_factory=list)
+
+    def at(self, check: str, split: str, about: str = "") -> Finding:
+        """The finding of a check, made if there is none yet.
+
+        Args:
+            check: name of the check.
+            split: name of the split.
+            about: what it is about.
+
+        Returns:
+            The finding, to be added to.
+        """
+        for finding in self.found:
+            if (finding.check, finding.split, finding.about) == (check, split, about):
+                return finding
+        self.found.append(Finding(check=check, split=split, about=about))
+        return self.found[-1]
+
+
+def merge_findings(parts: Iterable[Findings]) -> Findings:
+    """Adds up findings of disjoint parts.
+
+    Args:
+        parts: in any order.
+
+    Returns:
+        The findings of the whole, ordered by split, check and `about`.
+    """
+    by_key: dict[tuple[str, str, str], Finding] = {}
+    for part in parts:
+        for finding in part.found:
+            key = (finding.split, finding.check, finding.about)
+            total = by_key.setdefault(key, Finding(check=finding.check, split=finding.split, about=finding.about))
+            total.add(finding.num_examples, finding.places, finding.num_values)
+    return Findings(found=[by_key[key] for key in sorted(by_key)])
