@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 
 from tfx_gnn.tables.table_bytes import TableBytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+from tfx_gnn.tables.table_layout import TableLayout
 
 _MAGIC = b"PAR1"
 
@@ -17,19 +18,28 @@ _MAGIC = b"PAR1"
 class ParquetFormat(TableFormat):
     """Parquet files; a unit is a row group, and rows are counted over the file from 0."""
 
+    def __init__(self, layout: TableLayout) -> None:
+        """Takes the table; see `TableFormat`."""
+        super().__init__(layout)
+        self._metadata: dict[str, pq.FileMetaData] = {}
+
     def list_units(self, path: str) -> tuple[int, ...]:
         """Names the row groups; see `TableFormat`."""
-        return tuple(range(_open(path).num_row_groups))
+        return tuple(range(self._read_metadata(path).num_row_groups))
 
     def column_names(self, path: str) -> Sequence[str]:
         """Lists the top-level columns; see `TableFormat`."""
-        return tuple(_open(path).schema_arrow.names)
+        try:
+            return tuple(self._read_metadata(path).schema.to_arrow_schema().names)
+        except pa.ArrowException as error:
+            raise _broken(path, str(error)) from error
 
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a row group; see `TableFormat`."""
-        file = _open(path)
+        metadata = self._read_metadata(path)
         start = 0
         try:
+            file = pq.ParquetFile(pa.PythonFile(TableBytes(path), "r"), metadata=metadata)
             for batch in file.iter_batches(
                 batch_size=MAX_BLOCK_ROWS, row_groups=[unit], columns=list(column_names), use_threads=False
             ):
@@ -41,21 +51,22 @@ class ParquetFormat(TableFormat):
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
         """Counts the rows of earlier row groups too; see `TableFormat`."""
-        metadata = _open(path).metadata
+        metadata = self._read_metadata(path)
         first = sum(metadata.row_group(earlier).num_rows for earlier in range(unit))
         return [first + int(row) for row in rows]
 
-
-def _open(path: str) -> pq.ParquetFile:
-    file = TableBytes(path)
-    start = file.read(len(_MAGIC))
-    if start != _MAGIC:
-        raise _broken(path, f"a file that begins with {start!r}")
-    file.seek(0)
-    try:
-        return pq.ParquetFile(pa.PythonFile(file, "r"))
-    except (pa.ArrowException, OSError) as error:
-        raise _broken(path, str(error)) from error
+    def _read_metadata(self, path: str) -> pq.FileMetaData:
+        if path not in self._metadata:
+            file = TableBytes(path)
+            start = file.read(len(_MAGIC))
+            if start != _MAGIC:
+                raise _broken(path, f"a file that begins with {start!r}")
+            file.seek(0)
+            try:
+                self._metadata[path] = pq.read_metadata(pa.PythonFile(file, "r"))
+            except (pa.ArrowException, OSError) as error:
+                raise _broken(path, str(error)) from error
+        return self._metadata[path]
 
 
 def _broken(path: str, cause: str) -> ValueError:

@@ -93,7 +93,7 @@ class RowProblem:
         table: label of the table, see `TableLayout.label`.
         file: path of the file; for BigQuery its name there.
         row: where in the file, in `row_word`s.
-        row_word: "line", counted from 1, or "row", counted from 0.
+        row_word: "line", counted from 1, or another word, counted from 0.
         rule: name of the broken rule, one of this module's.
         column: name of the column in the file; "" if the row as a whole is wrong.
         requirement: what the column must do, as in "be of type int64".
@@ -195,7 +195,7 @@ def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, co
         table: label of the table.
         file: file of the later node.
         row: where it is, in `row_word`s.
-        row_word: "line" or "row".
+        row_word: what is counted, see `RowProblem`.
         column: name of the id column.
         value: the id.
 
@@ -222,7 +222,7 @@ def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, va
         table: label of the table.
         file: file of the later edge.
         row: where it is, in `row_word`s.
-        row_word: "line" or "row".
+        row_word: what is counted, see `RowProblem`.
         value: the ids of both ends, and the time if there is one.
 
     Returns:
@@ -258,7 +258,7 @@ def dangling_edge_problem(
         table: label of the table.
         file: file of the edge.
         row: where it is, in `row_word`s.
-        row_word: "line" or "row".
+        row_word: what is counted, see `RowProblem`.
         rule: `DANGLING_SOURCE` or `DANGLING_TARGET`.
         column: name of the column with the node's id.
         node_set: node set in which it is missing.

@@ -57,7 +57,7 @@ class TableFormat(abc.ABC):
     """
 
     row_word: ClassVar[str] = "row"
-    """What `locate` counts: "row" from 0, or "line" from 1."""
+    """What `locate` counts: "row" or "record" from 0, or "line" from 1."""
 
     missing_value: ClassVar[str] = "no value"
     """What a missing value is called in messages."""
