@@ -13,12 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Metadata
 from tfx_gnn.tables.row_rules import DECODER, show_value
 from tfx_gnn.tables.table_layout import CellProblem
-
-DECODER_PREFIX = "decoder."
-"""Start of the keys of `metadata.extra` that declare packed columns; the column's name follows."""
 
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _PART = re.compile(r"(?P<name>[^\[\]#]*)(?:\[(?P<delimiter>[^\[\]]+)\])?(?:#(?P<buckets>\d+))?")
@@ -191,36 +187,6 @@ def parse_packed_column(name: str, template: str, place: str = "") -> PackedColu
             )
         )
     return PackedColumn(name=name, parts=tuple(parts), delimiter=between.pop() if between else "")
-
-
-def declared_packed_columns(metadata: Metadata, place: str) -> dict[str, PackedColumn]:
-    """Lists the packed columns that a graph schema declares for a table.
-
-    Args:
-        metadata: what the schema says about a node set, edge set or the context.
-        place: what it belongs to, for error messages, such as "node set 'user'".
-
-    Returns:
-        By name of the column; see `parse_packed_column`.
-
-    Raises:
-        ValueError: if a declaration is malformed, or two columns pack the same feature.
-    """
-    columns: dict[str, PackedColumn] = {}
-    packed_in: dict[str, str] = {}
-    for entry in metadata.extra:
-        if not entry.key.startswith(DECODER_PREFIX):
-            continue
-        name = entry.key.removeprefix(DECODER_PREFIX)
-        column = parse_packed_column(name, entry.value, place)
-        for feature in column.feature_names:
-            if packed_in.setdefault(feature, name) != name:
-                raise ValueError(
-                    f"`{entry.key}` must not name a feature that another column packs; got {feature!r}, which is in "
-                    f"{packed_in[feature]!r} too, for {place}. Remove one of them."
-                )
-        columns[name] = column
-    return columns
 
 
 def _decoded(part: PackedPart, texts: pa.Array) -> pa.Array:

@@ -4,14 +4,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Metadata
-from tfx_gnn.tables.packed_column import (
-    PackedColumn,
-    PackedPart,
-    declared_packed_columns,
-    hash_buckets,
-    parse_packed_column,
-)
+from tfx_gnn.tables.packed_column import PackedColumn, PackedPart, hash_buckets, parse_packed_column
 
 USER = parse_packed_column("attributes", "{age}:{gender}:{score}:{city}:{tags[,]}:{user}")
 SEEDS_USER = "28:0:0.2:Hangzhou:1,5,12:1000008"
@@ -156,18 +149,3 @@ def test_a_column_pickles():
     column = PackedColumn(name="x", parts=(PackedPart(name="a"),), delimiter="")
 
     assert pickle.loads(pickle.dumps(column)) == column
-
-
-def test_a_graph_schema_declares_packed_columns():
-    metadata = Metadata()
-    metadata.extra.add(key="delimiter", value=";")
-    metadata.extra.add(key="decoder.first", value="{a}:{b}")
-    metadata.extra.add(key="decoder.second", value="{c[,]}")
-
-    assert declared_packed_columns(metadata, "node set 'x'") == {
-        "first": parse_packed_column("first", "{a}:{b}"),
-        "second": parse_packed_column("second", "{c[,]}"),
-    }
-    metadata.extra.add(key="decoder.third", value="{b}:{d}")
-    with pytest.raises(ValueError, match=r"got 'b', which is in 'first' too, for node set 'x'"):
-        declared_packed_columns(metadata, "node set 'x'")
