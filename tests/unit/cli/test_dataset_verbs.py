@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import zipfile
+
 import pytest
 from typer.testing import CliRunner
 
@@ -65,3 +67,19 @@ def test_each_verb_explains_every_option():
     for name, verb in get_command(dataset).commands.items():
         for parameter in verb.params:
             assert parameter.help, f"{name} --{parameter.name} has no help"
+
+
+def test_mutag_says_what_it_wrote(tmp_path):
+    files = {
+        "A": "1, 2\n", "graph_indicator": "1\n1\n", "graph_labels": "1\n", "node_labels": "0\n1\n",
+        "edge_labels": "0\n",
+    }  # fmt: skip
+    with zipfile.ZipFile(tmp_path / "grakel.whl", "w") as archive:
+        for name, text in files.items():
+            archive.writestr(f"grakel/tests/data/MUTAG/MUTAG_{name}.txt", text)
+
+    shown = _run("mutag", "--output", str(tmp_path / "tables"), "--wheel", str(tmp_path / "grakel.whl"))
+
+    assert shown.exit_code == 0, shown.output
+    assert "1 molecules, 1 of them mutagenic; 2 atoms, 1 directed bonds." in shown.stdout
+    assert (tmp_path / "tables" / "context.parquet").exists()

