@@ -271,6 +271,11 @@ class SamplingPlan:
                 "`splits.disjoint_train_share` must be 0 in a node plan, whose supervision are no edges; got "
                 f"{self.splits.disjoint_train_share}. Leave it out."
             )
+        if self.splits.disjoint_train_share and self.seed_table:
+            raise ValueError(
+                "`splits.disjoint_train_share` must be 0 in a plan with a seed table, whose rows are all seeds; got "
+                f"{self.splits.disjoint_train_share}. Leave it out."
+            )
         if self.splits.visibility == "inductive" and self.is_link_plan:
             raise ValueError(
                 "`splits.visibility` must be 'transductive' in a link plan, whose splits are of edges; got "

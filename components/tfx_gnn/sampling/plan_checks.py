@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from tfx_gnn.sampling.hop import Hop
 from tfx_gnn.sampling.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
+from tfx_gnn.sampling.split_tables import check_split_features
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
@@ -35,6 +36,7 @@ def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
     _check_links(plan, schema)
     _check_temporal(plan, schema)
     _check_features(plan, schema)
+    check_split_features(plan, schema)
 
 
 def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -111,6 +113,11 @@ def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
                 f"`seed_time` must be an int64 column; got {seed_time!r} of type "
                 f"{plan.seed_table_features[seed_time]!r} in `seed_table`. Declare it as 'int64'."
             )
+    elif plan.seed_table:
+        raise ValueError(
+            f"`seed_time` must be a column of the seed table, whose rows are the seeds; got {seed_time!r}, and the "
+            f"columns {sorted(plan.seed_table_features)}. Declare it in `features`."
+        )
     else:
         _check_integer("seed_time", seed_time, _seed_features(plan, schema), f" for {plan.seed_set!r}")
     for edge_set, feature in plan.temporal.edge_times.items():
@@ -120,7 +127,9 @@ def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     seed_features = _seed_features(plan, schema)
-    known = {*seed_features, *plan.seed_table_features} - {"#id"}
+    # A pair of a seed table need not be an edge, so it has no features of edges.
+    of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
+    known = {*of_seed_set, *plan.seed_table_features} - {"#id"}
     for name in plan.label_features:
         _check_known("label_features", name, known, f" for {plan.seed_set!r}")
         if name in plan.seed_table_features and name in seed_features:

@@ -142,8 +142,8 @@ def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table 
         edges = tables.edge_tables[plan.seed_edge_set]
         return _Candidates(
             nodes={SOURCE: edges.sources, TARGET: edges.targets},
-            rows=np.arange(edges.num_edges),
-            columns=edge_split_columns(plan, edges),
+            rows=edges.rows,
+            columns=edge_split_columns(plan, plan.seed_edge_set, edges),
             times=_times(plan, edges.features),
         )
     nodes = tables.node_tables[plan.seed_node_set]

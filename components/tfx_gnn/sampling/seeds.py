@@ -21,7 +21,8 @@ class Seeds:
             choices and in the order of records. Of a node: the hash of its id; of an
             edge or a pair: `seed_splits.pair_keys` of both ends.
         rows: int64 array, shape [num_subgraphs]: row of the seed table if the plan has
-            one, else of the seed node table or the seed edge table.
+            one, else of the seed node table, or of the seed edge table as it was written
+            (`EdgeTable.rows`).
         readout_splits: int64 array, shape [num_subgraphs + 1]: where the readouts of
             each subgraph start.
         readout_nodes: by root ("seed"; or "source" and "target"), int64 array, shape

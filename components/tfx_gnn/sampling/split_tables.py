@@ -73,6 +73,24 @@ def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
     )
 
 
+def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
+    """Names the feature of an edge set whose time decides about its splits.
+
+    Args:
+        plan: a plan whose splits are by time.
+        edge_set: the seed edge set or a reverse edge set.
+
+    Returns:
+        `splits.time_feature`; but where that is the time of the seeds and these are no
+        edges of the set, the feature that `temporal.edge_times` gives, if it does.
+    """
+    temporal = plan.temporal
+    is_seed = edge_set == plan.seed_edge_set and plan.seed_table is None
+    if temporal is None or is_seed or temporal.seed_time != plan.splits.time_feature:
+        return plan.splits.time_feature
+    return temporal.edge_times.get(edge_set, plan.splits.time_feature)
+
+
 def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     """Checks that the time that decides about splits is known for every row that has one.
 
@@ -83,20 +101,24 @@ def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     Raises:
         ValueError: if `splits.time_feature` is no integer feature of such a table.
     """
-    name = plan.splits.time_feature
-    if not name:
+    seed_time = plan.splits.time_feature
+    if not seed_time:
         return
     tables = tables_with_splits(plan)
-    if tables.has_seed_table and plan.seed_table_features.get(name) != "int64":
+    if tables.has_seed_table and plan.seed_table_features.get(seed_time) != "int64":
         raise ValueError(
-            f"`splits.time_feature` must be an int64 column of the seed table; got {name!r}, and the columns "
+            f"`splits.time_feature` must be an int64 column of the seed table; got {seed_time!r}, and the "
+            f"columns "
             f"{dict(plan.seed_table_features)}. Declare it in `features`."
         )
-    holders: list[tuple[str, Mapping[str, Feature]]] = [
-        *((f"node set {node_set!r}", schema.node_sets[node_set].features) for node_set in tables.node_sets),
-        *((f"edge set {edge_set!r}", schema.edge_sets[edge_set].features) for edge_set in tables.edge_sets),
+    holders: list[tuple[str, str, Mapping[str, Feature]]] = [
+        *((f"node set {node_set!r}", seed_time, schema.node_sets[node_set].features) for node_set in tables.node_sets),
+        *(
+            (f"edge set {edge_set!r}", split_time_feature(plan, edge_set), schema.edge_sets[edge_set].features)
+            for edge_set in tables.edge_sets
+        ),
     ]
-    for place, features in holders:
+    for place, name, features in holders:
         if name not in features:
             raise ValueError(
                 f"`splits.time_feature` must be a feature of every table that has splits; got {name!r}, which "
@@ -124,14 +146,15 @@ def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
     def place_of(row: int) -> str:
         return f"the record with id {table.ids[row].as_py()!r} of {table.path}"
 
-    return _split_columns(plan, table, place_of=place_of)
+    return _split_columns(plan, table, plan.splits.time_feature, place_of=place_of)
 
 
-def edge_split_columns(plan: SamplingPlan, table: EdgeTable) -> SplitColumns:
+def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> SplitColumns:
     """Takes what decides about splits from an edge table.
 
     Args:
         plan: the sampling plan.
+        edge_set: name of the edge set.
         table: its edges, read with the extra columns that `tables_with_splits` lists.
 
     Returns:
@@ -141,7 +164,7 @@ def edge_split_columns(plan: SamplingPlan, table: EdgeTable) -> SplitColumns:
     def place_of(row: int) -> str:
         return f"row {int(table.rows[row])} of {table.path}"
 
-    return _split_columns(plan, table, place_of=place_of)
+    return _split_columns(plan, table, split_time_feature(plan, edge_set), place_of=place_of)
 
 
 def rank_edges(tables: GraphTables, plan: SamplingPlan) -> dict[str, npt.NDArray[np.int8]]:
@@ -189,7 +212,7 @@ def _rank_link_edges(tables: GraphTables, plan: SamplingPlan) -> dict[str, npt.N
             plan.splits,
             source_codes=sources,
             target_codes=targets,
-            columns=edge_split_columns(plan, table),
+            columns=edge_split_columns(plan, name, table),
             is_symmetric=is_symmetric,
             is_reverse=is_reverse,
         )
@@ -233,9 +256,11 @@ def _with_splits(keys: _Codes, split_codes: npt.NDArray[np.int16]) -> _Codes:
     return pair_keys(keys, split_codes.astype(np.uint64))
 
 
-def _split_columns(plan: SamplingPlan, table: NodeTable | EdgeTable, *, place_of: Callable[[int], str]) -> SplitColumns:
+def _split_columns(
+    plan: SamplingPlan, table: NodeTable | EdgeTable, time_feature: str, *, place_of: Callable[[int], str]
+) -> SplitColumns:
     splits = plan.splits
-    times: pa.Array | None = table.features[splits.time_feature] if splits.time_feature else None
+    times: pa.Array | None = table.features[time_feature] if time_feature else None
     return SplitColumns(
         names=table.extra_columns[splits.column] if splits.column else None,
         times=None if times is None else times.to_numpy(zero_copy_only=False).astype(np.int64),

@@ -185,6 +185,10 @@ def test_a_hop_refuses(fields, message):
         (lambda: _plan(negatives=Negatives(num_per_positive=1)), "`negatives` must be left out of a node plan"),
         (lambda: _plan(reverse_edge_sets=("a",)), "`reverse_edge_sets` must be left out of a node plan"),
         (lambda: _plan(splits=SplitPlan(disjoint_train_share=0.5)), "`splits.disjoint_train_share` must be 0"),
+        (
+            lambda: _link(seed_table=SeedTable(filename="s.csv"), splits=SplitPlan(disjoint_train_share=0.5)),
+            "`splits.disjoint_train_share` must be 0 in a plan with a seed table, whose rows are all seeds; got 0.5",
+        ),
         (lambda: _link(splits=SplitPlan(visibility="inductive")), "`splits.visibility` must be 'transductive'"),
         (
             lambda: _link(keeps_seed_edge=True, negatives=Negatives(num_per_positive=1)),
@@ -283,6 +287,22 @@ def test_a_plan_refuses(make, message):
         (
             _plan(seed_table=SeedTable(filename="s.csv", features={"age": "int64"}), label_features=("age",)),
             "`label_features` must name a feature of the seed table or of 'user'; got 'age', which both have",
+        ),
+        (
+            _plan(
+                Hop(edge_set="buys", fan_out=1),
+                seed_table=SeedTable(filename="s.csv", features={"when": "int64"}),
+                temporal=Temporal(seed_time="age", edge_times={"buys": "count"}),
+            ),
+            r"`seed_time` must be a column of the seed table, .* got 'age', and the columns \['when'\]",
+        ),
+        (
+            _link(seed_table=SeedTable(filename="s.csv", features={"grade": "int64"}), label_features=("count",)),
+            r"`label_features` must be one of \['grade'\] for 'buys'; got 'count'",
+        ),
+        (
+            _plan(splits=SplitPlan(time_feature="born", until={"train": None})),
+            "`splits.time_feature` must be a feature of every table that has splits; got 'born', which node set 'user'",
         ),
         (_plan(context_features=("night",)), r"`context_features` must be one of \['day'\] for the context"),
     ],

@@ -1,10 +1,12 @@
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan import Hop, SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.sampling.split_tables import check_split_features, rank_edges, tables_with_splits
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
@@ -117,6 +119,21 @@ def test_links_are_ranked_by_time_on_both_sides():
 
     # (cup, dan) is no reverse of an edge; its own time counts.
     assert {name: values.tolist() for name, values in ranks.items()} == {"buys": [0, 3, 5], "sold": [5, 0, 3, 3]}
+
+
+def test_edges_are_dated_by_their_own_feature_where_seeds_are_pairs_of_a_table():
+    table = SeedTable(filename="seeds.csv", features={"asked": "int64"})
+    hops = (Hop(edge_set="buys", fan_out=1, inputs=("source",)),)
+    splits = SplitPlan(time_feature="asked", until={"train": 10, "test": None})
+    temporal = Temporal(seed_time="asked", edge_times={"buys": "year"})
+    plan = SamplingPlan(seed_edge_set="buys", seed_table=table, hops=hops, splits=splits, temporal=temporal)
+    tables = make_tables(buys=edge_table("user", "item", [(0, 0), (1, 0)], years=[9, 10]))
+
+    check_split_features(plan, SCHEMA)
+
+    assert rank_edges(tables, plan)["buys"].tolist() == [0, 3]
+    with pytest.raises(ValueError, match="got 'asked', which edge set 'buys' lacks"):
+        check_split_features(dataclasses.replace(plan, temporal=None), SCHEMA)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5])
