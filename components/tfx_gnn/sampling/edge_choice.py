@@ -103,8 +103,8 @@ def find_edges(
     visiting = visits_all_edges(hop, requests)
     eligible = counts.copy()
     parts: list[_Chosen] = []
-    if not visiting.all():
-        if keeps_scores:
+    if not visiting.any() or not visiting.all():
+        if keeps_scores and len(visiting):
             raise ValueError(
                 "`keeps_scores` must be False for requests that draw positions; got True in hop "
                 f"{hop.name!r}. Send them to the edges at the drawn positions."

@@ -15,6 +15,9 @@ SOURCE = "source"
 TARGET = "target"
 """Name of a root of a link plan: the target of the seed pair, and of each negative pair."""
 
+INDUCED_PREFIX = "induced/"
+"""What names of the hops begin with that add induced edges; no hop of a plan has such a name."""
+
 _DIRECTIONS = ("forward", "backward")
 _STRATEGIES = ("uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full")
 _WEIGHTED_STRATEGIES = ("weighted", "top_k")
@@ -82,9 +85,10 @@ class Hop:
             )
         if len(set(self.inputs)) != len(self.inputs):
             raise ValueError(f"`inputs` must name each hop once; got {self.inputs!r}{place}. Remove the repetition.")
-        if self.name in (SEED, SOURCE, TARGET):
+        if self.name in (SEED, SOURCE, TARGET) or self.name.startswith(INDUCED_PREFIX):
             raise ValueError(
-                f"`name` must not be {self.name!r}, which means a root; got it{place}. Choose another name."
+                f"`name` must not be {self.name!r}, which means a root or induced edges; got it{place}. "
+                "Choose another name."
             )
         if bool(self.weight_feature) != (self.strategy in _WEIGHTED_STRATEGIES):
             raise ValueError(

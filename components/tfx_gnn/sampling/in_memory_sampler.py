@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.adjacency import Adjacency, build_adjacency
-from tfx_gnn.sampling.plan import SEED, Hop, SamplingPlan, hop_ends, reached_node_sets
+from tfx_gnn.sampling.block_indexing import index_block
+from tfx_gnn.sampling.block_sampling import BlockSampling, rounds_of_plan
+from tfx_gnn.sampling.edge_choice import find_edges
+from tfx_gnn.sampling.edge_filters import ranked_edge_sets, timed_edge_sets
+from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.hop import SEED, Hop
+from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan_checks import check_plan
-from tfx_gnn.sampling.sampled_subgraphs import HopCounts, SampledEdges, SampledNodes, SampledSubgraphs
-from tfx_gnn.tables.graph_tables import GraphTables
+from tfx_gnn.sampling.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.seeds import Seeds
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
 
-_Rows = npt.NDArray[np.int64]
+_Integers = npt.NDArray[np.int64]
 
 
 class InMemorySampler:
     """Executes a sampling plan over tables in memory.
 
-    A subgraph depends on the tables, the plan, the sampling seed and its own seed
-    node, not on the batch that it is sampled in. Nodes are known to the random
-    choice by their ids, so nodes and edges elsewhere in the graph do not change it.
+    A subgraph depends on the tables, the plan, the sampling seed and its own seed,
+    not on the batch that it is sampled in. Nodes are known to the random choice by
+    their ids and edges by their rows, so what is elsewhere in the graph does not
+    change it.
 
-    Memory beside the tables: 16 bytes an edge for each direction in which the
-    plan follows it, and 8 bytes a node.
+    Memory beside the tables: 16 bytes an edge for each direction in which the plan
+    follows it, 8 more for each of times and weights that it needs, and 8 bytes a node.
     """
 
-    def __init__(self, tables: GraphTables, plan: SamplingPlan, *, sampling_seed: int) -> None:
+    def __init__(
+        self,
+        tables: GraphTables,
+        plan: SamplingPlan,
+        *,
+        sampling_seed: int,
+        edge_ranks: Mapping[str, npt.NDArray[np.int8]] | None = None,
+    ) -> None:
         """Indexes the edges that the plan follows.
 
         Args:
             tables: the graph; it must hold every node set and edge set of the plan.
             plan: what to sample.
             sampling_seed: seed of all random choices, in [0, 2**63).
+            edge_ranks: by edge set, int8 array, shape [num_edges]: rank of each edge of
+                the table, for edge sets that seeds with rank limits must not see whole.
 
         Raises:
-            ValueError: if the plan does not fit the graph, or the seed is out of range.
+            ValueError: if the plan does not fit the graph, the seed is out of range, or
+                a weight is NaN.
         """
         if not 0 <= sampling_seed < 2**63:
             raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
@@ -45,143 +64,132 @@ class InMemorySampler:
         self._tables = tables
         self._plan = plan
         self._sampling_seed = sampling_seed
-        self._node_sets = reached_node_sets(plan, tables.schema)
-        self._node_hashes = {name: random_choice.hash_ids(tables.node_tables[name].ids) for name in self._node_sets}
-        self._adjacencies: dict[tuple[str, str], Adjacency] = {}
-        for hop in plan.hops:
-            if (hop.edge_set, hop.direction) not in self._adjacencies:
-                self._adjacencies[hop.edge_set, hop.direction] = self._build_adjacency(hop)
+        self._node_codes = {
+            name: random_choice.hash_ids(tables.node_tables[name].ids)
+            for name in reached_node_sets(plan, tables.schema)
+        }
+        self._edge_ranks = dict(edge_ranks or {})
+        self._hops = {hop.name: hop for hops in rounds_of_plan(plan) for hop in hops}
+        self._adjacencies: dict[tuple[str, str, str], Adjacency] = {}
+        for hop in self._hops.values():
+            key = _adjacency_key(hop)
+            if key not in self._adjacencies:
+                self._adjacencies[key] = self._build_adjacency(hop)
 
-    def sample(self, seed_rows: npt.NDArray[np.int64]) -> SampledSubgraphs:
+    def sample(self, seeds: Seeds) -> SampledSubgraphs:
         """Samples one subgraph around each seed.
 
         Args:
-            seed_rows: int64 array, shape [num_subgraphs]: rows of the seed node table.
+            seeds: the seeds; their nodes are rows of the node tables.
 
         Returns:
             The subgraphs, in the order of the seeds.
+
+        Raises:
+            ValueError: if the seeds have rank limits and `edge_ranks` were not given.
         """
-        seeds = _Pairs(np.arange(len(seed_rows), dtype=np.int64), np.asarray(seed_rows, np.int64))
-        found: dict[str, _Pairs] = {SEED: seeds}
-        edges: dict[str, list[_Pairs]] = {name: [] for name in self._plan.edge_set_names}
-        nodes: dict[str, list[_Pairs]] = {name: [] for name in self._node_sets}
-        counts: dict[str, HopCounts] = {}
-        for hop in self._plan.hops:
-            start_set, end_set = hop_ends(hop, self._tables.schema)
-            num_starts = self._tables.node_tables[start_set].num_nodes
-            inputs = _union([found[name] for name in hop.inputs], num_starts)
-            hop_edges, ends, counts[hop.name] = self._follow(hop, start_set, inputs, seeds)
-            edges[hop.edge_set].append(hop_edges)
-            if end_set == self._plan.seed_node_set:
-                ends = ends.select(ends.items != seeds.items[ends.subgraphs])
-            found[hop.name] = _union([ends], self._tables.node_tables[end_set].num_nodes)
-            nodes[end_set].append(found[hop.name])
-        indexed = {name: self._index_nodes(name, nodes[name], seeds) for name in self._node_sets}
-        return SampledSubgraphs(
-            seed_rows=seeds.items,
-            node_sets={name: nodes_of_set.sampled for name, nodes_of_set in indexed.items()},
-            edge_sets={name: self._index_edges(name, pairs, indexed, len(seed_rows)) for name, pairs in edges.items()},
-            hop_counts=counts,
+        ranked = ranked_edge_sets(self._plan, self._tables.schema) if seeds.rank_limits is not None else ()
+        for name in ranked:
+            if name not in self._edge_ranks:
+                raise ValueError(
+                    f"`edge_ranks` must hold ranks of the edge sets {list(ranked)} for seeds with rank limits; got "
+                    f"{sorted(self._edge_ranks)}. Make them with the seeds."
+                )
+        block = BlockSampling(
+            self._plan,
+            self._tables.schema,
+            seeds,
+            sampling_seed=self._sampling_seed,
+            node_codes=self._node_codes,
         )
+        while requests := block.next_requests():
+            block.accept([self._answer(asked) for asked in requests])
+        return index_block(block.finish(), seeds, self._tables, self._plan)
+
+    def sample_nodes(self, rows: _Integers) -> SampledSubgraphs:
+        """Samples one subgraph around each of some nodes, for plans without time and splits.
+
+        Args:
+            rows: int64 array, shape [num_subgraphs]: rows of the seed node table.
+
+        Returns:
+            The subgraphs, in the order of the rows.
+
+        Raises:
+            ValueError: if the plan needs more to be known about its seeds.
+        """
+        plan = self._plan
+        if plan.is_link_plan or plan.temporal or plan.seed_table or self._edge_ranks:
+            raise ValueError(
+                "`plan` must have nodes as seeds, and neither times nor ranks, to sample around rows alone; got "
+                f"seeds {plan.seed_set!r}. Make Seeds and call `sample`."
+            )
+        rows = np.asarray(rows, np.int64)
+        seeds = Seeds(
+            keys=self._node_codes[plan.seed_node_set][rows],
+            rows=rows,
+            readout_splits=np.arange(len(rows) + 1),
+            readout_nodes={SEED: rows},
+        )
+        return self.sample(seeds)
+
+    def _answer(self, requests: EdgeRequests) -> FoundEdges:
+        hop = self._hops[requests.hop]
+        inclusive = self._plan.temporal is not None and self._plan.temporal.inclusive
+        return find_edges(hop, self._adjacencies[_adjacency_key(hop)], requests.nodes, requests, inclusive=inclusive)
 
     def _build_adjacency(self, hop: Hop) -> Adjacency:
         table = self._tables.edge_tables[hop.edge_set]
         starts, ends, start_set = table.sources, table.targets, table.source_set
         if hop.direction == "backward":
             starts, ends, start_set = table.targets, table.sources, table.target_set
-        return build_adjacency(starts, ends, self._tables.node_tables[start_set].num_nodes)
-
-    def _follow(self, hop: Hop, start_set: str, inputs: _Pairs, seeds: _Pairs) -> tuple[_Pairs, _Pairs, HopCounts]:
-        """Returns pairs (subgraph, edge row), pairs (subgraph, node at the far end), and what was done."""
-        adjacency = self._adjacencies[hop.edge_set, hop.direction]
-        first = adjacency.offsets[inputs.items]
-        degrees = adjacency.offsets[inputs.items + 1] - first
-        taken = np.minimum(degrees, hop.fan_out)
-        positions = np.repeat(first - (np.cumsum(taken) - taken), taken) + np.arange(taken.sum())
-        truncated = np.flatnonzero(degrees > hop.fan_out)
-        if len(truncated):
-            keys = random_choice.choice_keys(
-                self._sampling_seed,
-                hop.name,
-                self._node_hashes[self._plan.seed_node_set][seeds.items[inputs.subgraphs[truncated]]],
-                self._node_hashes[start_set][inputs.items[truncated]],
-            )
-            chosen = random_choice.choose_positions(keys, degrees[truncated], hop.fan_out)
-            where = (np.cumsum(taken) - taken)[truncated, np.newaxis] + np.arange(hop.fan_out)
-            positions[where] = first[truncated, np.newaxis] + chosen
-        subgraphs = np.repeat(inputs.subgraphs, taken)
-        counts = HopCounts(
-            num_inputs=len(inputs.items),
-            num_truncated=len(truncated),
-            num_edges=len(positions),
-            num_candidates=int(degrees.sum()),
-        )
-        return (
-            _Pairs(subgraphs, adjacency.edge_rows[positions]),
-            _Pairs(subgraphs, adjacency.neighbors[positions]),
-            counts,
-        )
-
-    def _index_nodes(self, node_set: str, found: Sequence[_Pairs], seeds: _Pairs) -> _IndexedNodes:
-        num_nodes = self._tables.node_tables[node_set].num_nodes
-        others = _union(found, num_nodes)
-        is_seed_set = node_set == self._plan.seed_node_set
-        # Item 0 is the seed, so that it sorts before every other node of its subgraph.
-        keys = others.subgraphs * (num_nodes + 1) + others.items + 1
-        if is_seed_set:
-            keys = np.sort(np.concatenate([keys, seeds.subgraphs * (num_nodes + 1)]))
-        subgraphs, rows = np.divmod(keys, num_nodes + 1)
-        rows = np.where(rows == 0, seeds.items[subgraphs], rows - 1) if is_seed_set else rows - 1
-        splits = np.searchsorted(subgraphs, np.arange(len(seeds.items) + 1)).astype(np.int64)
-        return _IndexedNodes(
-            keys, num_nodes, SampledNodes(rows=rows, splits=splits), seeds.items if is_seed_set else None
-        )
-
-    def _index_edges(
-        self, edge_set: str, found: Sequence[_Pairs], indexed: dict[str, _IndexedNodes], num_subgraphs: int
-    ) -> SampledEdges:
-        table = self._tables.edge_tables[edge_set]
-        edges = _union(found, table.num_edges)
-        return SampledEdges(
-            rows=edges.items,
-            sources=indexed[table.source_set].positions_of(_Pairs(edges.subgraphs, table.sources[edges.items])),
-            targets=indexed[table.target_set].positions_of(_Pairs(edges.subgraphs, table.targets[edges.items])),
-            splits=np.searchsorted(edges.subgraphs, np.arange(num_subgraphs + 1)).astype(np.int64),
+        temporal = self._plan.temporal
+        is_timed = hop.edge_set in timed_edge_sets(self._plan)
+        return build_adjacency(
+            starts,
+            ends,
+            self._tables.node_tables[start_set].num_nodes,
+            edge_rows=table.rows,
+            times=_integers(table, temporal.edge_times[hop.edge_set]) if temporal and is_timed else None,
+            ranks=self._edge_ranks.get(hop.edge_set),
+            weights=edge_weights(hop, table),
         )
 
 
-class _Pairs:
-    """Pairs of a subgraph and something in it: a node row or an edge row."""
+def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
+    """Gives the weights by which a hop chooses among edges.
 
-    def __init__(self, subgraphs: _Rows, items: _Rows) -> None:
-        self.subgraphs = subgraphs
-        self.items = items
+    Args:
+        hop: any hop.
+        table: the table of its edge set.
 
-    def select(self, mask: npt.NDArray[np.bool_]) -> _Pairs:
-        return _Pairs(self.subgraphs[mask], self.items[mask])
+    Returns:
+        float64 array, shape [num_edges]; None if the hop's strategy needs none.
+
+    Raises:
+        ValueError: if a weight is NaN.
+    """
+    if hop.strategy == "in_degree":
+        ends = table.targets if hop.direction == "forward" else table.sources
+        return np.bincount(ends)[ends].astype(np.float64) if len(ends) else np.zeros(0)
+    if not hop.weight_feature:
+        return None
+    weights = table.features[hop.weight_feature].to_numpy(zero_copy_only=False).astype(np.float64)
+    unknown = np.flatnonzero(np.isnan(weights))
+    if len(unknown):
+        raise ValueError(
+            f"`weight_feature` must hold numbers; got NaN in {hop.weight_feature!r} of row {table.rows[unknown[0]]} of "
+            f"{table.path}, one of {len(unknown)} such edges. Correct the table or choose another feature."
+        )
+    return weights
 
 
-class _IndexedNodes:
-    """Nodes of one set with the sorted keys to look their positions up."""
-
-    def __init__(self, keys: _Rows, num_nodes: int, sampled: SampledNodes, seed_rows: _Rows | None) -> None:
-        self.sampled = sampled
-        self._keys = keys
-        self._num_nodes = num_nodes
-        self._seed_rows = seed_rows
-
-    def positions_of(self, pairs: _Pairs) -> _Rows:
-        items = pairs.items + 1
-        if self._seed_rows is not None:
-            items = np.where(pairs.items == self._seed_rows[pairs.subgraphs], 0, items)
-        keys = pairs.subgraphs * (self._num_nodes + 1) + items
-        return np.searchsorted(self._keys, keys).astype(np.int64) - self.sampled.splits[pairs.subgraphs]
+def _integers(table: EdgeTable, feature: str) -> _Integers:
+    column: pa.Array = table.features[feature]
+    return column.to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _union(found: Sequence[_Pairs], num_items: int) -> _Pairs:
-    """Returns every pair once, sorted by subgraph, then item."""
-    if not found:
-        return _Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    keys = np.unique(np.concatenate([pairs.subgraphs * num_items + pairs.items for pairs in found]))
-    subgraphs, items = np.divmod(keys, num_items)
-    return _Pairs(subgraphs, items)
+def _adjacency_key(hop: Hop) -> tuple[str, str, str]:
+    # Hops with the same weights share one adjacency.
+    weights = "#in_degree" if hop.strategy == "in_degree" else hop.weight_feature
+    return hop.edge_set, hop.direction, weights

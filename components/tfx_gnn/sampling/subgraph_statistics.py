@@ -67,7 +67,7 @@ class SubgraphStatisticsBuilder:
             split: the split that all of the batch belongs to.
             subgraphs: the batch.
         """
-        num_subgraphs = len(subgraphs.seed_rows)
+        num_subgraphs = subgraphs.num_subgraphs
         self._num_subgraphs[split] += num_subgraphs
         num_nodes = np.zeros(num_subgraphs, np.int64)
         for name, nodes in subgraphs.node_sets.items():

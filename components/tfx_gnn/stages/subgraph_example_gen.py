@@ -108,10 +108,10 @@ def generate_subgraph_examples(
 
         def make_records(split: str, rows: npt.NDArray[np.int64]) -> Iterator[bytes]:
             for start in range(0, len(rows), _BATCH_SIZE):
-                subgraphs = sampler.sample(rows[start : start + _BATCH_SIZE])
+                subgraphs = sampler.sample_nodes(rows[start : start + _BATCH_SIZE])
                 statistics.add(split, subgraphs)
                 yield from encoder.encode(subgraphs)
-                progress.advance(task, len(subgraphs.seed_rows))
+                progress.advance(task, subgraphs.num_subgraphs)
 
         for split, rows in rows_by_split.items():
             num_shards = min(options.num_shards, len(rows))

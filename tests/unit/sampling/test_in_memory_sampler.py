@@ -34,7 +34,7 @@ def _describe(subgraphs, which):
 
 def _sample_one(shop_dir, row, *hops):
     sampler = InMemorySampler(read_tables(shop_dir), _plan(*hops), sampling_seed=0)
-    return _describe(sampler.sample(np.array([row])), 0)
+    return _describe(sampler.sample_nodes(np.array([row])), 0)
 
 
 def test_self_loops_and_parallel_edges_are_kept_and_nodes_occur_once(shop_dir):
@@ -113,14 +113,14 @@ def _star(num_leaves):
 def test_a_hub_is_cut_to_the_fan_out_and_counted():
     plan = SamplingPlan(seed_node_set="hub", hops=(Hop(edge_set="spoke", fan_out=8, direction="backward"),))
 
-    subgraphs = InMemorySampler(_star(20_000), plan, sampling_seed=0).sample(np.array([0]))
+    subgraphs = InMemorySampler(_star(20_000), plan, sampling_seed=0).sample_nodes(np.array([0]))
 
     (nodes, edges) = _describe(subgraphs, 0)
     assert nodes["hub"] == [0]
     assert len(nodes["leaf"]) == 8 == len(set(nodes["leaf"]))
     assert edges["spoke"] == [(row, position, 0) for position, row in enumerate(nodes["leaf"])]
     assert subgraphs.hop_counts == {
-        "spoke_reverse": HopCounts(num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000)
+        "spoke_reverse": HopCounts(num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000, num_eligible=20_000)
     }
 
 
@@ -135,9 +135,9 @@ def test_each_subgraph_and_each_run_draws_for_itself():
     tables = _star(1000)
     seeds = np.arange(100)
 
-    first = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
-    again = InMemorySampler(tables, plan, sampling_seed=0).sample(seeds)
-    other = InMemorySampler(tables, plan, sampling_seed=1).sample(seeds)
+    first = InMemorySampler(tables, plan, sampling_seed=0).sample_nodes(seeds)
+    again = InMemorySampler(tables, plan, sampling_seed=0).sample_nodes(seeds)
+    other = InMemorySampler(tables, plan, sampling_seed=1).sample_nodes(seeds)
 
     def drawn(subgraphs):
         return [tuple(_describe(subgraphs, which)[1]["spoke"]) for which in range(100)]
@@ -230,14 +230,14 @@ def _sample_by_the_book(tables, plan, seed):
 def test_a_batch_agrees_with_sampling_node_by_node(tables):
     seeds = np.arange(tables.node_tables["a"].num_nodes)[::-1]
 
-    subgraphs = InMemorySampler(tables, _PLAN, sampling_seed=5).sample(seeds)
+    subgraphs = InMemorySampler(tables, _PLAN, sampling_seed=5).sample_nodes(seeds)
 
     for which, seed in enumerate(seeds.tolist()):
         assert _describe(subgraphs, which) == _sample_by_the_book(tables, _PLAN, seed)
 
 
 def test_an_empty_batch_has_no_subgraphs(shop_dir):
-    subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample(np.zeros(0, np.int64))
+    subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample_nodes(np.zeros(0, np.int64))
 
     assert subgraphs.node_sets["user"].splits.tolist() == [0]
     assert subgraphs.edge_sets["knows"].splits.tolist() == [0]

@@ -21,7 +21,7 @@ PLAN = SamplingPlan(
 
 def _encode(tables, plan, rows):
     return SubgraphExampleEncoder(tables, plan).encode(
-        InMemorySampler(tables, plan, sampling_seed=0).sample(np.array(rows))
+        InMemorySampler(tables, plan, sampling_seed=0).sample_nodes(np.array(rows))
     )
 
 

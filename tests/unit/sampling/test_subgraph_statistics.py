@@ -12,9 +12,9 @@ def test_sizes_and_cuts_are_summed_over_batches(shop_dir):
     sampler = InMemorySampler(read_tables(shop_dir), plan, sampling_seed=0)
     builder = SubgraphStatisticsBuilder()
 
-    builder.add("train", sampler.sample(np.array([1])))
-    builder.add("train", sampler.sample(np.array([2])))
-    builder.add("test", sampler.sample(np.array([3])))
+    builder.add("train", sampler.sample_nodes(np.array([1])))
+    builder.add("train", sampler.sample_nodes(np.array([2])))
+    builder.add("test", sampler.sample_nodes(np.array([3])))
 
     statistics = builder.build()
     # bob: users bob, cid and one of two items; cid: one item; dan: nothing.
@@ -30,8 +30,8 @@ def test_sizes_and_cuts_are_summed_over_batches(shop_dir):
     assert statistics.all_nodes == SizeStatistics(total=6, mean=2.0, max=3)
     assert statistics.all_edges == SizeStatistics(total=3, mean=1.0, max=2)
     assert statistics.hops == {
-        "knows": HopCounts(num_inputs=3, num_truncated=0, num_edges=1, num_candidates=1),
-        "buys": HopCounts(num_inputs=3, num_truncated=1, num_edges=2, num_candidates=3),
+        "knows": HopCounts(num_inputs=3, num_truncated=0, num_edges=1, num_candidates=1, num_eligible=1),
+        "buys": HopCounts(num_inputs=3, num_truncated=1, num_edges=2, num_candidates=3, num_eligible=3),
     }
 
 

@@ -1,0 +1,215 @@
+"""Serialized tf.Examples, put together from the pieces of table columns.
+
+Subgraphs repeat nodes: a feature value that a table holds once is written many
+times. So every value is turned into its piece of the record once, up front,
+and a record is put together from slices, ten times as fast as through
+`tf.train.Example` and byte for byte the same as its deterministic form.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# Wire types of protobuf for fields 1, 2 and 3, each holding bytes.
+_FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
+# tf.train.Feature's fields.
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = _FIELD_1, _FIELD_2, _FIELD_3
+
+_Rows = npt.NDArray[np.int64]
+
+Slices = tuple[_Rows, _Rows]
+"""Rows (or values) of all records, record after record, shape [total]; and where each
+record starts among them, shape [num_records + 1]."""
+
+
+class RecordEncoder:
+    """Writes records whose values are rows of columns, or integers.
+
+    A column of one value a row is written as that list of values; a column of
+    fixed-size lists as the values of all rows in order; a column of lists of any
+    size so too, with their sizes under `<key>.d1`.
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array]) -> None:
+        """Encodes the values of all columns.
+
+        Args:
+            columns: by key of the records, an Arrow array without nulls: booleans,
+                numbers, large_string, or (large or fixed-size) lists of these.
+        """
+        self._columns: dict[str, _EncodedColumn] = {}
+        self._sizes: dict[str, _Rows] = {}
+        for key, column in columns.items():
+            if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+                self._sizes[key] = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+            self._columns[key] = _encode_column(column)
+        self._integers = _EncodedIntegers()
+        self._headers: dict[str, _HeaderCache] = {}
+
+    def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
+        """Writes records.
+
+        Args:
+            num_records: how many.
+            columns: by key of a column, its rows in each record.
+            integers: by further key, non-negative integers in each record.
+
+        Returns:
+            One serialized tf.Example a record, in order, with all these keys in each.
+        """
+        entries: dict[str, Iterator[bytes]] = {}
+        for key, (rows, splits) in columns.items():
+            column = self._columns[key]
+            entries[key] = self._entries(key, column.kind, column.take(rows), splits)
+            if key in self._sizes:
+                sizes = self._integers.take(self._sizes[key][rows])
+                entries[f"{key}.d1"] = self._entries(f"{key}.d1", _INT64_LIST, sizes, splits)
+        for key, (values, splits) in integers.items():
+            entries[key] = self._entries(key, _INT64_LIST, self._integers.take(values), splits)
+        in_key_order = [entries[key] for key in sorted(entries)]
+        if not in_key_order:
+            return [b""] * num_records
+        return [_with_length(_FIELD_1, b"".join(parts)) for parts in zip(*in_key_order, strict=True)]
+
+    def _entries(self, key: str, kind: bytes, values: _EncodedValues, splits: _Rows) -> Iterator[bytes]:
+        """Yields `features { feature { key: ... value: ... } }` for one key, record after record."""
+        headers = self._headers.setdefault(key, _HeaderCache(key, kind))
+        data = values.data
+        bounds = values.offsets[splits].tolist()
+        for start, stop in itertools.pairwise(bounds):
+            yield headers[stop - start] + data[start:stop]
+
+
+class _HeaderCache(dict[int, bytes]):
+    """What comes before a list of values of a given length in bytes."""
+
+    def __init__(self, key: str, kind: bytes) -> None:
+        super().__init__()
+        self._key = _with_length(_FIELD_1, key.encode())
+        self._kind = kind
+
+    def __missing__(self, num_bytes: int) -> bytes:
+        # Numbers are packed into one field, byte strings are fields of their own.
+        packed = b"" if self._kind == _BYTES_LIST or num_bytes == 0 else _FIELD_1 + _varint(num_bytes)
+        value = self._kind + _varint(len(packed) + num_bytes) + packed
+        entry = self._key + _FIELD_2 + _varint(len(value) + num_bytes) + value
+        header = _FIELD_1 + _varint(len(entry) + num_bytes) + entry
+        self[num_bytes] = header
+        return header
+
+
+class _EncodedValues:
+    """Encoded values one after the other, and where each begins."""
+
+    def __init__(self, data: bytes, offsets: _Rows) -> None:
+        self.data = data
+        self.offsets = offsets
+
+
+class _EncodedColumn:
+    """Rows of a table column in their encoded form.
+
+    `kind` tells which list of tf.train.Feature they belong to.
+    """
+
+    def __init__(self, kind: bytes, pieces: pa.LargeBinaryArray | npt.NDArray[np.float32]) -> None:
+        self.kind = kind
+        self._pieces = pieces
+
+    def take(self, rows: _Rows) -> _EncodedValues:
+        """Returns the encoded values of some rows, in that order."""
+        if isinstance(self._pieces, np.ndarray):
+            num_bytes = self._pieces.itemsize * int(np.prod(self._pieces.shape[1:]))
+            return _EncodedValues(self._pieces[rows].tobytes(), np.arange(len(rows) + 1) * num_bytes)
+        taken = self._pieces.take(pa.array(rows))
+        return _EncodedValues(*_bytes_and_offsets(taken))
+
+
+class _EncodedIntegers:
+    """Small non-negative integers (sizes, positions) in their encoded form; grows as needed."""
+
+    def __init__(self) -> None:
+        self._column = _encode_column(pa.array(np.arange(1024)))
+        self._num_known = 1024
+
+    def take(self, values: _Rows) -> _EncodedValues:
+        """Returns the encoded values, in that order."""
+        largest = int(values.max(initial=0))
+        if largest >= self._num_known:
+            self._num_known = 2 * largest
+            self._column = _encode_column(pa.array(np.arange(self._num_known)))
+        return self._column.take(values)
+
+
+def _encode_column(column: pa.Array) -> _EncodedColumn:
+    if pa.types.is_fixed_size_list(column.type):
+        size = column.type.list_size
+        values = column.flatten()
+        if pa.types.is_floating(values.type):
+            return _EncodedColumn(_FLOAT_LIST, _floats(values).reshape(len(column), size))
+        kind, pieces = _encode_values(values)
+        return _EncodedColumn(kind, _joined(pieces, np.arange(len(column) + 1) * size))
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        values = column.flatten()
+        sizes = pc.list_value_length(column).to_numpy(zero_copy_only=False)
+        splits = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        if pa.types.is_floating(values.type):
+            data = pa.py_buffer(_floats(values).tobytes())
+            return _EncodedColumn(_FLOAT_LIST, _large_binary(splits * np.dtype(np.float32).itemsize, data))
+        kind, pieces = _encode_values(values)
+        return _EncodedColumn(kind, _joined(pieces, splits))
+    if pa.types.is_floating(column.type):
+        return _EncodedColumn(_FLOAT_LIST, _floats(column))
+    return _EncodedColumn(*_encode_values(column))
+
+
+def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
+    distinct = column.dictionary_encode()
+    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
+        kind, pieces = _BYTES_LIST, [_with_length(_FIELD_1, text.encode()) for text in distinct.dictionary.to_pylist()]
+    else:
+        kind, pieces = _INT64_LIST, [_varint(int(value) % 2**64) for value in distinct.dictionary.to_pylist()]
+    return kind, pa.array(pieces, pa.large_binary()).take(distinct.indices)
+
+
+def _floats(column: pa.Array) -> npt.NDArray[np.float32]:
+    return column.to_numpy(zero_copy_only=False).astype("<f4")
+
+
+def _joined(pieces: pa.LargeBinaryArray, splits: _Rows) -> pa.LargeBinaryArray:
+    """Joins consecutive pieces: those of values to those of rows."""
+    data, offsets = _bytes_and_offsets(pieces)
+    return _large_binary(offsets[splits], pa.py_buffer(data))
+
+
+def _large_binary(offsets: _Rows, data: pa.Buffer) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(offsets.astype(np.int64).tobytes()), data]
+    return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def _bytes_and_offsets(pieces: pa.LargeBinaryArray) -> tuple[bytes, _Rows]:
+    if not len(pieces):
+        return b"", np.zeros(1, np.int64)
+    _, offsets, data = pieces.buffers()
+    starts = np.frombuffer(offsets, np.int64)[pieces.offset : pieces.offset + len(pieces) + 1]
+    return b"" if data is None else data.to_pybytes(), starts
+
+
+def _varint(value: int) -> bytes:
+    """Encodes a value in [0, 2**64): seven bits a byte, low bits first."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _with_length(field: bytes, data: bytes) -> bytes:
+    return field + _varint(len(data)) + data
