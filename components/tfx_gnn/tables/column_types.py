@@ -83,8 +83,8 @@ def check_default(column: TableColumn, place: str) -> None:
     _, problems = convert_column(pa.array([column.default], pa.large_string()), scalar, name=column.name, path=place)
     if problems:
         raise ValueError(
-            f"`metadata.extra` must give a default that could {problems[0].requirement.removeprefix('be ')}; got "
-            f"{column.default!r} for {place}. Correct the default."
+            f"`metadata.extra` must give a default that can {problems[0].requirement}; got {column.default!r} for "
+            f"{place}. Correct the default."
         )
 
 

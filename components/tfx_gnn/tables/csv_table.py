@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.marked_stream import MarkedStream, restore_batch, restore_text
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_bytes import open_table_bytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
@@ -66,9 +67,10 @@ class CsvFormat(TableFormat):
         # a record is put behind the last one; where it is not found, a quote is open.
         probe = f"\n{self._delimiter.join([_PROBE] * len(header))}\n".encode()
         with open_table_bytes(path) as file:
+            stream = MarkedStream(file, probe)
             try:
                 reader = pa_csv.open_csv(
-                    io.BufferedReader(_Followed(file, probe), _BLOCK_BYTES),
+                    io.BufferedReader(stream, _BLOCK_BYTES),
                     read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
                     parse_options=pa_csv.ParseOptions(
                         delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
@@ -84,6 +86,8 @@ class CsvFormat(TableFormat):
                 )
                 for batch in reader:
                     if batch.num_rows:
+                        if stream.has_marks:
+                            batch = restore_batch(batch)
                         for block in _blocks(last, uneven, next_row):
                             next_row += block.num_rows_read
                             yield block
@@ -133,7 +137,7 @@ class _UnevenRecords:
             column="",
             requirement=f"have {self._num_cells} cells in every record",
             value=f"{record.actual_columns} cells",
-            advice=f"Correct or quote the cells of {show_value(record.text)}.",
+            advice=f"Correct or quote the cells of {show_value(restore_text(record.text))}.",
         )
         self.problems.append(problem)
         return "skip"
@@ -167,21 +171,6 @@ def _rows_of_good_records(start: int, count: int, bad_rows: npt.NDArray[np.int64
     """Returns the first `count` numbers from `start` on that are not in `bad_rows`."""
     candidates = np.arange(start, start + count + len(bad_rows), dtype=np.int64)
     return candidates[~np.isin(candidates, bad_rows)][:count]
-
-
-class _Followed(io.RawIOBase):
-    """A stream with something behind it."""
-
-    def __init__(self, file: io.BufferedReader, end: bytes) -> None:
-        super().__init__()
-        self._file = file
-        self._end = io.BytesIO(end)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        return self._file.readinto(buffer) or self._end.readinto(buffer)
 
 
 class _Scan:

@@ -1,18 +1,25 @@
+import gzip
+
 import pyarrow as pa
 import pytest
 
+from tfx_gnn.tables import csv_table
+from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout
-from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_files import list_units, read_table, read_unit
 from tfx_gnn.tables.table_layout import TableColumn
 
 TEXT = pa.large_string()
 LONG = "x" * 200_000
 
 
+def _layout(tmp_path, data, columns):
+    (tmp_path / "table.csv").write_bytes(data if isinstance(data, bytes) else data.encode())
+    return seeds_layout(str(tmp_path), "table.csv", columns)
+
+
 def _read_columns(tmp_path, data, columns):
-    path = tmp_path / "table.csv"
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return read_table(seeds_layout(str(tmp_path), "table.csv", columns))
+    return read_table(_layout(tmp_path, data, columns))
 
 
 def _read(tmp_path, data, **dtypes):
@@ -133,3 +140,107 @@ def test_a_number_that_is_none_is_found_among_many(tmp_path):
 def test_an_absent_file_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`metadata.filename` must name a file that exists.* got 'absent.csv'"):
         seeds_layout(str(tmp_path), "absent.csv", {})
+
+
+def test_gzip_is_told_by_content_and_the_delimiter_by_the_name(tmp_path):
+    (tmp_path / "zipped.csv").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    (tmp_path / "tabs.tsv.gz").write_text("a\tb\n1\t2,3\n")
+    columns = {"b": TableColumn(name="b", dtype=TEXT)}
+
+    zipped = read_table(seeds_layout(str(tmp_path), "zipped.csv", columns))
+    tabs = read_table(seeds_layout(str(tmp_path), "tabs.tsv.gz", columns))
+    bars = read_table(seeds_layout(str(tmp_path), "zipped.csv", columns, delimiter=","))
+
+    assert [table.columns["b"].to_pylist() for table in (zipped, tabs, bars)] == [["2"], ["2,3"], ["2"]]
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Lets Arrow read 4 KiB at a time, and no block have more than 7 rows."""
+    monkeypatch.setattr(csv_table, "_BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr(csv_table, "MAX_BLOCK_ROWS", 7)
+
+
+def test_records_are_numbered_over_blocks_blank_lines_and_uneven_records(tmp_path, small_blocks):
+    lines, places, uneven = ["a,b"], [], []
+    for row in range(2000):
+        if row % 11 == 0:
+            lines.append("")
+        if row % 13 == 5 or row % 400 > 380:
+            uneven.append((len(lines) + 1, row))
+            lines.append(f"{row}" if row % 2 else f"{row},1,1")
+        elif row % 17 == 3:
+            places.append((len(lines) + 1, row))
+            lines += [f'{row},"x', "", 'y"']
+        else:
+            places.append((len(lines) + 1, row))
+            lines.append(f"{row},{row}")
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    layout = seeds_layout(
+        str(tmp_path),
+        "table.csv",
+        {"a": TableColumn(name="a", dtype=pa.int64()), "b": TableColumn(name="b", dtype=TEXT)},
+    )
+    rules = RowRules(invalid_rows="drop", max_dropped_share=0.5)
+
+    blocks = list(read_unit(layout, list_units(layout)[0], rules))
+    table = read_table(layout, rules)
+
+    assert max(block.num_rows for block in blocks) == 7
+    assert all(block.num_rows_read == block.num_rows + len(block.problems) for block in blocks)
+    assert [row for block in blocks for row in block.rows.tolist()] == [row for _, row in places]
+    assert [number for block in blocks for number in block.columns["a"].to_pylist()] == [row for _, row in places]
+    assert table.columns["a"].to_pylist() == table.rows.tolist() == [row for _, row in places]
+    assert [line for _, line in table.locate(table.rows)] == [line for line, _ in places]
+    assert [problem.row for problem in table.problems] == [line for line, _ in uneven]
+    assert table.report.rows_read == 2000
+    assert table.report.dropped == {"cells": len(uneven)}
+
+
+def test_uneven_records_at_the_end_are_counted(tmp_path):
+    layout = _layout(tmp_path, "a,b\n1,2\n3\n4,5,6\n7", {"a": TableColumn(name="a", dtype=TEXT)})
+
+    table = read_table(layout, RowRules(invalid_rows="drop", max_dropped_share=0.9))
+
+    assert (table.report.rows_read, table.report.dropped) == (4, {"cells": 3})
+    assert [problem.place.rpartition(", ")[2] for problem in table.problems] == ["line 3", "line 4", "line 5"]
+
+
+def test_a_record_that_fits_into_no_block_is_refused(tmp_path, small_blocks):
+    with pytest.raises(ValueError, match=r"table.csv` must be a CSV file with records of at most .* Is a quote open"):
+        _read(tmp_path, f'a,b\n1,2\n"{"x" * 20_000}",2\n', a=TEXT)
+
+
+def test_a_quote_that_opens_in_an_uneven_record_is_found(tmp_path):
+    with pytest.raises(ValueError, match=r"must close every quote; .* begins in line 4"):
+        _read(tmp_path, 'a,b\n1,2\n3,4\n5,6,7,"\n8,9\n', a=TEXT)
+
+
+def test_what_is_no_utf_8_may_stand_in_columns_that_are_not_read(tmp_path):
+    table = _read(tmp_path, b"a,b\n1,\xff\n2,\xfe\n", a=TEXT)
+
+    assert table.columns["a"].to_pylist() == ["1", "2"]
+
+
+def test_a_record_that_is_neither_even_nor_utf_8_is_dropped(tmp_path):
+    data = b"\xef\xbb\xbfa,b\n1,2\n\xff\n3,4\n\xc3,x\nx,\xe2\x82"
+    layout = _layout(tmp_path, data, {name: TableColumn(name=name, dtype=TEXT) for name in "ab"})
+
+    table = read_table(layout, RowRules(invalid_rows="drop", max_dropped_share=0.9))
+
+    assert table.columns["a"].to_pylist() == ["1", "3"]
+    assert table.report.dropped == {"cells": 1, "encoding": 2}
+    assert [problem.value for problem in table.problems] == ["1 cells", "byte 0xc3", "byte 0xe2"]
+    assert r"cells of '\\xff'" in table.problems[0].advice
+
+
+def test_text_beside_what_is_no_utf_8_is_taken_as_it_stands(tmp_path):
+    texts = ["é", "\U0010ff00", "\U0010ff80", "\U0010ffc3\U0010ffa9", "\U0010ffff", "\0", "\N{REPLACEMENT CHARACTER}"]
+    data = "a\n" + "\n".join(texts) + "\n"
+    layout = _layout(tmp_path, data.encode() + b"\xff\n", {"a": TableColumn(name="a", dtype=TEXT)})
+
+    table = read_table(layout, RowRules(invalid_rows="drop", max_dropped_share=0.9))
+
+    assert table.columns["a"].to_pylist() == texts
+    assert table.report.dropped == {"encoding": 1}
+    assert _read(tmp_path, data, a=TEXT).columns["a"].to_pylist() == texts

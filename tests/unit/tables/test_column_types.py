@@ -1,0 +1,172 @@
+import datetime as dt
+import decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfx_gnn.tables.column_types import check_default, convert_column
+from tfx_gnn.tables.table_layout import TableColumn
+
+TEXT = pa.large_string()
+NOON = dt.datetime(1970, 1, 2, 12, tzinfo=dt.timezone.utc)
+
+
+def _convert(array, dtype, **options):
+    column = TableColumn(name="x", dtype=dtype, **options)
+    values, problems = convert_column(array, column, name="x", path="t.csv")
+    assert values.type == column.arrow_type
+    assert len(values) == len(array)
+    return values, [(problem.row, problem.rule, problem.value) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "expected"),
+    [
+        (pa.array(["7", "-1"]), pa.int8(), [7, -1]),
+        (pa.array([b"7"], pa.binary()), pa.int64(), [7]),
+        (pa.array(["a", "b", "a"]).dictionary_encode(), TEXT, ["a", "b", "a"]),
+        (pa.array([b"ab"], pa.binary(2)), TEXT, ["ab"]),
+        (pa.array([5, 6], pa.uint8()), TEXT, ["5", "6"]),
+        (pa.array([127], pa.int64()), pa.int8(), [127]),
+        (pa.array([2.0, -3.0]), pa.int32(), [2, -3]),
+        (pa.array([np.float16(0.5)]), pa.float32(), [0.5]),
+        (pa.array([2**24], pa.int64()), pa.float32(), [2.0**24]),
+        (pa.array([decimal.Decimal("2.00")]), pa.int64(), [2]),
+        (pa.array([decimal.Decimal("2.50")]), pa.float32(), [2.5]),
+        (pa.array([True, False]), pa.int64(), [1, 0]),
+        (pa.array([True, False]), pa.float32(), [1.0, 0.0]),
+        (pa.array([1, 0], pa.int16()), pa.bool_(), [True, False]),
+        (pa.array(["true", "0"]), pa.bool_(), [True, False]),
+        (pa.array([NOON], pa.timestamp("ns", "UTC")), pa.int64(), [129_600]),
+        (pa.array([NOON.replace(tzinfo=None)], pa.timestamp("ms")), pa.int64(), [129_600]),
+        (pa.array([dt.date(1970, 1, 3)]), pa.int32(), [172_800]),
+    ],
+)
+def test_what_loses_nothing_is_converted(array, dtype, expected):
+    values, problems = _convert(array, dtype)
+
+    assert (values.to_pylist(), problems) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "problem"),
+    [
+        (pa.array([1, 2**31]), pa.int32(), (1, "type", "2147483648")),
+        (pa.array([1, 2**63], pa.uint64()), pa.int64(), (1, "type", "9223372036854775808")),
+        (pa.array([1, -1]), pa.uint8(), (1, "type", "-1")),
+        (pa.array([1.0, 1e300]), pa.int64(), (1, "type", "1e+300")),
+        (pa.array([1.0, float("nan")]), pa.int64(), (1, "type", "nan")),
+        (pa.array([decimal.Decimal("1.0"), decimal.Decimal("1.5")]), pa.int64(), (1, "type", "Decimal('1.5')")),
+        (pa.array([1, 2]), pa.bool_(), (1, "type", "2")),
+        (pa.array([1, 2**24 + 1]), pa.float32(), (1, "type", "16777217")),
+        (pa.array([1.0, 1e39]), pa.float32(), (1, "finite", "1e+39")),
+        (pa.array(["1", "inf"]), pa.float32(), (1, "finite", "'inf'")),
+        (pa.array([b"1", b"\xff1"]), pa.int64(), (1, "encoding", "byte 0xff")),
+        (pa.array(["1", "x" * 500]), pa.int64(), (1, "type", "'" + "x" * 119 + "... (502 characters)")),
+        (pa.array([[1, 2], [1]]), pa.int64(), (1, "shape", "1 values where the shape has 2")),
+    ],
+)
+def test_what_would_lose_something_is_a_problem_of_its_row(array, dtype, problem):
+    shape = (2,) if pa.types.is_list(array.type) else ()
+
+    _, problems = _convert(array, dtype, shape=shape)
+
+    assert problems == [problem]
+
+
+@pytest.mark.parametrize(
+    ("array", "dtype", "shape"),
+    [
+        (pa.array([0.5]), TEXT, ()),
+        (pa.array([True]), TEXT, ()),
+        (pa.array([dt.time(1)]), pa.int64(), ()),
+        (pa.array([NOON], pa.timestamp("s")), pa.float32(), ()),
+        (pa.array([0.0]), pa.bool_(), ()),
+        (pa.array([[1]]), pa.int64(), ()),
+        (pa.array([1]), pa.int64(), (1,)),
+        (pa.array([[[1]]]), pa.int64(), (1,)),
+        (pa.array([[[1]]]), pa.int64(), (-1,)),
+        (pa.array([{"a": 1}]), pa.int64(), ()),
+    ],
+)
+def test_a_type_that_fits_no_value_is_refused_for_the_whole_column(array, dtype, shape):
+    with pytest.raises(ValueError, match=r"`x` must hold values of type .*; got a column of type .* in t.csv"):
+        _convert(array, dtype, shape=shape)
+
+
+def test_missing_values_get_the_default_or_are_problems():
+    array = pa.array([1, None, 3])
+
+    assert _convert(array, pa.int64(), default="-1")[0].to_pylist() == [1, -1, 3]
+    assert _convert(array, pa.int64())[1] == [(1, "missing", "no value")]
+    assert _convert(pa.nulls(2), TEXT, default="")[0].to_pylist() == ["", ""]
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pa.array([[1, 2, 3, 4], [5, 6, 7, 8]]),
+        pa.array([[1, 2, 3, 4], [5, 6, 7, 8]], pa.large_list(pa.int8())),
+        pa.array([[1, 2, 3, 4], [5, 6, 7, 8]], pa.list_(pa.int64(), 4)),
+        pa.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]),
+        pa.array([["1", "2", "3", "4"], ["5", "6", "7", "8"]]),
+        pa.array([[9], [1, 2, 3, 4], [5, 6, 7, 8], [9]]).slice(1, 2),
+        pa.array([[9] * 4, [1, 2, 3, 4], [5, 6, 7, 8]], pa.list_(pa.int64(), 4)).slice(1, 2),
+    ],
+    ids=["list", "large list", "fixed list", "nested", "texts", "slice", "fixed slice"],
+)
+def test_a_fixed_shape_is_read_from_lists_nested_or_flat(array):
+    values, problems = _convert(array, pa.int32(), shape=(2, 2))
+
+    assert (values.to_pylist(), problems) == ([[1, 2, 3, 4], [5, 6, 7, 8]], [])
+
+
+def test_a_bad_list_leaves_the_others_where_they_are():
+    array = pa.array([[1, 2], None, [3, None], [4], [5, 2**40], [6, 7]])
+
+    values, problems = _convert(array, pa.int32(), shape=(2,), default="0")
+
+    assert [problem[:2] for problem in sorted(problems)] == [(2, "missing"), (3, "shape"), (4, "type")]
+    good = [0, 1, 5]
+    assert [values[row].as_py() for row in good] == [[1, 2], [0, 0], [6, 7]]
+
+
+def test_a_ragged_list_has_any_number_of_values():
+    array = pa.array([["a"], [], ["b", "c"], None, ["d", None]])
+
+    values, problems = _convert(array, TEXT, shape=(-1,), default="")
+
+    assert values.to_pylist()[:4] == [["a"], [], ["b", "c"], []]
+    assert problems == [(4, "missing", "null among the values")]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "default", "rule"),
+    [(pa.int64(), "one", "be of type int64"), (pa.float32(), "nan", r"be a finite number \(float\)")],
+)
+def test_a_default_must_be_of_the_declared_type(dtype, default, rule):
+    with pytest.raises(ValueError, match=f"must give a default that can {rule}; got '{default}' for the age"):
+        check_default(TableColumn(name="x", dtype=dtype, default=default), "the age")
+
+
+def test_shapes_with_an_inner_ragged_dimension_are_refused():
+    with pytest.raises(ValueError, match=r"`shape` must be fixed, or \[-1\] alone; got \[2, -1\] for column 'x'"):
+        TableColumn(name="x", dtype=TEXT, shape=(2, -1))
+    with pytest.raises(ValueError, match=r"`default` must be the empty text .* got 'a'"):
+        TableColumn(name="x", dtype=TEXT, shape=(-1,), default="a")
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**40), 2**40)), max_size=60), st.integers(0, 5))
+def test_exactly_the_values_out_of_range_are_problems(numbers, start):
+    array = pa.array(numbers, pa.int64()).slice(min(start, len(numbers)))
+    left = numbers[start:]
+
+    values, problems = _convert(array, pa.int16(), default="0")
+
+    bad = [row for row, number in enumerate(left) if number is not None and not -(2**15) <= number < 2**15]
+    assert sorted(problem[0] for problem in problems) == bad
+    good = [row for row in range(len(left)) if row not in bad]
+    assert [values[row].as_py() for row in good] == [left[row] or 0 for row in good]
