@@ -119,7 +119,8 @@ def list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
         ValueError: if a file is not of its format, or the table is not in files.
     """
     reader = table_format(layout)
-    parts = [(path, part) for path in layout.files for part in reader.list_units(path)]
+    # What is not in files has a name all the same; its format refuses to list it.
+    parts = [(path, part) for path in layout.files or (layout.declared_as,) for part in reader.list_units(path)]
     return tuple(TableUnit(path=path, part=part, index=index) for index, (path, part) in enumerate(parts))
 
 
