@@ -17,10 +17,8 @@ from tfx_gnn.sampling.sampled_subgraphs import (
     TruncatedHub,
 )
 from tfx_gnn.sampling.seeds import Seeds
+from tfx_gnn.sampling.subgraph_statistics import MAX_TRUNCATED_HUBS
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
-
-MAX_TRUNCATED_HUBS = 20
-"""How many truncated nodes of a hop statistics name: those of most edges."""
 
 _Integers = npt.NDArray[np.int64]
 

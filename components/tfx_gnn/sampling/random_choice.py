@@ -7,6 +7,8 @@ depends on (sampling seed, subgraph, hop, node) and on nothing else.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -100,6 +102,7 @@ def _hash_words(
     return hashes
 
 
+@functools.lru_cache(maxsize=1024)
 def hash_name(name: str) -> int:
     """Hashes one text as `hash_ids` does.
 

@@ -79,7 +79,9 @@ class RecordEncoder:
 
     def _entries(self, key: str, kind: bytes, values: _EncodedValues, splits: _Rows) -> Iterator[bytes]:
         """Yields `features { feature { key: ... value: ... } }` for one key, record after record."""
-        headers = self._headers.setdefault(key, _HeaderCache(key, kind))
+        headers = self._headers.get(key)
+        if headers is None:
+            headers = self._headers[key] = _HeaderCache(key, kind)
         data = values.data
         bounds = values.offsets[splits].tolist()
         for start, stop in itertools.pairwise(bounds):

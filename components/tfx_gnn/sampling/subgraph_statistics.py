@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.sampling.sampled_subgraphs import HopCounts, SampledSubgraphs
+from tfx_gnn.sampling.sampled_subgraphs import HopCounts, SampledSubgraphs, TruncatedHub
+
+MAX_TRUNCATED_HUBS = 20
+"""How many truncated nodes are named for each hop: those of most edges."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,10 @@ class SubgraphStatistics:
         all_nodes: sizes over all node sets together.
         all_edges: sizes over all edge sets together.
         hops: by hop, what was followed and where the fan-out cut a node's edges.
+        fan_out_saturation: by hop, the share of its input nodes that had more edges to
+            choose from than the fan-out, in [0, 1].
+        truncated_hubs: by hop, those of these nodes that have most edges, at most
+            `MAX_TRUNCATED_HUBS`, in descending order.
     """
 
     num_subgraphs: Mapping[str, int]
@@ -46,10 +53,16 @@ class SubgraphStatistics:
     all_nodes: SizeStatistics
     all_edges: SizeStatistics
     hops: Mapping[str, HopCounts]
+    fan_out_saturation: Mapping[str, float]
+    truncated_hubs: Mapping[str, tuple[TruncatedHub, ...]]
 
 
 class SubgraphStatisticsBuilder:
-    """Collects statistics batch after batch, in memory that does not grow."""
+    """Collects statistics batch after batch, in memory that does not grow.
+
+    Builders of parts can be pickled and merged: however subgraphs are divided into
+    batches and parts, the statistics are the same.
+    """
 
     def __init__(self) -> None:
         """Starts with nothing counted."""
@@ -59,6 +72,7 @@ class SubgraphStatisticsBuilder:
         self._all_nodes = _SizeSums()
         self._all_edges = _SizeSums()
         self._hops: dict[str, HopCounts] = defaultdict(HopCounts)
+        self._hubs: dict[str, tuple[TruncatedHub, ...]] = defaultdict(tuple)
 
     def add(self, split: str, subgraphs: SampledSubgraphs) -> None:
         """Counts a batch.
@@ -81,6 +95,27 @@ class SubgraphStatisticsBuilder:
         self._all_edges.add(num_edges)
         for name, counts in subgraphs.hop_counts.items():
             self._hops[name] += counts
+        for name, hubs in subgraphs.truncated_hubs.items():
+            self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
+
+    def merge(self, other: SubgraphStatisticsBuilder) -> None:
+        """Adds what another builder has counted.
+
+        Args:
+            other: a builder of other subgraphs of the same plan; it is left as it is.
+        """
+        for split, number in other._num_subgraphs.items():
+            self._num_subgraphs[split] += number
+        for name, sums in other._node_sizes.items():
+            self._node_sizes[name].merge(sums)
+        for name, sums in other._edge_sizes.items():
+            self._edge_sizes[name].merge(sums)
+        self._all_nodes.merge(other._all_nodes)
+        self._all_edges.merge(other._all_edges)
+        for name, counts in other._hops.items():
+            self._hops[name] += counts
+        for name, hubs in other._hubs.items():
+            self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
 
     def build(self) -> SubgraphStatistics:
         """Sums up.
@@ -96,7 +131,37 @@ class SubgraphStatisticsBuilder:
             all_nodes=self._all_nodes.summary(count),
             all_edges=self._all_edges.summary(count),
             hops=dict(self._hops),
+            fan_out_saturation={
+                name: counts.num_truncated / max(counts.num_inputs, 1) for name, counts in self._hops.items()
+            },
+            truncated_hubs=dict(self._hubs),
         )
+
+
+def largest_hubs(hubs: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
+    """Keeps the nodes of most edges; of equal ones, the first by id.
+
+    A node that is among the largest of all is among the largest of every part that
+    has it, so its times are complete whichever way parts are merged.
+
+    Args:
+        hubs: different nodes of one node set.
+
+    Returns:
+        At most `MAX_TRUNCATED_HUBS` of them, in that order.
+    """
+    return tuple(sorted(hubs, key=lambda hub: (-hub.degree, hub.node_id))[:MAX_TRUNCATED_HUBS])
+
+
+def _merge_hubs(ones: Iterable[TruncatedHub], others: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
+    merged = {hub.node_id: hub for hub in ones}
+    for hub in others:
+        if hub.node_id in merged:
+            times = merged[hub.node_id].times_truncated + hub.times_truncated
+            merged[hub.node_id] = dataclasses.replace(hub, times_truncated=times)
+        else:
+            merged[hub.node_id] = hub
+    return largest_hubs(merged.values())
 
 
 class _SizeSums:
@@ -107,6 +172,10 @@ class _SizeSums:
     def add(self, sizes: npt.NDArray[np.int64]) -> None:
         self._total += int(sizes.sum())
         self._max = max(self._max, int(sizes.max(initial=0)))
+
+    def merge(self, other: _SizeSums) -> None:
+        self._total += other._total
+        self._max = max(self._max, other._max)
 
     def summary(self, num_subgraphs: int) -> SizeStatistics:
         return SizeStatistics(total=self._total, mean=self._total / max(num_subgraphs, 1), max=self._max)

@@ -1,9 +1,16 @@
+import pickle
+
 import numpy as np
 
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
-from tfx_gnn.sampling.sampled_subgraphs import HopCounts
-from tfx_gnn.sampling.subgraph_statistics import SizeStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.sampled_subgraphs import HopCounts, TruncatedHub
+from tfx_gnn.sampling.subgraph_statistics import (
+    MAX_TRUNCATED_HUBS,
+    SizeStatistics,
+    SubgraphStatisticsBuilder,
+    largest_hubs,
+)
 from tfx_gnn.tables.graph_tables import read_tables
 
 
@@ -33,6 +40,48 @@ def test_sizes_and_cuts_are_summed_over_batches(shop_dir):
         "knows": HopCounts(num_inputs=3, num_truncated=0, num_edges=1, num_candidates=1, num_eligible=1),
         "buys": HopCounts(num_inputs=3, num_truncated=1, num_edges=2, num_candidates=3, num_eligible=3),
     }
+
+
+def _star_statistics(tables, plan, parts):
+    sampler = InMemorySampler(tables, plan, sampling_seed=0)
+    builders = []
+    for rows in parts:
+        builder = SubgraphStatisticsBuilder()
+        builder.add("train", sampler.sample_nodes(np.array(rows)))
+        builders.append(pickle.loads(pickle.dumps(builder)))
+    merged = SubgraphStatisticsBuilder()
+    for builder in builders:
+        merged.merge(builder)
+    return merged.build()
+
+
+def test_truncated_hubs_are_named_and_parts_add_up(shop_dir):
+    plan = SamplingPlan(
+        seed_node_set="user",
+        hops=(
+            Hop(edge_set="knows", fan_out=1),
+            Hop(edge_set="knows", fan_out=1, direction="backward", inputs=("seed", "knows")),
+        ),
+    )
+    tables = read_tables(shop_dir)
+
+    whole = _star_statistics(tables, plan, [[0, 1, 2, 3]])
+
+    # Ann has three edges (two to bob), of which one is taken; bob has two that lead to him, cid one from bob.
+    ann, bob = TruncatedHub(node_id="ann", degree=3, times_truncated=1), whole.truncated_hubs["knows_reverse"][0]
+    assert whole.truncated_hubs["knows"] == (ann,)
+    assert (bob.node_id, bob.degree) == ("bob", 2)
+    assert whole.fan_out_saturation["knows"] == 1 / 4
+    assert _star_statistics(tables, plan, [[3, 1], [0], [2]]) == whole
+
+
+def test_no_more_hubs_are_named_than_fit():
+    hubs = [TruncatedHub(node_id=number, degree=number % 7, times_truncated=1) for number in range(100)]
+
+    largest = largest_hubs(hubs)
+
+    assert [hub.node_id for hub in largest] == [*range(6, 100, 7), *range(5, 41, 7)]
+    assert len(largest) == MAX_TRUNCATED_HUBS
 
 
 def test_nothing_counted_is_no_subgraphs():
