@@ -70,6 +70,7 @@ class ParquetFormat(TableFormat):
 
 
 def _broken(path: str, cause: str) -> ValueError:
+    cause = " ".join(cause.split()).removesuffix(".")
     return ValueError(
         f"`{path}` must be a whole Parquet file; got {cause}. Write or copy the file again, or correct its suffix."
     )

@@ -1,8 +1,11 @@
+import gzip
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tfx_gnn.tables.graph_tables import read_tables, read_tables_schema
+from tfx_gnn.tables.graph_tables import EdgeTable, list_table_files, read_tables, read_tables_schema
+from tfx_gnn.tables.row_rules import RowRules
 
 
 def test_tables_are_read_in_the_order_of_ids(shop_dir):
@@ -180,3 +183,166 @@ def test_a_declaration_that_is_not_supported_is_refused(shop_dir, old, new, mess
 def test_a_folder_without_a_schema_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"`tables_dir` must hold a graph_schema.pbtxt; got none in"):
         read_tables_schema(str(tmp_path))
+
+
+def _edit(shop_dir, name, old, new):
+    path = Path(shop_dir) / name
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new, 1))
+
+
+def test_every_row_is_reported(shop_dir):
+    reports = read_tables(shop_dir).reports
+
+    assert {label: (report.rows_read, report.rows_used) for label, report in reports.items()} == {
+        "nodes/item": (2, 2),
+        "nodes/user": (4, 4),
+        "edges/buys": (4, 4),
+        "edges/knows": (4, 4),
+    }
+    assert (reports["edges/knows"].duplicate_edges, reports["edges/knows"].self_loops) == (1, 1)
+    assert (reports["edges/buys"].duplicate_edges, reports["edges/buys"].self_loops) == (0, 0)
+
+
+def test_edges_know_their_rows_in_the_file_even_where_others_were_dropped(shop_dir):
+    _edit(shop_dir, "buys.csv", "bob,7,2", "zoe,7,2")
+    rules = RowRules(dangling_edges="drop", max_dropped_share=0.3)
+
+    edge_tables = read_tables(shop_dir, rules=rules).edge_tables
+
+    whole, dropped = edge_tables["knows"], edge_tables["buys"]
+    assert whole.rows.tolist() == [0, 1, 2, 3]
+    assert dropped.rows.tolist() == [0, 2, 3]
+    assert dropped.features["count"].to_pylist() == [1, 3, 4]
+    assert list(zip(dropped.sources.tolist(), dropped.targets.tolist(), strict=True)) == [(0, 0), (2, 1), (1, 1)]
+
+
+def test_tables_made_by_hand_number_their_edges():
+    edges = EdgeTable(
+        path="x", source_set="a", target_set="a", sources=np.array([5, 6]), targets=np.array([6, 5]), features={}
+    )
+
+    assert edges.rows.tolist() == [0, 1]
+
+
+def test_edges_at_different_times_are_different(shop_dir):
+    (Path(shop_dir) / "buys.csv").write_text("user,item,count\nann,7,1\nann,7,2\nann,7,1\n")
+    rules = RowRules(duplicate_edges="keep_first")
+
+    by_ends = read_tables(shop_dir, rules=rules).edge_tables["buys"]
+    by_time = read_tables(shop_dir, rules=rules, edge_times={"buys": "count"})
+
+    assert by_ends.rows.tolist() == [0]
+    assert by_time.edge_tables["buys"].rows.tolist() == [0, 1]
+    assert by_time.problems[0].value == "('ann', 7, 1) again"
+
+
+def test_the_first_of_equal_nodes_is_kept(shop_dir):
+    _edit(shop_dir, "users.csv", "dan,50,red", "bob,50,red")
+
+    tables = read_tables(shop_dir, rules=RowRules(duplicate_nodes="keep_first"))
+
+    users = tables.node_tables["user"]
+    assert users.ids.to_pylist() == ["ann", "bob", "cid"]
+    assert users.features["age"].to_pylist() == [20, 30, 40]
+
+
+def test_tf_gnns_names_of_columns_are_known(shop_dir):
+    _edit(shop_dir, "users.csv", "id,", "#id,")
+    _edit(shop_dir, "knows.csv", "source,target", "#source,#target")
+
+    tables = read_tables(shop_dir)
+
+    assert tables.node_tables["user"].num_nodes == 4
+    assert tables.edge_tables["knows"].num_edges == 4
+
+
+def test_shards_are_one_table(shop_dir):
+    folder = Path(shop_dir)
+    lines = (folder / "knows.csv").read_text().splitlines()
+    (folder / "knows-00000-of-00002.csv").write_text("\n".join(lines[:2]))
+    (folder / "knows-00001-of-00002.csv.gz").write_bytes(gzip.compress("\n".join([lines[0], *lines[2:]]).encode()))
+    (folder / "knows-00001-of-00002.csv.gz").rename(folder / "knows-00001-of-00002.csv")
+    _edit(shop_dir, "graph_schema.pbtxt", '"knows.csv"', '"knows@2.csv"')
+
+    knows = read_tables(shop_dir).edge_tables["knows"]
+
+    assert knows.path == str(folder / "knows@2.csv")
+    assert knows.rows.tolist() == [0, 1, 2, 3]
+    assert list(zip(knows.sources.tolist(), knows.targets.tolist(), strict=True)) == [(0, 1), (0, 0), (1, 2), (0, 1)]
+    assert [path.removeprefix(f"{folder}/") for path in list_table_files(shop_dir)] == [
+        "buys.csv",
+        "graph_schema.pbtxt",
+        "items.csv",
+        "knows-00000-of-00002.csv",
+        "knows-00001-of-00002.csv",
+        "users.csv",
+    ]
+
+
+def test_the_context_has_one_row_or_graph_ids(shop_dir):
+    context = 'context { features { key: "year" value { dtype: DT_INT64 } } metadata { filename: "shop.csv" } }'
+    _edit(shop_dir, "graph_schema.pbtxt", 'node_sets { key: "user"', f'{context} node_sets {{ key: "user"')
+    (Path(shop_dir) / "shop.csv").write_text("graph_id,year\nb,2024\n")
+
+    one = read_tables(shop_dir).context_table
+    (Path(shop_dir) / "shop.csv").write_text("graph_id,year\nb,2024\na,2023\n")
+    many = read_tables(shop_dir, extra_columns={"context": ["graph_id"]})
+
+    assert (one.num_rows, one.features["year"].to_pylist(), one.extra_columns) == (1, [2024], {})
+    assert many.context_table.extra_columns["graph_id"].to_pylist() == ["b", "a"]
+    assert many.context_table.features["year"].to_pylist() == [2024, 2023]
+    assert many.reports["context"].rows_used == 2
+
+
+def test_extra_columns_of_edges_are_read(shop_dir):
+    tables = read_tables(shop_dir, extra_columns={"buys": ["count"], "nodes/user": ["part"]})
+
+    assert tables.edge_tables["buys"].extra_columns["count"].to_pylist() == ["1", "2", "3", "4"]
+    assert tables.node_tables["user"].extra_columns["part"].to_pylist() == ["train", "train", "val", "test"]
+
+
+def test_a_packed_column_is_split_by_its_declared_decoder(shop_dir):
+    _edit(
+        shop_dir,
+        "graph_schema.pbtxt",
+        'filename: "users.csv"',
+        'filename: "users.csv" extra { key: "decoder.all" value: "{age}|{color[,]}" }',
+    )
+    _edit(
+        shop_dir,
+        "graph_schema.pbtxt",
+        'key: "color" value { dtype: DT_STRING',
+        'key: "color" value { dtype: DT_STRING shape { dim { size: -1 } }',
+    )
+    (Path(shop_dir) / "users.csv").write_text('id,all\nbob,30|red\nann,20|\ndan,50|\ncid,"40|red,blue"\n')
+
+    users = read_tables(shop_dir).node_tables["user"]
+
+    assert users.features["age"].to_pylist() == [20, 30, 40, 50]
+    assert users.features["color"].to_pylist() == [[], ["red"], ["red", "blue"], []]
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ('key: "decoder.all" value: "{size}"', r"`decoder.all` must make declared features.* got 'size' in node set"),
+        ('key: "format" value: "xml"', r"`metadata.extra` must give a format of files; got 'xml' for node set 'user'"),
+        ('key: "format" value: "bigquery"', r"must give a format of files; got 'bigquery' for node set 'user'"),
+        ('key: "delimiter" value: "::"', r"must give one ASCII character as delimiter .* got '::' for node set 'user'"),
+        ('key: "default.age" value: "?"', r"must give a default that can be of type int64; got '\?' for feature 'age'"),
+    ],
+)
+def test_what_extra_entries_declare_is_checked(shop_dir, extra, message):
+    _edit(shop_dir, "graph_schema.pbtxt", 'filename: "users.csv"', f'filename: "users.csv" extra {{ {extra} }}')
+
+    with pytest.raises(ValueError, match=message):
+        read_tables_schema(shop_dir)
+
+
+@pytest.mark.parametrize("shape", ["dim { size: 2 } dim { size: -1 }", "dim { size: -1 } dim { size: 2 }"])
+def test_ragged_inner_dimensions_are_refused(shop_dir, shape):
+    _edit(shop_dir, "graph_schema.pbtxt", "dtype: DT_FLOAT", f"dtype: DT_FLOAT shape {{ {shape} }}")
+
+    with pytest.raises(ValueError, match=r"`shape` must be fixed, or \[-1\] alone; got .* for feature 'price' of node"):
+        read_tables(shop_dir)

@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.dead_letters import dead_letters_file, write_dead_letters
+from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share, show_value
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"invalid_rows": "ignore"}, "`invalid_rows` must be one of .* got 'ignore'"),
+        ({"duplicate_nodes": "keep"}, "`duplicate_nodes` must be one of .* got 'keep'"),
+        ({"duplicate_edges": "drop"}, "`duplicate_edges` must be one of .* got 'drop'"),
+        ({"dangling_edges": "keep"}, "`dangling_edges` must be one of .* got 'keep'"),
+        ({"max_dropped_share": 1.5}, "`max_dropped_share` must be a share .* got 1.5"),
+        ({"max_dropped_share": float("nan")}, "`max_dropped_share` must be a share .* got nan"),
+        ({"dangling_edges": "drop"}, "`max_dropped_share` must be above 0 where rows may be dropped; got 0"),
+    ],
+)
+def test_rules_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        RowRules(**options)
+
+
+def test_a_report_must_count_every_row_once():
+    with pytest.raises(ValueError, match=r"must be the rows used and the rows dropped; got 5 != 3 .* 1 for nodes/x"):
+        TableReport(table="nodes/x", rows_read=5, rows_used=3, dropped={row_rules.TYPE: 1})
+
+
+def test_only_what_was_let_go_counts_against_the_share():
+    report = TableReport(
+        table="edges/x",
+        rows_read=10,
+        rows_used=5,
+        dropped={row_rules.DUPLICATE_EDGE: 3, row_rules.TYPE: 1, row_rules.DANGLING_TARGET: 1},
+    )
+
+    check_dropped_share(report, RowRules(invalid_rows="drop", max_dropped_share=0.2))
+    with pytest.raises(ValueError, match=r"got 0.19 for 2 of 10 rows of edges/x: {'dangling_target': 1, 'type': 1}"):
+        check_dropped_share(report, RowRules(invalid_rows="drop", max_dropped_share=0.19))
+
+
+def test_a_problem_says_what_where_and_what_to_do():
+    problem = row_rules.dangling_edge_problem(
+        table="edges/buys",
+        file="/data/buys.csv",
+        row=7,
+        row_word="line",
+        rule=row_rules.DANGLING_SOURCE,
+        column="user",
+        node_set="user",
+        node_file="/data/users.csv",
+        value="eve",
+    )
+
+    assert problem.message == (
+        "`user` must name a node of 'user' (/data/users.csv); got 'eve' in /data/buys.csv, line 7. "
+        "Add the nodes or remove the edges, or drop them by dangling_edges."
+    )
+
+
+def test_long_values_are_cut():
+    assert show_value("x" * 1000) == "'" + "x" * 119 + "... (1002 characters)"
+    assert show_value("short") == "'short'"
+
+
+def test_dead_letters_are_json_lines_one_file_a_table(tmp_path):
+    problems = [
+        RowProblem(table=table, file="f", row=row, rule="type", value="'é'", requirement="be x", advice="Do.")
+        for row, table in enumerate(["nodes/a/b", "context", "nodes/a/b"])
+    ]
+
+    paths = write_dead_letters(str(tmp_path / "dead_letters"), problems)
+
+    assert [path.rpartition("/")[2] for path in paths] == ["context.jsonl", "nodes.a%2Fb.jsonl"]
+    lines = (tmp_path / "dead_letters" / dead_letters_file("nodes/a/b")).read_text("utf-8").splitlines()
+    assert [json.loads(line)["row"] for line in lines] == [0, 2]
+    assert json.loads(lines[0]) == {
+        "table": "nodes/a/b",
+        "file": "f",
+        "row": 0,
+        "row_word": "row",
+        "rule": "type",
+        "column": "",
+        "requirement": "be x",
+        "value": "'é'",
+        "advice": "Do.",
+        "message": "`nodes/a/b` must be x; got 'é' in f, row 0. Do.",
+    }
+
+
+def test_no_problems_write_no_files(tmp_path):
+    assert write_dead_letters(str(tmp_path / "dead_letters"), []) == ()
+    assert not (tmp_path / "dead_letters").exists()
