@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 import tensorflow as tf
@@ -28,7 +29,7 @@ from tfx_gnn.tables.table_paths import format_of_name, resolve_files
 SCHEMA_FILE = "graph_schema.pbtxt"
 """File of a tables folder that declares the tables beside it."""
 
-CONTEXT = "context"
+CONTEXT: Final = "context"
 """Key of the context table among extra columns and decoders, and its label."""
 
 _DEFAULT_PREFIX = "default."

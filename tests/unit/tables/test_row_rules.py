@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tfx_gnn.stages.options_json import from_json, to_json
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.dead_letters import dead_letters_file, write_dead_letters
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share, show_value
@@ -94,3 +95,9 @@ def test_dead_letters_are_json_lines_one_file_a_table(tmp_path):
 def test_no_problems_write_no_files(tmp_path):
     assert write_dead_letters(str(tmp_path / "dead_letters"), []) == ()
     assert not (tmp_path / "dead_letters").exists()
+
+
+def test_rules_travel_as_json():
+    rules = RowRules(invalid_rows="drop", duplicate_edges="keep_first", max_dropped_share=0.25)
+
+    assert from_json(to_json(rules), RowRules) == rules

@@ -1,4 +1,4 @@
-"""One table reads equal from CSV, gzipped CSV, Parquet, and shards of each."""
+"""One table reads equal from CSV, gzipped CSV, Parquet, TFRecord, and shards."""
 
 import csv
 import gzip
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,20 @@ def _csv(rows, end):
     return end.join([*lines, ""]).encode()
 
 
+def _example(row):
+    features = {
+        "large": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["large"]])),
+        "truth": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["truth"]])),
+    }
+    if row["text"] is not None:
+        features["text"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["text"].encode()]))
+    if row["small"] is not None:
+        features["small"] = tf.train.Feature(int64_list=tf.train.Int64List(value=[row["small"]]))
+    if row["real"] is not None:
+        features["real"] = tf.train.Feature(float_list=tf.train.FloatList(value=[row["real"]]))
+    return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()
+
+
 def _write(folder, rows, end, cut):
     def write_parquet(name, part):
         columns = {key: pa.array([row[key] for row in part], dtype) for key, dtype in TYPES.items()}
@@ -65,13 +80,16 @@ def _write(folder, rows, end, cut):
     (folder / "t.csv").write_bytes(_csv(rows, end))
     (folder / "t.csv.gz").write_bytes(gzip.compress(_csv(rows, end)))
     write_parquet("t.parquet", rows)
+    with tf.io.TFRecordWriter(str(folder / "t.tfrecord"), "GZIP") as writer:
+        for row in rows:
+            writer.write(_example(row))
     for shard, part in enumerate((rows[:cut], rows[cut:])):
         (folder / f"s-{shard:05d}-of-00002.csv").write_bytes(_csv(part, end))
         write_parquet(f"s-{shard:05d}-of-00002.parquet", part)
-    return ["t.csv", "t.csv.gz", "t.parquet", "s@2.csv", "s-*.csv", "s-?????-of-00002.parquet"]
+    return ["t.csv", "t.csv.gz", "t.parquet", "t.tfrecord", "s@2.csv", "s-*.csv", "s-?????-of-00002.parquet"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS, st.sampled_from(["\n", "\r\n"]), st.integers(0, 30))
 def test_a_table_reads_equal_from_every_format(rows, end, cut):
     with tempfile.TemporaryDirectory() as folder:
