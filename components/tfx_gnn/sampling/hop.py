@@ -85,10 +85,9 @@ class Hop:
             )
         if len(set(self.inputs)) != len(self.inputs):
             raise ValueError(f"`inputs` must name each hop once; got {self.inputs!r}{place}. Remove the repetition.")
-        if self.name in (SEED, SOURCE, TARGET) or self.name.startswith(INDUCED_PREFIX):
+        if self.name in (SEED, SOURCE, TARGET):
             raise ValueError(
-                f"`name` must not be {self.name!r}, which means a root or induced edges; got it{place}. "
-                "Choose another name."
+                f"`name` must not be {self.name!r}, which means a root; got it{place}. Choose another name."
             )
         if bool(self.weight_feature) != (self.strategy in _WEIGHTED_STRATEGIES):
             raise ValueError(
@@ -130,6 +129,9 @@ def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
     if len(set(given)) != len(given):
         repeated = sorted({name for name in given if given.count(name) > 1})
         raise ValueError(f"`hops` must have different names; got {repeated} more than once. Rename one of each.")
+    for name in given:
+        if name.startswith(INDUCED_PREFIX):
+            raise ValueError(f"`hops` must not be named {INDUCED_PREFIX}...; got {name!r}. Choose another name.")
     named = []
     for hop in hops:
         name = hop.name

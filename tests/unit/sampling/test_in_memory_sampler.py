@@ -1,11 +1,8 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.sampled_subgraphs import HopCounts
@@ -120,7 +117,9 @@ def test_a_hub_is_cut_to_the_fan_out_and_counted():
     assert len(nodes["leaf"]) == 8 == len(set(nodes["leaf"]))
     assert edges["spoke"] == [(row, position, 0) for position, row in enumerate(nodes["leaf"])]
     assert subgraphs.hop_counts == {
-        "spoke_reverse": HopCounts(num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000, num_eligible=20_000)
+        "spoke_reverse": HopCounts(
+            num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000, num_eligible=20_000
+        )
     }
 
 
@@ -147,97 +146,10 @@ def test_each_subgraph_and_each_run_draws_for_itself():
     assert not set(drawn(first)) & set(drawn(other))
 
 
-@st.composite
-def _graphs(draw):
-    """Graphs of two node sets with edges within and across."""
-    num_a, num_b = draw(st.integers(1, 6)), draw(st.integers(1, 4))
-
-    def edges(num_sources, num_targets):
-        ends = st.tuples(st.integers(0, num_sources - 1), st.integers(0, num_targets - 1))
-        return np.array(draw(st.lists(ends, max_size=20)), np.int64).reshape(-1, 2)
-
-    schema = GraphSchema()
-    tables = {}
-    for name, source, target, pairs in (("aa", "a", "a", edges(num_a, num_a)), ("ab", "a", "b", edges(num_a, num_b))):
-        schema.edge_sets[name].source = source
-        schema.edge_sets[name].target = target
-        tables[name] = EdgeTable(
-            path="", source_set=source, target_set=target, sources=pairs[:, 0], targets=pairs[:, 1], features={}
-        )
-    nodes = {
-        "a": NodeTable(path="", ids=pa.array([f"a{i}" for i in range(num_a)], pa.large_string()), features={}),
-        "b": NodeTable(path="", ids=pa.array(np.arange(num_b) + 100), features={}),
-    }
-    for name in nodes:
-        schema.node_sets[name].SetInParent()
-    return GraphTables(schema=schema, node_tables=nodes, edge_tables=tables)
-
-
-_PLAN = SamplingPlan(
-    seed_node_set="a",
-    hops=(
-        Hop(edge_set="aa", fan_out=2, name="out"),
-        Hop(edge_set="aa", fan_out=1, direction="backward", inputs=("seed", "out"), name="in"),
-        Hop(edge_set="ab", fan_out=2, inputs=("in", "out"), name="across"),
-        Hop(edge_set="ab", fan_out=3, direction="backward", inputs=("across",), name="back"),
-        Hop(edge_set="aa", fan_out=1, inputs=("back", "in"), name="last"),
-    ),
-)
-
-
-def _hash(node_table, row):
-    return random_choice.hash_ids(node_table.ids.slice(row, 1))
-
-
-def _sample_by_the_book(tables, plan, seed):
-    """One subgraph, one node and one edge at a time."""
-    nodes = {name: set() for name in tables.node_tables}
-    edges = {name: set() for name in tables.edge_tables}
-    nodes[plan.seed_node_set].add(seed)
-    found = {"seed": {seed}}
-    for hop in plan.hops:
-        table = tables.edge_tables[hop.edge_set]
-        near, far = table.sources.tolist(), table.targets.tolist()
-        near_set, far_set = table.source_set, table.target_set
-        if hop.direction == "backward":
-            near, far, near_set, far_set = far, near, far_set, near_set
-        ends = set()
-        for node in set().union(*(found[name] for name in hop.inputs)):
-            rows = [row for row, start in enumerate(near) if start == node]
-            rows.sort(key=lambda row: random_choice.edge_hash(np.array([row]))[0])
-            if len(rows) > hop.fan_out:
-                hashes = _hash(tables.node_tables[plan.seed_node_set], seed), _hash(tables.node_tables[near_set], node)
-                key = random_choice.choice_keys(5, hop.name, *hashes)
-                chosen = random_choice.choose_positions(key, np.array([len(rows)]), hop.fan_out)[0]
-                rows = [rows[position] for position in chosen]
-            edges[hop.edge_set].update(rows)
-            ends.update(far[row] for row in rows)
-        if far_set == plan.seed_node_set:
-            ends.discard(seed)
-        found[hop.name] = ends
-        nodes[far_set] |= ends
-    order = {name: sorted(rows) for name, rows in nodes.items()}
-    order[plan.seed_node_set] = [seed, *sorted(nodes[plan.seed_node_set] - {seed})]
-    triples = {}
-    for name, rows in edges.items():
-        table = tables.edge_tables[name]
-        sources, targets = order[table.source_set], order[table.target_set]
-        triples[name] = [(r, sources.index(table.sources[r]), targets.index(table.targets[r])) for r in sorted(rows)]
-    return order, triples
-
-
-@given(_graphs())
-def test_a_batch_agrees_with_sampling_node_by_node(tables):
-    seeds = np.arange(tables.node_tables["a"].num_nodes)[::-1]
-
-    subgraphs = InMemorySampler(tables, _PLAN, sampling_seed=5).sample_nodes(seeds)
-
-    for which, seed in enumerate(seeds.tolist()):
-        assert _describe(subgraphs, which) == _sample_by_the_book(tables, _PLAN, seed)
-
-
 def test_an_empty_batch_has_no_subgraphs(shop_dir):
-    subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample_nodes(np.zeros(0, np.int64))
+    subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample_nodes(
+        np.zeros(0, np.int64)
+    )
 
     assert subgraphs.node_sets["user"].splits.tolist() == [0]
     assert subgraphs.edge_sets["knows"].splits.tolist() == [0]

@@ -170,6 +170,10 @@ def test_a_hop_refuses(fields, message):
             lambda: _plan(Hop(edge_set="a", fan_out=1, name="x"), Hop(edge_set="b", fan_out=1, name="x")),
             r"`hops` must have different names; got \['x'\] more than once",
         ),
+        (
+            lambda: _plan(Hop(edge_set="a", fan_out=1, name="induced/a")),
+            "`hops` must not be named induced/...; got 'induced/a'",
+        ),
         (lambda: _plan(label_features="age"), "`label_features` must be a tuple of names; got 'age'"),
         (lambda: _plan(excluded_features={"buys": "count"}), r"`excluded_features\['buys'\]` must be a tuple"),
         (
