@@ -60,7 +60,20 @@ def write_merged(summaries: Any, merge: Callable[[Iterable[_Summary]], _Summary]
     Returns:
         PCollection with one None, there once the file is.
     """
-    return summaries | "Merge" >> beam.CombineGlobally(merge) | "Write" >> beam.Map(_write, path)
+    return write_one(summaries | "Merge" >> beam.CombineGlobally(merge), path)
+
+
+def write_one(summary: Any, path: str) -> Any:
+    """Adds the step that writes a summary to a file.
+
+    Args:
+        summary: PCollection with one summary.
+        path: file to write.
+
+    Returns:
+        PCollection with one None, there once the file is.
+    """
+    return summary | "Write" >> beam.Map(_write, path)
 
 
 def take_merged(path: str, kind: type[_Summary]) -> _Summary:

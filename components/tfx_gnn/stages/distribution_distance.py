@@ -1,0 +1,102 @@
+"""How far two distributions of a feature are apart, by their statistics.
+
+Both measures are those of TensorFlow Data Validation, and lie in [0, 1]: the L-infinity
+distance of the shares of categories, and the Jensen-Shannon divergence (with logarithms to
+base 2) of histograms, of those with buckets of equal count: buckets of equal width say little of
+values that pile up in one place and reach far.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+L_INFINITY = anomalies_pb2.DriftSkewInfo.Measurement.L_INFTY
+JENSEN_SHANNON = anomalies_pb2.DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE
+
+_POINT_WIDTH = 1e-9
+
+
+def distance(
+    one: statistics_pb2.FeatureNameStatistics, other: statistics_pb2.FeatureNameStatistics
+) -> tuple[anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType, float] | None:
+    """Compares a feature in two data sets.
+
+    Args:
+        one: its statistics in one.
+        other: its statistics in the other.
+
+    Returns:
+        Which measure it is, that of strings or that of numbers, and its value; None if the feature has
+        no values in one of them, or is a string in one and a number in the other.
+    """
+    kinds = {one.WhichOneof("stats"), other.WhichOneof("stats")}
+    if kinds == {"string_stats"}:
+        shares, other_shares = _shares(one), _shares(other)
+        if not shares or not other_shares:
+            return None
+        names = shares.keys() | other_shares.keys()
+        return L_INFINITY, max(abs(shares.get(name, 0.0) - other_shares.get(name, 0.0)) for name in names)
+    if kinds == {"num_stats"}:
+        histogram, other_histogram = _histogram(one), _histogram(other)
+        if histogram is None or other_histogram is None:
+            return None
+        return JENSEN_SHANNON, jensen_shannon(histogram, other_histogram)
+    return None
+
+
+def jensen_shannon(one: statistics_pb2.Histogram, other: statistics_pb2.Histogram) -> float:
+    """Jensen-Shannon divergence of two histograms.
+
+    Args:
+        one: buckets of any widths, values spread evenly in each; at least one value.
+        other: the same, with other buckets.
+
+    Returns:
+        Value in [0, 1].
+    """
+    edges = np.unique(np.concatenate([_edges(one)[0], _edges(other)[0]]))
+    parts = [np.diff(_cumulative(histogram, edges)) for histogram in (one, other)]
+    # NaNs are a bucket of their own.
+    nans = np.array([one.num_nan, other.num_nan], float)
+    shares = [np.append(part, nan) / (part.sum() + nan) for part, nan in zip(parts, nans, strict=True)]
+    middle = (shares[0] + shares[1]) / 2
+    return float(np.clip(sum(_relative_entropy(share, middle) for share in shares) / 2, 0.0, 1.0))
+
+
+def _relative_entropy(shares: npt.NDArray[np.float64], middle: npt.NDArray[np.float64]) -> float:
+    used = shares > 0
+    return float((shares[used] * np.log2(shares[used] / middle[used])).sum())
+
+
+def _edges(histogram: statistics_pb2.Histogram) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Edges of buckets in ascending order, and how many values are below each."""
+    edges, below = [], [0.0]
+    for bucket in histogram.buckets:
+        low, high = bucket.low_value, bucket.high_value
+        if low == high:
+            # A bucket of one value would have no width to spread its values in.
+            width = max(abs(low), 1.0) * _POINT_WIDTH
+            low, high = low - width, high + width
+        edges += [low, high]
+        below += [below[-1] + bucket.sample_count] * 2
+    return np.array(edges), np.array(below[:-1])
+
+
+def _cumulative(histogram: statistics_pb2.Histogram, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    edges, below = _edges(histogram)
+    return np.interp(points, edges, below)
+
+
+def _shares(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
+    buckets = feature.string_stats.rank_histogram.buckets
+    total = sum(bucket.sample_count for bucket in buckets)
+    return {bucket.label: bucket.sample_count / total for bucket in buckets} if total else {}
+
+
+def _histogram(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.Histogram | None:
+    for histogram in feature.num_stats.histograms:
+        if histogram.type == statistics_pb2.Histogram.QUANTILES and histogram.buckets:
+            return histogram
+    return None

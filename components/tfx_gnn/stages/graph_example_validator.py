@@ -1,0 +1,265 @@
+"""GraphExampleValidator: are the examples whole, are the splits apart, and are they like the last ones?"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.blessing import write_blessing
+from tfx_gnn.stages.distribution_shifts import Datasets, Shift, comparable_keys, drift_of, skew_of
+from tfx_gnn.stages.example_anomalies import READABLE_FILE, Anomaly, anomaly_of, write_anomalies
+from tfx_gnn.stages.examples_folder import graph_schema_path
+from tfx_gnn.stages.findings import Finding
+from tfx_gnn.stages.label_copies import find_label_copies
+from tfx_gnn.stages.record_files import record_files
+from tfx_gnn.stages.statistics_files import read_statistics, write_statistics
+from tfx_gnn.stages.tfmd_schema import make_tfmd_schema
+from tfx_gnn.stages.validation_checks import CHECKS, NO_BASELINE, SEVERITIES
+from tfx_gnn.stages.validation_pass import PassReport, ValidationPlan, run_validation_pass
+from tfx_gnn.stages.validation_promises import make_validation_plan
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphExampleValidatorOptions:
+    """What the examples are promised to be.
+
+    Attributes:
+        splits: splits to read; empty for all.
+        split_order: splits from the first, which is trained on, to the last; each split that is read is
+            named, others may be. An earlier split must not show what a later one is tested on.
+        label_features: features of `_readout` that are labels; no feature of the seed may be a copy of one.
+            Homophily is told of the first.
+        seed_edge_set: edge set whose edges are predicted; examples must not hold those that they, or
+            examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose.
+        reverse_edge_sets: edge sets that hold the edges of `seed_edge_set` the other way round; they may name
+            that set itself.
+        pair_label_feature: integer feature of `_readout` that is 0 for negative pairs, about which nothing is
+            promised ("label" where a plan draws negatives); empty if there are none.
+        seed_time_feature: integer feature of `_readout`, of the seed node set, or of the context, with the time
+            of each seed: no seed may be newer than one of a later split. Seeds are the same if ids and times are.
+            Empty for no promise.
+        edge_time_features: by edge set, its integer feature with the time of each edge: no edge may be newer than
+            the seed. Needs `seed_time_feature`.
+        inductive: whether nodes that are seeds of a later split are unseen in earlier ones.
+        required_sets: sets, as in "nodes/paper", that must have items in every example, beside `_readout`.
+        max_l_infinity_drift: largest difference of the share of a string between the baseline and now, in [0, 1].
+        max_jensen_shannon_drift: largest Jensen-Shannon divergence of a number between them, in [0, 1].
+        max_l_infinity_skew: the same as `max_l_infinity_drift` between the first and each other split.
+        max_jensen_shannon_skew: the same as `max_jensen_shannon_drift` between them.
+        unstable_features: tf.Example keys that are left out of drift and skew; features with times always are.
+        severities: "error", "warning" or "off" by name of a check, where the default is not wanted. Errors
+            withhold the blessing.
+    """
+
+    splits: tuple[str, ...] = ()
+    split_order: tuple[str, ...] = ("train", "val", "test")
+    label_features: tuple[str, ...] = ()
+    seed_edge_set: str = ""
+    reverse_edge_sets: tuple[str, ...] = ()
+    pair_label_feature: str = ""
+    seed_time_feature: str = ""
+    edge_time_features: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    inductive: bool = False
+    required_sets: tuple[str, ...] = ()
+    max_l_infinity_drift: float = 0.3
+    max_jensen_shannon_drift: float = 0.3
+    max_l_infinity_skew: float = 0.3
+    max_jensen_shannon_skew: float = 0.3
+    unstable_features: tuple[str, ...] = ()
+    severities: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if len(set(self.split_order)) != len(self.split_order) or not self.split_order:
+            raise ValueError(
+                f"`split_order` must name splits, each once; got {self.split_order}. Name them from first to last."
+            )
+        for name in (
+            "max_l_infinity_drift",
+            "max_jensen_shannon_drift",
+            "max_l_infinity_skew",
+            "max_jensen_shannon_skew",
+        ):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give 1 to allow everything.")
+        if self.reverse_edge_sets and not self.seed_edge_set:
+            raise ValueError(
+                f"`seed_edge_set` must be given with `reverse_edge_sets`; got only {self.reverse_edge_sets}. "
+                "Name the edge set that they are the reverse of."
+            )
+        if self.edge_time_features and not self.seed_time_feature:
+            raise ValueError(
+                "`seed_time_feature` must be given with `edge_time_features`; got only "
+                f"{dict(self.edge_time_features)}. Name the feature with the time of each seed."
+            )
+        unknown = sorted(set(self.severities) - set(CHECKS))
+        if unknown:
+            raise ValueError(f"`severities` must be of known checks; got {unknown}. They are {sorted(CHECKS)}.")
+        wrong = {check: severity for check, severity in self.severities.items() if severity not in SEVERITIES}
+        if wrong:
+            raise ValueError(f"`severities` must be one of {list(SEVERITIES)}; got {wrong}. Correct the spelling.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphValidation:
+    """What a validation found.
+
+    Attributes:
+        blessed: whether no check found an error.
+        anomalies: what checks found, errors first.
+        num_examples: examples of each split that keep the schema.
+    """
+
+    blessed: bool
+    anomalies: tuple[Anomaly, ...]
+    num_examples: Mapping[str, int]
+
+
+def validate_graph_examples(
+    *,
+    examples_dir: str,
+    graph_schema_dir: str,
+    statistics_dir: str,
+    anomalies_dir: str,
+    blessing_dir: str,
+    baseline_statistics_dir: str = "",
+    options: GraphExampleValidatorOptions,
+    beam_args: Sequence[str] = (),
+) -> GraphValidation:
+    """Checks graph tf.Examples and says whether they may be trained on.
+
+    All examples are read, once, by Apache Beam. Examples that break the schema are counted, and left out of
+    statistics and of the comparison of splits. Statistics and anomalies have the form of TensorFlow Data
+    Validation, so its tools read and show them.
+
+    Args:
+        examples_dir: raw graph tf.Examples.
+        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        statistics_dir: absent or empty folder for `Split-<name>/FeatureStats.pb`.
+        anomalies_dir: absent or empty folder for `Split-<name>/SchemaDiff.pb` and `anomalies.json`.
+        blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
+        baseline_statistics_dir: statistics of earlier data, such as those of the previous span; empty if there
+            are none.
+        options: what is promised.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        What was found, as in the files.
+
+    Raises:
+        ValueError: if a split is missing or has no place in the order, or a promise is about something that
+            the schema does not have.
+    """
+    files = record_files(examples_dir, options.splits)
+    plan = make_validation_plan(
+        graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)),
+        read_splits=sorted({file.split for file in files}),
+        split_order=options.split_order,
+        label_features=options.label_features,
+        seed_edge_set=options.seed_edge_set,
+        reverse_edge_sets=options.reverse_edge_sets,
+        pair_label_feature=options.pair_label_feature,
+        seed_time_feature=options.seed_time_feature,
+        edge_time_features=options.edge_time_features,
+        inductive=options.inductive,
+        required_sets=options.required_sets,
+    )
+    splits = plan.rules.splits
+    comparable = comparable_keys(plan.layout, _unstable(plan, options))
+    baseline = _read_baseline(baseline_statistics_dir, splits)
+    with (
+        atomic_folder(statistics_dir) as statistics_partial,
+        atomic_folder(anomalies_dir) as anomalies_partial,
+        atomic_folder(blessing_dir) as blessing_partial,
+    ):
+        report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
+        datasets = {split: report.dataset(split) for split in splits}
+        shifts = _shifts(datasets, baseline, comparable, splits[0], options)
+        anomalies = _anomalies(report, plan, shifts, options)
+        if baseline_statistics_dir:
+            missing = [Finding(check=NO_BASELINE, split=split, about="") for split in splits if split not in baseline]
+            anomalies += _in_words(missing, options)
+        anomalies.sort(key=lambda item: (not item.is_error, splits.index(item.split)))
+        validation = GraphValidation(
+            blessed=not any(anomaly.is_error for anomaly in anomalies),
+            anomalies=tuple(anomalies),
+            num_examples={split: dataset.num_examples for split, dataset in datasets.items()},
+        )
+        for split, dataset in datasets.items():
+            write_statistics(statistics_partial, dataset, split)
+        write_anomalies(anomalies_partial, anomalies, shifts, splits, make_tfmd_schema(plan.layout))
+        reasons = _reasons(validation, os.path.join(anomalies_dir, READABLE_FILE))
+        write_blessing(blessing_partial, blessed=validation.blessed, reasons=reasons)
+    return validation
+
+
+def _read_baseline(folder: str, splits: Sequence[str]) -> Datasets:
+    if not folder:
+        return {}
+    found: dict[str, statistics_pb2.DatasetFeatureStatistics] = {}
+    for split in splits:
+        dataset = read_statistics(folder, split)
+        if dataset is not None:
+            found[split] = dataset
+    if not found:
+        raise ValueError(
+            f"`baseline_statistics_dir` must hold statistics of one of the splits {list(splits)}; got none in "
+            f"{folder!r}. Point at statistics that GraphExampleValidator or StatisticsGen made."
+        )
+    return found
+
+
+def _shifts(
+    datasets: Datasets, baseline: Datasets, keys: Sequence[str], first_split: str, options: GraphExampleValidatorOptions
+) -> list[Shift]:
+    return [
+        *drift_of(datasets, baseline, keys, (options.max_l_infinity_drift, options.max_jensen_shannon_drift)),
+        *skew_of(datasets, first_split, keys, (options.max_l_infinity_skew, options.max_jensen_shannon_skew)),
+    ]
+
+
+def _unstable(plan: ValidationPlan, options: GraphExampleValidatorOptions) -> set[str]:
+    layout = plan.layout
+    unknown = sorted(set(options.unstable_features) - set(layout.set_of_key))
+    if unknown:
+        raise ValueError(
+            f"`unstable_features` must be tf.Example keys of the graph schema; got {unknown}. "
+            f"It has {sorted(layout.set_of_key)}."
+        )
+    times = {layout.set_by_prefix[f"edges/{name}"].key_of(item) for name, item in options.edge_time_features.items()}
+    return {*options.unstable_features, *times, plan.time_key}
+
+
+def _anomalies(
+    report: PassReport, plan: ValidationPlan, shifts: Sequence[Shift], options: GraphExampleValidatorOptions
+) -> list[Anomaly]:
+    anomalies = _in_words(report.findings.found, options)
+    for copy in find_label_copies(plan.columns, report.label_counts):
+        finding = Finding(check=copy.check, split=plan.rules.splits[0], about=copy.about, num_examples=copy.num_seeds)
+        anomalies += _in_words([finding], options, copy.detail)
+    for shift in shifts:
+        if shift.is_high:
+            finding = Finding(check=shift.check, split=shift.split, about=shift.key)
+            anomalies += _in_words([finding], options, shift.words)
+    return anomalies
+
+
+def _in_words(findings: Sequence[Finding], options: GraphExampleValidatorOptions, details: str = "") -> list[Anomaly]:
+    found = [anomaly_of(finding, options.severities, details) for finding in findings]
+    return [anomaly for anomaly in found if anomaly is not None]
+
+
+def _reasons(validation: GraphValidation, anomalies_file: str) -> list[str]:
+    errors = [
+        f"split {item.split!r}{f', {item.about}' if item.about else ''}: {item.description}"
+        for item in validation.anomalies
+        if item.is_error
+    ]
+    num_warnings = len(validation.anomalies) - len(errors)
+    counts = ", ".join(f"{number} of split {split!r}" for split, number in validation.num_examples.items())
+    verdict = f"{len(errors)} errors and {num_warnings} warnings in {counts} examples: {anomalies_file}"
+    return [verdict, *errors]
