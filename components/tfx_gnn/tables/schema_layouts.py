@@ -96,7 +96,8 @@ def layouts_of(
     Columns are those of the declared features, under the feature's `source` if it has
     one, and `id` (or `#id`) of a node table, `source` and `target` (or `#source` and
     `#target`) of an edge table, unless `metadata.extra` gives other names for the keys
-    "id_column", "source_column", "target_column". Ids are text, or integers where
+    "id_column" (which may be the `source` of a feature `#id` too), "source_column",
+    "target_column". Ids are text, or integers where
     the node set declares a feature `#id` of type DT_INT64. Under a key
     "default.<feature>" stands what a missing value is, and under
     "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
@@ -189,7 +190,7 @@ class _LayoutMaker:
 
     def node_layout(self, name: str) -> TableLayout:
         node_set, place = self._schema.node_sets[name], f"node set {name!r}"
-        columns = {ID_FEATURE: _key_column(node_set.metadata, "id", id_type(node_set, place))}
+        columns = {ID_FEATURE: _key_column(node_set, "id", id_type(node_set, place))}
         return self._layout("node", name, node_set, columns, place)
 
     def edge_layout(self, name: str) -> TableLayout:
@@ -197,13 +198,13 @@ class _LayoutMaker:
         columns = {}
         for key, end, node_set in ((SOURCE_KEY, "source", edge_set.source), (TARGET_KEY, "target", edge_set.target)):
             dtype = id_type(self._schema.node_sets[node_set], f"node set {node_set!r}")
-            columns[key] = _key_column(edge_set.metadata, end, dtype)
+            columns[key] = _key_column(edge_set, end, dtype)
         if ID_FEATURE in edge_set.features:
             if not edge_set.metadata.HasField("bigquery"):
                 raise ValueError(
                     f"`{ID_FEATURE}` must not be declared for an edge table; got it in {place}. It is the row number."
                 )
-            columns[ID_FEATURE] = _key_column(edge_set.metadata, "id", pa.int64())
+            columns[ID_FEATURE] = _key_column(edge_set, "id", pa.int64())
         return self._layout("edge", name, edge_set, columns, place)
 
     def context_layout(self) -> TableLayout | None:
@@ -359,8 +360,10 @@ def _shape(feature: Feature, where: str) -> tuple[int, ...]:
     return shape
 
 
-def _key_column(metadata: Metadata, end: str, dtype: pa.DataType) -> TableColumn:
-    name = _extra(metadata, f"{end}_column")
+def _key_column(declared: NodeSet | EdgeSet, end: str, dtype: pa.DataType) -> TableColumn:
+    name = _extra(declared.metadata, f"{end}_column")
+    if not name and end == "id" and ID_FEATURE in declared.features:
+        name = declared.features[ID_FEATURE].source
     return TableColumn(name=name or end, dtype=dtype, alternatives=() if name else (f"#{end}",))
 
 

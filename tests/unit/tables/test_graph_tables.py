@@ -1,4 +1,5 @@
 import gzip
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 
 from tfx_gnn.tables.graph_tables import EdgeTable, list_table_files, read_tables, read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.schema_layouts import layouts_of
 
 
 def test_tables_are_read_in_the_order_of_ids(shop_dir):
@@ -346,3 +348,26 @@ def test_ragged_inner_dimensions_are_refused(shop_dir, shape):
 
     with pytest.raises(ValueError, match=r"`shape` must be fixed, or \[-1\] alone; got .* for feature 'price' of node"):
         read_tables(shop_dir)
+
+
+def test_the_id_may_name_its_column_as_its_source(shop_dir):
+    _edit(shop_dir, "graph_schema.pbtxt", ' extra { key: "id_column" value: "number" }', "")
+    _edit(
+        shop_dir,
+        "graph_schema.pbtxt",
+        'dtype: DT_INT64 } }\n  features { key: "price"',
+        'dtype: DT_INT64 source: "number" } }\n  features { key: "price"',
+    )
+
+    assert read_tables(shop_dir).node_tables["item"].ids.to_pylist() == [7, 12]
+
+
+def test_layouts_travel_to_workers(shop_dir):
+    declared = 'filename: "users.csv" extra { key: "decoder.part" value: "{age}:{color}" }'
+    _edit(shop_dir, "graph_schema.pbtxt", 'filename: "users.csv"', declared)
+    layouts = layouts_of(read_tables_schema(shop_dir), shop_dir)
+
+    copies = pickle.loads(pickle.dumps(layouts))
+
+    assert copies == layouts
+    assert [layout.label for layout in copies.all] == ["nodes/item", "nodes/user", "edges/buys", "edges/knows"]

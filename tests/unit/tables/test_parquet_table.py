@@ -67,7 +67,8 @@ def test_large_row_groups_come_in_blocks(tmp_path):
 
 
 def test_lists_are_read_by_their_declared_shapes(tmp_path):
-    pq.write_table(pa.table({"fixed": [[[1.0, 2.0]], [[3.0, 4.0]]], "ragged": [["a"], []]}), tmp_path / "t.parquet")
+    lists = pa.table({"fixed": [[[1.0, 2.0]], [[3.0, 4.0]]], "ragged": [["a"], []]})
+    pq.write_table(lists, tmp_path / "t.parquet", row_group_size=1)
     columns = {
         "fixed": TableColumn(name="fixed", dtype=pa.float32(), shape=(1, 2)),
         "ragged": TableColumn(name="ragged", dtype=TEXT, shape=(-1,)),
