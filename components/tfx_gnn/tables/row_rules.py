@@ -30,12 +30,14 @@ DANGLING_SOURCE = "dangling_source"
 """The source of an edge is a node."""
 DANGLING_TARGET = "dangling_target"
 """The target of an edge is a node."""
+UNKNOWN_GRAPH = "unknown_graph"
+"""The graph that a row of many graphs' tables is of is there."""
 
 INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMPTY_ID)
 """Rules that a row breaks by itself: `RowRules.invalid_rows` says what happens."""
 
-DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
-"""Rules about nodes that are not there: `RowRules.dangling_edges` says what happens."""
+DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET, UNKNOWN_GRAPH)
+"""Rules about nodes or graphs that are not there: `RowRules.dangling_edges` says what happens."""
 
 _MAX_VALUE_LENGTH = 120
 
@@ -48,7 +50,8 @@ class RowRules:
         invalid_rows: "refuse", or "drop" rows that cannot be used: `INVALID_ROW_RULES`.
         duplicate_nodes: "refuse", or "keep_first" in the order of the files.
         duplicate_edges: "keep" all, "refuse", or "keep_first".
-        dangling_edges: "refuse", or "drop" edges to or from nodes that are not there.
+        dangling_edges: "refuse", or "drop" edges to or from nodes that are not there, and
+            rows of graphs that are not there.
         max_dropped_share: share of the rows of a table that "drop" may let go, in [0, 1];
             it must be above 0 where something is to be dropped. More is an error that
             tells the counts. Rows that "keep_first" passes over are counted and
