@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 _MAX_RANGES = 2**31
 _SPLIT_SHIFT = 40
+_RUNS_OF_SHARD = 16  # so that many workers have something to begin with
+_MAX_RUN = 64
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -77,9 +79,35 @@ def count_blocks(num_seeds: int, num_shards: int, seeds_per_block: int) -> int:
     return num_blocks
 
 
-def list_blocks(
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockRun:
+    """Blocks of one shard that follow each other, read by one worker.
+
+    Attributes:
+        split: position of the split among the splits of the index.
+        start: position of the first block.
+        stop: position after the last block.
+        num_blocks: number of blocks of the split.
+    """
+
+    split: int
+    start: int
+    stop: int
+    num_blocks: int
+
+    def blocks(self) -> Iterator[BlockRange]:
+        """Lists the blocks.
+
+        Yields:
+            The blocks, ascending.
+        """
+        for block in range(self.start, self.stop):
+            yield BlockRange(split=self.split, block=block, num_blocks=self.num_blocks)
+
+
+def list_runs(
     shards: Iterable[tuple[int, int]], seed_counts: Mapping[int, int], num_shards: int, seeds_per_block: int
-) -> Iterator[BlockRange]:
+) -> Iterator[BlockRun]:
     """Lists the blocks that some output shards consist of.
 
     Args:
@@ -89,10 +117,13 @@ def list_blocks(
         seeds_per_block: seeds that a block shall have in the mean, at most.
 
     Yields:
-        Blocks, shard by shard.
+        Runs of blocks, shard by shard: some sixteen of a shard, longer ones where there
+        are many blocks.
     """
     for split, shard in shards:
         num_blocks = count_blocks(seed_counts[split], num_shards, seeds_per_block)
         per_shard = num_blocks // num_shards
-        for block in range(shard * per_shard, (shard + 1) * per_shard):
-            yield BlockRange(split=split, block=block, num_blocks=num_blocks)
+        size = min(_MAX_RUN, -(-per_shard // _RUNS_OF_SHARD))
+        end = (shard + 1) * per_shard
+        for start in range(shard * per_shard, end, size):
+            yield BlockRun(split=split, start=start, stop=min(start + size, end), num_blocks=num_blocks)

@@ -34,16 +34,13 @@ class BlockSeeds:
     features: pa.Table
 
 
-def read_block_seeds(
-    index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange], *, has_ranks: bool
-) -> Iterator[BlockSeeds]:
+def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
     """Reads blocks, one partition of the seeds in memory at a time.
 
     Args:
         index: the graph.
         plan: what is sampled.
         blocks: blocks of any splits; in the order of their keys, each partition is read once.
-        has_ranks: whether subgraphs have rank limits.
 
     Yields:
         The blocks that have seeds.
@@ -59,7 +56,7 @@ def read_block_seeds(
             parts.append(_rows_of_block(loaded[1], block))
         rows = pa.concat_tables(parts)
         if rows.num_rows:
-            yield _block_seeds(plan, block, rows, has_ranks=has_ranks)
+            yield _block_seeds(plan, block, rows)
 
 
 def _rows_of_block(rows: pa.Table | None, block: BlockRange) -> pa.Table:
@@ -71,8 +68,9 @@ def _rows_of_block(rows: pa.Table | None, block: BlockRange) -> pa.Table:
     return of_keys.filter(pa.array(of_keys.column(files.SPLIT).to_numpy() == block.split))
 
 
-def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table, *, has_ranks: bool) -> BlockSeeds:
+def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> BlockSeeds:
     count = rows.num_rows
+    has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
     seeds = Seeds(
         keys=files.as_codes(rows.column(files.KEY)),
         rows=np.asarray(rows.column(files.ROW).to_numpy(), np.int64),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tfx_gnn.beam_sampling.block_ranges import BlockRange, count_blocks, list_blocks
+from tfx_gnn.beam_sampling.block_ranges import BlockRange, count_blocks, list_runs
 from tfx_gnn.sampling.seeds import shard_bounds
 
 
@@ -16,7 +16,8 @@ def test_ranges_of_a_split_cover_all_keys_once():
 def test_a_block_lies_in_the_shard_that_seeds_are_written_to():
     keys = np.sort(np.random.default_rng(0).integers(0, 2**64 - 1, 500, dtype=np.uint64))
     bounds = shard_bounds(keys, 3)
-    blocks = list(list_blocks([(0, 1)], {0: 500}, num_shards=3, seeds_per_block=50))
+    runs = list_runs([(0, 1)], {0: 500}, num_shards=3, seeds_per_block=50)
+    blocks = [block for run in runs for block in run.blocks()]
 
     found = [key for block in blocks for key in keys.tolist() if block.first_key <= key <= block.last_key]
 
@@ -33,9 +34,9 @@ def test_number_of_blocks_is_a_multiple_of_the_shards(num_seeds, num_shards, exp
 
 
 def test_numbers_of_blocks_differ_between_splits():
-    blocks = list_blocks([(0, 0), (1, 0)], {0: 30, 1: 20}, num_shards=1, seeds_per_block=10)
+    runs = list_runs([(0, 0), (1, 0)], {0: 30, 1: 20}, num_shards=1, seeds_per_block=10)
 
-    numbers = [block.number for block in blocks]
+    numbers = [block.number for run in runs for block in run.blocks()]
 
     assert len(numbers) == len(set(numbers)) == 5
 
@@ -43,3 +44,11 @@ def test_numbers_of_blocks_differ_between_splits():
 def test_too_many_blocks_are_refused():
     with pytest.raises(ValueError, match="`seeds_per_block` must be so large"):
         count_blocks(2**40, 1, 1)
+
+
+@pytest.mark.parametrize(("num_blocks", "lengths"), [(1, {1}), (16, {1}), (40, {3, 1}), (2000, {64, 16})])
+def test_runs_are_short_where_blocks_are_few(num_blocks, lengths):
+    runs = list(list_runs([(0, 0)], {0: num_blocks * 10}, num_shards=1, seeds_per_block=10))
+
+    assert {run.stop - run.start for run in runs} == lengths
+    assert [block.block for run in runs for block in run.blocks()] == list(range(num_blocks))

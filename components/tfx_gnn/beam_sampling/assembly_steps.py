@@ -1,0 +1,103 @@
+"""The last steps: blocks with all they need become records, and records become shards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+from apache_beam import pvalue
+
+from tfx_gnn.beam_sampling.block_assembly import BlockAssembler
+from tfx_gnn.beam_sampling.index_reader import GraphIndex
+from tfx_gnn.beam_sampling.messages import NodeAnswer
+from tfx_gnn.beam_sampling.round_steps import read_answers
+from tfx_gnn.beam_sampling.shard_files import write_block, write_shard
+from tfx_gnn.sampling.plan import SamplingPlan
+from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.subgraph_statistics import SubgraphStatisticsBuilder
+
+RECORDS = "records"
+"""Output with ((position of the split, shard), (position of the block, path of its records))."""
+
+STATISTICS = "statistics"
+"""Output with the statistics of a block."""
+
+BlockPath = tuple[int, str]
+
+
+class AssembleBlocks(beam.DoFn):
+    """(block, answers about nodes and its state) to records in a file, and statistics."""
+
+    def __init__(
+        self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
+    ) -> None:
+        """Sets what is written where.
+
+        Args:
+            index_dir: folder of the index.
+            plan: the plan that it was built for.
+            examples_dir: folder that all workers see.
+            splits: names of the splits, by position.
+            num_shards: files a split.
+        """
+        self._index_dir = index_dir
+        self._plan = plan
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def setup(self) -> None:
+        """Opens the index."""
+        self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        """Writes a block.
+
+        Args:
+            element: number of the block; answers, with its state among them.
+
+        Yields:
+            Where the records are, and tagged statistics.
+        """
+        nodes: dict[str, list[bytes]] = {}
+
+        def add(answer: NodeAnswer) -> None:
+            nodes.setdefault(answer.node_set, []).append(answer.rows)
+
+        state = read_answers(element[1], add)
+        block = self._assembler.assemble(state, nodes)
+        records = SubgraphExampleEncoder(block.tables, self._plan, seed_features=block.seed_features).encode(
+            block.subgraphs
+        )
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add(self._splits[state.block.split], block.subgraphs)
+        yield pvalue.TaggedOutput(STATISTICS, statistics)
+        key = state.block.split, state.block.shard(self._num_shards)
+        yield key, (state.block.block, write_block(self._examples_dir, records))
+
+
+class WriteShards(beam.DoFn):
+    """((position of the split, shard), paths of blocks) to the file of the shard."""
+
+    def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
+        """Sets what is written where.
+
+        Args:
+            examples_dir: folder with `Split-<name>` folders.
+            splits: names of the splits, by position.
+            num_shards: files a split.
+        """
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def process(self, element: tuple[tuple[int, int], Iterable[BlockPath | None]]) -> None:
+        """Writes a shard.
+
+        Args:
+            element: the shard, and its blocks; None stands for no block.
+        """
+        (split, shard), blocks = element
+        paths = [block for block in blocks if block is not None]
+        write_shard(self._examples_dir, self._splits[split], shard, self._num_shards, paths)

@@ -1,0 +1,161 @@
+"""Brings a sampled block into the form in which graphs in memory are sampled and written.
+
+The block's own nodes and edges make a small graph of tables; the functions that
+write subgraphs of a whole graph in memory then write the block, byte for byte
+the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfx_gnn.beam_sampling import index_files as files
+from tfx_gnn.beam_sampling.block_edges import KnownRows, edge_features
+from tfx_gnn.beam_sampling.block_state import BlockState
+from tfx_gnn.beam_sampling.index_reader import GraphIndex
+from tfx_gnn.beam_sampling.messages import unpack_table
+from tfx_gnn.sampling.block_indexing import index_block
+from tfx_gnn.sampling.block_result import BlockEdges, BlockResult
+from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
+
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AssembledBlock:
+    """A block as part of a graph in memory.
+
+    Attributes:
+        tables: the nodes and edges of the block.
+        subgraphs: the block's subgraphs, whose rows are those of `tables`.
+        seed_features: columns of the seed table, one row a seed; none if the plan has no
+            seed table.
+    """
+
+    tables: GraphTables
+    subgraphs: SampledSubgraphs
+    seed_features: Mapping[str, pa.Array]
+
+
+class BlockAssembler:
+    """Puts nodes, edges and seeds of blocks together."""
+
+    def __init__(self, index: GraphIndex, plan: SamplingPlan) -> None:
+        """Learns the types of ids and features.
+
+        Args:
+            index: the graph, of which only descriptions are read.
+            plan: the plan by which blocks are sampled.
+        """
+        self._schema = index.schema
+        self._plan = plan
+        tables = index.info.tables
+        self._node_types = {
+            name: tables[files.node_table(name)].schema for name in reached_node_sets(plan, self._schema)
+        }
+        self._edge_types: dict[str, dict[str, pa.DataType]] = {}
+        subgraph_schema = make_subgraph_schema(self._schema, plan)
+        for name in plan.edge_set_names:
+            described = [tables[key].schema for key in _edge_tables(index, name)]
+            if name == plan.seed_edge_set:
+                described.append(tables[files.SEED_TABLE].schema)
+            types = {field.name: field.type for schema in described for field in schema}
+            features = {feature for feature in subgraph_schema.edge_sets[name].features if feature[0] != "#"}
+            self._edge_types[name] = {feature: types[feature] for feature in sorted(features)}
+        if plan.is_link_plan and not plan.seed_table:
+            of_seeds = tables[files.SEED_TABLE].schema
+            labels = {feature: of_seeds.field(feature).type for feature in plan.label_features}
+            self._edge_types.setdefault(plan.seed_edge_set, {}).update(labels)
+
+    def assemble(self, state: BlockState, nodes: Mapping[str, Sequence[bytes]]) -> AssembledBlock:
+        """Puts a block together.
+
+        Args:
+            state: the block after its last round.
+            nodes: by node set, what partitions answered about nodes.
+
+        Returns:
+            The block's tables and subgraphs.
+        """
+        assert state.result is not None
+        node_tables: dict[str, NodeTable] = {}
+        rows_of_numbers: dict[str, _Integers] = {}
+        for name, handles in state.result.node_handles.items():
+            assert handles is not None
+            answers = [unpack_table(data) for data in nodes.get(name, ())]
+            rows = pa.concat_tables(answers) if answers else self._node_types[name].empty_table()
+            node_tables[name], rows_of_numbers[name] = _node_table(name, rows, handles)
+        result = state.result.with_rows(rows_of_numbers)
+        seeds, seed_features = state.seeds, unpack_table(state.seed_features)
+        edge_tables = {name: self._edge_table(name, result, state, seed_features) for name in sorted(self._edge_types)}
+        if self._plan.seed_table:
+            seeds = dataclasses.replace(seeds, rows=np.arange(seeds.num_subgraphs))
+        tables = GraphTables(schema=self._schema, node_tables=node_tables, edge_tables=edge_tables)
+        return AssembledBlock(
+            tables=tables,
+            subgraphs=index_block(result, seeds, tables, self._plan),
+            seed_features=_columns(seed_features) if self._plan.seed_table else {},
+        )
+
+    def _edge_table(self, name: str, result: BlockResult, state: BlockState, seed_features: pa.Table) -> EdgeTable:
+        """Makes a table of every edge that some subgraph has, or is the seed of some."""
+        edge_set = self._schema.edge_sets[name]
+        edges = result.edges.get(name, BlockEdges.union([]))
+        rows, sources, targets = edges.rows, edges.sources, edges.targets
+        known = [KnownRows(table) for table in _together(state.edge_features.get(name, ()))]
+        if name == self._plan.seed_edge_set and not self._plan.seed_table:
+            seeds = state.seeds
+            rows = np.concatenate([rows, seeds.rows])
+            # No one asks a seed for its ends by this table.
+            sources, targets = (
+                np.concatenate([ends, np.zeros(len(seeds.rows), np.int64)]) for ends in (sources, targets)
+            )
+            known.append(KnownRows(seed_features.append_column(files.ROW, pa.array(seeds.rows))))
+        rows, firsts = np.unique(rows, return_index=True)
+        return EdgeTable(
+            path=name,
+            source_set=edge_set.source,
+            target_set=edge_set.target,
+            sources=sources[firsts],
+            targets=targets[firsts],
+            features=edge_features(rows, known, self._edge_types[name]),
+            rows=rows,
+        )
+
+
+def _edge_tables(index: GraphIndex, edge_set: str) -> list[str]:
+    names = [files.edge_table(edge_set, direction) for direction in ("forward", "backward")]
+    return [name for name in names if name in index.info.tables]
+
+
+def _together(features: Sequence[bytes]) -> list[pa.Table]:
+    return [pa.concat_tables([unpack_table(data) for data in features])] if features else []
+
+
+def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTable, _Integers]:
+    """Makes a node table, and tells the row of each handle."""
+    columns = _columns(rows)
+    order = pc.sort_indices(columns[files.ID])
+    codes = np.asarray(columns[files.CODE].to_numpy(), np.int64)
+    row_of_place = np.empty(len(codes), np.int64)
+    row_of_place[order.to_numpy()] = np.arange(len(codes))
+    by_code = np.argsort(codes)
+    table = NodeTable(
+        path=name,
+        ids=columns[files.ID].take(order),
+        features={key: values.take(order) for key, values in columns.items() if not key.startswith("#")},
+    )
+    return table, row_of_place[by_code[np.searchsorted(codes[by_code], handles)]]
+
+
+def _columns(table: pa.Table) -> dict[str, pa.Array]:
+    return {name: files.one_array(table, name) for name in table.column_names}
