@@ -122,6 +122,22 @@ class TFRecordFormat(TableFormat):
         return kinds
 
 
+def read_examples(path: str) -> Iterator[tf.train.Example | None]:
+    """Reads the records of a file one by one, which is slow but sees every feature.
+
+    Args:
+        path: a TFRecord file, gzipped or not.
+
+    Yields:
+        The records; None for one that is no tf.Example.
+
+    Raises:
+        ValueError: if the file is damaged.
+    """
+    for records in _batches(path):
+        yield from map(_example, records.numpy())
+
+
 def _parse(
     records: tf.Tensor, kinds: dict[str, tf.DType]
 ) -> tuple[npt.NDArray[np.int64], list[CellProblem], Mapping[str, tf.RaggedTensor]]:

@@ -1,0 +1,292 @@
+"""A graph schema for tables that came without one."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import math
+import os
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from tensorflow.core.framework import types_pb2
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.column_evidence import ColumnEvidence
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
+from tfx_gnn.tables.table_paths import format_of_name, resolve_files
+from tfx_gnn.tables.tfrecord_table import read_examples
+
+_DTYPES = {
+    pa.bool_(): types_pb2.DT_BOOL,
+    pa.int8(): types_pb2.DT_INT8,
+    pa.int16(): types_pb2.DT_INT16,
+    pa.int32(): types_pb2.DT_INT32,
+    pa.int64(): types_pb2.DT_INT64,
+    pa.uint8(): types_pb2.DT_UINT8,
+    pa.uint16(): types_pb2.DT_UINT16,
+    pa.uint32(): types_pb2.DT_UINT32,
+    pa.uint64(): types_pb2.DT_UINT64,
+    pa.float32(): types_pb2.DT_FLOAT,
+    pa.large_string(): types_pb2.DT_STRING,
+}
+_EXAMPLE_TYPES = {"bytes_list": pa.large_string(), "float_list": pa.float32(), "int64_list": pa.int64()}
+_NOTE = "note"  # key of `metadata.extra` of a context, which has no description
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Evidence:
+    """What is known of a table."""
+
+    columns: Mapping[str, ColumnEvidence]
+    num_rows: int
+    num_broken: int
+
+
+def infer_schema(
+    *,
+    node_tables: Mapping[str, str],
+    edge_tables: Mapping[str, tuple[str, str, str]] | None = None,
+    context_table: str = "",
+    tables_dir: str = "",
+    id_columns: Mapping[str, str] | None = None,
+    source_columns: Mapping[str, str] | None = None,
+    target_columns: Mapping[str, str] | None = None,
+) -> GraphSchema:
+    """Makes the schema that tables speak for, to be read again and completed by a person.
+
+    Every column but those of ids becomes a feature. Types are those of Parquet columns
+    and of the kinds of tf.Example features; of a CSV file all cells are looked at. Texts of digits
+    become integers where nothing is lost by it ("007" stays text). Floats of any
+    width become DT_FLOAT, dates and times DT_INT64 (seconds since 1970). Lists of one length get a fixed
+    shape, others the shape [-1].
+
+    What a person should see stands in a `description`: how many rows of a feature
+    have no value and so need `metadata { extra { key: "default.<feature>" } }`, or which columns were left out
+    because no feature can hold them.
+
+    Tables are read once, in bounded memory. The same tables give the same schema.
+
+    Args:
+        node_tables: by node set, the file of its table, relative to `tables_dir`: also a
+            glob or shards.
+        edge_tables: by edge set, node sets of the sources and of the targets, and the file.
+        context_table: file of features of the whole graph; empty: there is none.
+        tables_dir: folder that file names are relative to; by default the current one.
+        id_columns: by node set, the column of its ids, if not `id` or `#id`.
+        source_columns: by edge set, the column of the sources' ids, if not `source` or
+            `#source`.
+        target_columns: likewise for targets.
+
+    Returns:
+        The schema. To be used it must be written to `tables_dir` as graph_schema.pbtxt.
+
+    Raises:
+        ValueError: if a file is missing or broken, has no column of ids or several of
+            one name, or the files of a table have different columns; or if an edge set
+            names an unknown node set.
+    """
+    edge_tables = edge_tables or {}
+    _check_names(node_tables, edge_tables, id_columns or {}, source_columns or {}, target_columns or {})
+    schema = GraphSchema()
+    for name, filename in sorted(node_tables.items()):
+        node_set = schema.node_sets[name]
+        evidence = _read("node", name, tables_dir, filename)
+        column = _key_column(evidence, "id", (id_columns or {}).get(name, ""), node_set.metadata, filename)
+        dtype = evidence.columns[column].dtype
+        if dtype is not None and pa.types.is_integer(dtype):
+            node_set.features[ID_FEATURE].dtype = types_pb2.DT_INT64
+        _describe(node_set, evidence, filename, {column})
+    for name, (source, target, filename) in sorted(edge_tables.items()):
+        edge_set = schema.edge_sets[name]
+        edge_set.source, edge_set.target = source, target
+        evidence = _read("edge", name, tables_dir, filename)
+        keys = {
+            _key_column(evidence, end, (given or {}).get(name, ""), edge_set.metadata, filename)
+            for end, given in (("source", source_columns), ("target", target_columns))
+        }
+        _describe(edge_set, evidence, filename, keys)
+    if context_table:
+        _describe(schema.context, _read("context", "", tables_dir, context_table), context_table, set())
+    return schema
+
+
+def _check_names(
+    node_tables: Mapping[str, str],
+    edge_tables: Mapping[str, tuple[str, str, str]],
+    id_columns: Mapping[str, str],
+    source_columns: Mapping[str, str],
+    target_columns: Mapping[str, str],
+) -> None:
+    for name, (source, target, _) in edge_tables.items():
+        for node_set in (source, target):
+            if node_set not in node_tables:
+                raise ValueError(
+                    f"`edge_tables` must join node sets of `node_tables`, {sorted(node_tables)}; got {node_set!r} in "
+                    f"{name!r}. Add the node table or correct the name."
+                )
+    for field, given, known in (
+        ("id_columns", id_columns, node_tables),
+        ("source_columns", source_columns, edge_tables),
+        ("target_columns", target_columns, edge_tables),
+    ):
+        for name in given:
+            if name not in known:
+                raise ValueError(
+                    f"`{field}` must name sets that have a table, {sorted(known)}; got {name!r}. Check the spelling."
+                )
+
+
+def _read(kind: TableKind, name: str, tables_dir: str, filename: str) -> _Evidence:
+    path = os.path.join(tables_dir, filename)
+    told = format_of_name(filename)
+    if told is None:
+        raise ValueError(
+            f"`filename` must name a table as .csv, .tsv, .parquet or .tfrecord; got {filename!r}. Rename the file, or "
+            'write the schema by hand with metadata { extra { key: "format" } }.'
+        )
+    files = resolve_files(path)
+    if not files:
+        raise ValueError(f"`filename` must name a file that exists; got {path!r}. Correct the name.")
+    layout = TableLayout(
+        kind=kind, name=name, files=files, format=told[0], columns={}, delimiter=told[1], declared_as=path
+    )
+    return _read_examples(layout) if layout.format == "tfrecord" else _read_columns(layout)
+
+
+def _read_columns(layout: TableLayout) -> _Evidence:
+    reader = table_format(layout)
+    names = list(reader.column_names(layout.files[0]))
+    columns = {name: ColumnEvidence() for name in names}
+    num_rows = num_broken = 0
+    for path in layout.files:
+        found = list(reader.column_names(path))
+        if len(set(found)) != len(found) or set(found) != set(names):
+            raise ValueError(
+                f"`{path}` must have each column once, and those of the other files of the table; got {found}, and "
+                f"{names} in {layout.files[0]}. Correct the names of the columns."
+            )
+        for unit in reader.list_units(path):
+            for block in reader.read_raw_blocks(path, unit, sorted(names)):
+                num_rows += block.num_rows_read
+                num_broken += len(block.problems)
+                for name in names:
+                    columns[name].add(block.columns.column(name), are_cells=layout.format == "csv")
+    return _Evidence(columns=columns, num_rows=num_rows, num_broken=num_broken)
+
+
+def _read_examples(layout: TableLayout) -> _Evidence:
+    """Looks at every feature of every record: any may be in some records only."""
+    columns: dict[str, ColumnEvidence] = {}
+    seen: collections.Counter[str] = collections.Counter()
+    num_rows = num_broken = 0
+    for path in layout.files:
+        for example in read_examples(path):
+            num_rows += 1
+            if example is None:
+                num_broken += 1
+                continue
+            for name, feature in example.features.feature.items():
+                kind = feature.WhichOneof("kind")
+                values = getattr(feature, kind).value if kind else ()
+                evidence = columns.setdefault(name, ColumnEvidence())
+                evidence.add_lengths(0, len(values), len(values))
+                if values:
+                    seen[name] += 1
+                    evidence.dtypes.add(_EXAMPLE_TYPES[kind])
+                    evidence.num_infinite += sum(not math.isfinite(value) for value in values if kind == "float_list")
+    for name, evidence in columns.items():
+        evidence.num_rows = num_rows - num_broken
+        evidence.num_missing = evidence.num_rows - seen[name]
+        # A tf.Example does not tell a single value from a list of one, nor a missing list from one without values.
+        _, greatest = evidence.lengths[0]
+        if greatest <= 1:
+            evidence.lengths = []
+        elif evidence.num_missing:
+            evidence.lengths, evidence.num_missing = [(0, greatest)], 0
+    return _Evidence(columns=columns, num_rows=num_rows, num_broken=num_broken)
+
+
+def _key_column(evidence: _Evidence, end: str, given: str, metadata: Metadata, filename: str) -> str:
+    candidates = (given,) if given else (end, f"#{end}")
+    for name in candidates:
+        if name in evidence.columns:
+            if given:
+                metadata.extra.add(key=f"{end}_column", value=given)
+            return name
+    raise ValueError(
+        f"`{end}_columns` must name the column of ids that the table has; got none of {list(candidates)} among "
+        f"{sorted(evidence.columns)} in {filename}. Give its name."
+    )
+
+
+def _describe(declared: NodeSet | EdgeSet | Context, evidence: _Evidence, filename: str, keys: set[str]) -> None:
+    declared.metadata.filename = filename
+    declared.metadata.cardinality = evidence.num_rows - evidence.num_broken
+    notes = [f"Records that cannot be read: {evidence.num_broken}."] if evidence.num_broken else []
+    for name in sorted(set(evidence.columns) - keys):
+        column = evidence.columns[name]
+        reason = _reason_to_leave_out(name, column)
+        if reason:
+            notes.append(f"Column {name!r} is left out: {reason}.")
+        else:
+            _declare(declared.features[name], name, column)
+    if notes and isinstance(declared, Context):
+        declared.metadata.extra.add(key=_NOTE, value=" ".join(notes))
+    elif notes:
+        declared.description = " ".join(notes)
+
+
+def _reason_to_leave_out(name: str, column: ColumnEvidence) -> str:
+    if name.startswith("#") and name != "#weight":
+        return "names with # have a meaning of their own"
+    if not name:
+        return "it has no name"
+    if column.num_missing == column.num_rows or (column.dtype is None and not column.dtypes):
+        return "it has no values"
+    if column.dtype is None:
+        return f"no feature holds values of type {', '.join(sorted(map(str, column.dtypes)))}"
+    if column.shape is None:
+        return "no feature holds lists of lists of several lengths"
+    return ""
+
+
+def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
+    feature.dtype = _DTYPES[column.dtype]
+    for size in column.shape or ():
+        feature.shape.dim.add(size=size)
+    notes = []
+    if column.num_missing:
+        notes.append(
+            f"Rows without a value: {column.num_missing} of {column.num_rows}; "
+            f'declare what it stands for under the key "default.{name}".'
+        )
+    if column.num_infinite and column.dtype == pa.float32():
+        notes.append(f"Values that are no finite 32-bit floats, which are refused: {column.num_infinite}.")
+    if notes:
+        feature.description = " ".join(notes)
+
+
+def schema_notes(schema: GraphSchema) -> Iterator[tuple[str, str]]:
+    """Lists what `infer_schema` found worth telling.
+
+    Args:
+        schema: an inferred schema.
+
+    Yields:
+        Pairs of a place, such as "node set 'user', feature 'age'", and the note.
+    """
+    for kind, sets in (("node set", schema.node_sets), ("edge set", schema.edge_sets)):
+        for name in sorted(sets):
+            if sets[name].description:
+                yield f"{kind} {name!r}", sets[name].description
+            for feature in sorted(sets[name].features):
+                if sets[name].features[feature].description:
+                    yield f"{kind} {name!r}, feature {feature!r}", sets[name].features[feature].description
+    for entry in schema.context.metadata.extra:
+        if entry.key == _NOTE:
+            yield "context", entry.value
+    for feature in sorted(schema.context.features):
+        if schema.context.features[feature].description:
+            yield f"context, feature {feature!r}", schema.context.features[feature].description
