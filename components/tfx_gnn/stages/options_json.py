@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import cattrs
 
@@ -24,9 +24,20 @@ def _structure_bool(value: Any, _: type[bool]) -> bool:
     return bool(value)
 
 
+def _has_integer_keys(kind: Any) -> bool:
+    return get_origin(kind) is dict and get_args(kind)[0] is int
+
+
+def _structure_integer_keys(value: Any, kind: Any) -> dict[int, Any]:
+    # JSON has no keys but strings.
+    item = get_args(kind)[1]
+    return {int(key): _CONVERTER.structure(content, item) for key, content in value.items()}
+
+
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
 _CONVERTER.register_structure_hook(int, _structure_integer)
 _CONVERTER.register_structure_hook(bool, _structure_bool)  # else the hook of int takes it, a subclass
+_CONVERTER.register_structure_hook_func(_has_integer_keys, _structure_integer_keys)
 
 
 def to_json(options: object) -> str:

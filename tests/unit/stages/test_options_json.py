@@ -67,3 +67,19 @@ def test_a_truth_value_is_read_as_one(written, read):
 def test_what_is_no_truth_value_is_refused(written):
     with pytest.raises(ValueError, match="must be true or false"):
         from_json(f'{{"is_on": {written}}}', Switch)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Steps:
+    by_number: dict[int, Step]
+
+
+def test_keys_may_be_integers_although_json_has_only_strings():
+    steps = Steps(by_number={-3: Step(name="a", fan_out=1), 10: Step(name="b", fan_out=2)})
+
+    assert from_json(to_json(steps), Steps) == steps
+
+
+def test_a_key_that_is_no_integer_is_refused():
+    with pytest.raises(ValueError, match="must be JSON that describes a Steps"):
+        from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)
