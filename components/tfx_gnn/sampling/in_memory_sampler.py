@@ -76,11 +76,13 @@ class InMemorySampler:
             if key not in self._adjacencies:
                 self._adjacencies[key] = self._build_adjacency(hop)
 
-    def sample(self, seeds: Seeds) -> SampledSubgraphs:
+    def sample(self, seeds: Seeds, *, sampling_seed: int | None = None) -> SampledSubgraphs:
         """Samples one subgraph around each seed.
 
         Args:
             seeds: the seeds; their nodes are rows of the node tables.
+            sampling_seed: seed of all random choices, in [0, 2**63), if another than the
+                sampler's own.
 
         Returns:
             The subgraphs, in the order of the seeds.
@@ -99,7 +101,7 @@ class InMemorySampler:
             self._plan,
             self._tables.schema,
             seeds,
-            sampling_seed=self._sampling_seed,
+            sampling_seed=self._sampling_seed if sampling_seed is None else sampling_seed,
             node_codes=self._node_codes,
         )
         while requests := block.next_requests():

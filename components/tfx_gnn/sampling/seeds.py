@@ -69,6 +69,28 @@ class Seeds:
             rank_limits=None if self.rank_limits is None else self.rank_limits[start:stop],
         )
 
+    def take(self, indices: npt.NDArray[np.int64]) -> Seeds:
+        """Selects subgraphs.
+
+        Args:
+            indices: int64 array, shape [n], positions of subgraphs.
+
+        Returns:
+            The seeds at these positions, in that order, which need not be that of keys.
+        """
+        counts = np.diff(self.readout_splits)[indices]
+        splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        readouts = np.repeat(self.readout_splits[indices] - splits[:-1], counts) + np.arange(int(splits[-1]))
+        return Seeds(
+            keys=self.keys[indices],
+            rows=self.rows[indices],
+            readout_splits=splits,
+            readout_nodes={root: nodes[readouts] for root, nodes in self.readout_nodes.items()},
+            readout_labels=None if self.readout_labels is None else self.readout_labels[readouts],
+            time_limits=None if self.time_limits is None else self.time_limits[indices],
+            rank_limits=None if self.rank_limits is None else self.rank_limits[indices],
+        )
+
 
 def shard_starts(num_shards: int) -> npt.NDArray[np.uint64]:
     """Gives the smallest key of each output shard.

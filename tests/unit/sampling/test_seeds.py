@@ -4,8 +4,8 @@ import pytest
 from tfx_gnn.sampling.seeds import Seeds, shard_bounds, shard_starts
 
 
-def test_a_slice_starts_its_readouts_anew():
-    seeds = Seeds(
+def _three_seeds():
+    return Seeds(
         keys=np.array([3, 5, 9], np.uint64),
         rows=np.array([7, 1, 4]),
         readout_splits=np.array([0, 2, 3, 6]),
@@ -15,7 +15,21 @@ def test_a_slice_starts_its_readouts_anew():
         rank_limits=np.array([2, 2, 2], np.int8),
     )
 
-    part = seeds.slice(1, 3)
+
+def test_seeds_are_taken_with_their_readouts_in_any_order():
+    taken = _three_seeds().take(np.array([2, 0, 2]))
+
+    assert taken.keys.tolist() == [9, 3, 9]
+    assert taken.rows.tolist() == [4, 7, 4]
+    assert taken.readout_splits.tolist() == [0, 3, 5, 8]
+    assert taken.readout_nodes["target"].tolist() == [7, 8, 9, 5, 6, 7, 8, 9]
+    assert taken.readout_labels.tolist() == [1, 0, 0, 1, 0, 1, 0, 0]
+    assert taken.time_limits.tolist() == [30, 10, 30]
+    assert taken.rank_limits.tolist() == [2, 2, 2]
+
+
+def test_a_slice_starts_its_readouts_anew():
+    part = _three_seeds().slice(1, 3)
 
     assert part.num_subgraphs == 2
     assert part.rows.tolist() == [1, 4]
