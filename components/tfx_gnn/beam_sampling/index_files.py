@@ -12,6 +12,7 @@ an edge to that of the node it is looked up by. A folder consists of
     edges/<set>/<direction>/<q>.buckets.arrow    edges of hubs, cut in buckets
     edges/<set>/<p>.in_degrees.arrow             edges that arrive at each node
     seeds/<p>.arrow                              seeds, by key
+    context/0.arrow                              features of the context, one row
 
 A table without rows in a partition has no file there.
 """
@@ -95,7 +96,8 @@ class IndexInfo:
         num_partitions: number of partitions, a power of two.
         hub_degree: a node with more edges than this in a direction is a hub there.
         tables: by path without partition, such as "nodes/item" (see `node_table`,
-            `edge_table`, `hub_table`, `bucket_table`, `in_degree_table`, `SEED_TABLE`).
+            `edge_table`, `hub_table`, `bucket_table`, `in_degree_table`, `SEED_TABLE`,
+            `CONTEXT_TABLE`).
         num_edges: by edge set, number of edges, hubs' included.
         in_degree_totals: by edge set whose in-degrees are stored, the sum of the
             in-degrees in each partition of the targets.
@@ -116,6 +118,9 @@ class IndexInfo:
 
 SEED_TABLE = "seeds"
 """Name of the table of seeds."""
+
+CONTEXT_TABLE = "context"
+"""Name of the table of the graph's context, one row in partition 0."""
 
 
 def node_table(node_set: str) -> str:
@@ -237,8 +242,8 @@ def table_file(index_dir: str, table: str, partition: int) -> str:
     """
     folder, _, kind = table.rpartition("/")
     if table.startswith("edges/") and kind in ("hubs", "buckets", "in_degrees"):
-        return os.path.join(index_dir, folder, f"{partition:05d}.{kind}.arrow")
-    return os.path.join(index_dir, table, f"{partition:05d}.arrow")
+        return os.path.join(index_dir, folder, f"{partition}.{kind}.arrow")
+    return os.path.join(index_dir, table, f"{partition}.arrow")
 
 
 def schema_file(index_dir: str) -> str:

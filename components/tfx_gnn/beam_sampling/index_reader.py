@@ -45,7 +45,7 @@ class NodePartition:
         Returns:
             int64 array, shape [n]: positions in this partition, -1 for codes that are not here.
         """
-        return _positions_in(self.codes, codes)
+        return positions_in(self.codes, codes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,9 +88,9 @@ class EdgePartition:
             int64 array, shape [n]: positions in `nodes` (and `buckets`), -1 for what has no edges here.
         """
         if self.buckets is None or buckets is None:
-            return _positions_in(self.nodes, nodes)
-        hubs = _positions_in(self._hubs, nodes)
-        return np.where(hubs < 0, -1, _positions_in(self._pairs, hubs << 32 | buckets.astype(np.int64)))
+            return positions_in(self.nodes, nodes)
+        hubs = positions_in(self._hubs, nodes)
+        return np.where(hubs < 0, -1, positions_in(self._pairs, hubs << 32 | buckets.astype(np.int64)))
 
     def numbers(self, feature: str) -> npt.NDArray[np.float64]:
         """Gives a numeric feature as weights.
@@ -157,7 +157,7 @@ class HubPartition:
         Returns:
             int64 array, shape [n]: positions in `nodes`, -1 for what is no hub.
         """
-        return _positions_in(self.nodes, codes)
+        return positions_in(self.nodes, codes)
 
 
 def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> npt.NDArray[np.int64]:
@@ -294,6 +294,17 @@ class GraphIndex:
         """
         return files.read_partition(self.index_dir, self.info, files.SEED_TABLE, partition)
 
+    def load_context(self) -> pa.Table:
+        """Loads the features of the graph's context that the plan names.
+
+        Returns:
+            Table of one row.
+
+        Raises:
+            ValueError: if the index holds none.
+        """
+        return files.read_partition(self.index_dir, self.info, files.CONTEXT_TABLE, 0)
+
     def _load(self, table: str, partition: int, convert: Callable[[pa.Table], _Loaded]) -> _Loaded:
         key = table, partition
         if key in self._cache:
@@ -323,6 +334,22 @@ def group_starts(*keys: npt.NDArray[Any]) -> _Positions:
     for key in keys:
         changes |= key[1:] != key[:-1]
     return np.concatenate([[0], np.flatnonzero(changes) + 1, [size]]).astype(np.int64)
+
+
+def positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Positions:
+    """Looks values up among sorted ones.
+
+    Args:
+        known: array, shape [num_known], ascending.
+        wanted: array of the same dtype, shape [n].
+
+    Returns:
+        int64 array, shape [n]: positions in `known`, -1 for what is not there.
+    """
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[found] == wanted, found, -1).astype(np.int64)
 
 
 def _to_nodes(rows: pa.Table) -> NodePartition:
@@ -368,10 +395,3 @@ def _features(rows: pa.Table) -> dict[str, pa.Array]:
 
 def _numbers(rows: pa.Table, name: str) -> npt.NDArray[Any] | None:
     return rows.column(name).to_numpy() if name in rows.column_names else None
-
-
-def _positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Positions:
-    if not len(known):
-        return np.full(len(wanted), -1, np.int64)
-    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[found] == wanted, found, -1).astype(np.int64)

@@ -175,11 +175,13 @@ def direction_rows(needs: EdgeNeeds, rows: pa.Table, direction: str) -> pa.Table
 
     Args:
         needs: what is needed of the edge set.
-        rows: what `edge_rows` returned.
+        rows: what `edge_rows` returned, with a `degree_column` for each direction of
+            `needs.degree_directions`.
         direction: "forward" or "backward".
 
     Returns:
-        Table of `#node`, `#row`, `#neighbor`, `#rank` if there is one, and features.
+        Table of `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and
+        `#in_degree` if a hop chooses by it.
     """
     node, neighbor = files.SOURCE, files.TARGET
     if direction == BACKWARD:
@@ -191,7 +193,22 @@ def direction_rows(needs: EdgeNeeds, rows: pa.Table, direction: str) -> pa.Table
     }
     if needs.has_ranks:
         columns[files.RANK] = rows.column(files.RANK)
-    return pa.table(columns | {name: rows.column(name) for name in needs.features})
+    columns |= {name: rows.column(name) for name in needs.features}
+    if direction in needs.degree_directions:
+        columns[files.IN_DEGREE] = rows.column(degree_column(direction))
+    return pa.table(columns)
+
+
+def degree_column(direction: str) -> str:
+    """Names the column of edges on their way with what an in-degree hop chooses by.
+
+    Args:
+        direction: direction of the hop.
+
+    Returns:
+        Name of the column: the number of edges of the set at the end where the hop leads.
+    """
+    return f"{files.IN_DEGREE}.{direction}"
 
 
 def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.beam_sampling import index_files as files
 from tfx_gnn.beam_sampling import index_rows
-from tfx_gnn.beam_sampling.index_needs import EdgeNeeds, needs_of_plan
+from tfx_gnn.beam_sampling.index_needs import FORWARD, needs_of_plan
 from tfx_gnn.beam_sampling.index_partitions import (
     bucket_bits,
     buckets_of_edges,
@@ -27,7 +27,7 @@ from tfx_gnn.beam_sampling.index_reader import bucket_partition_of
 from tfx_gnn.beam_sampling.index_records import PartitionRecord, assemble_info, write_recorded
 from tfx_gnn.beam_sampling.index_rows import GivenRows, KnownEnds
 from tfx_gnn.sampling.plan import SamplingPlan
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 DEFAULT_HUB_DEGREE = 4096
@@ -70,9 +70,8 @@ def write_index_from_tables(
     ranks: dict[str, _Ranks | None] = {}
     for name in needs.node_sets:
         nodes = tables.node_tables[name]
-        extra = {EXTRA_PREFIX + column: values for column, values in nodes.extra_columns.items()}
         given = GivenRows(
-            columns=pa.table({files.ID: nodes.ids, **nodes.features, **extra}),
+            columns=pa.table({files.ID: nodes.ids, **nodes.features, **_extra(nodes.extra_columns)}),
             rows=np.arange(nodes.num_nodes),
             place_of=f"node {{}} of {name!r}".format,
         )
@@ -92,18 +91,25 @@ def write_index_from_tables(
             target_ranks=_take(ranks[of_set.target_set], edges.targets),
         )
         given = GivenRows(
-            columns=pa.table({files.ROW: _rows_of(edges), **edges.features}),
-            rows=_rows_of(edges),
+            columns=pa.table({files.ROW: edges.rows, **edges.features, **_extra(edges.extra_columns)}),
+            rows=edges.rows,
             place_of=f"edge {{}} of {name!r}".format,
         )
         rows = index_rows.edge_rows(plan, needs, name, given, ends)
         writer.num_edges[name] = rows.num_rows
+        for direction in of_set.degree_directions:
+            far = files.as_codes(rows.column(files.TARGET if direction == FORWARD else files.SOURCE))
+            _, places, degrees = _count(far)
+            rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
         for direction in of_set.directions:
-            writer.write_edges(name, direction, index_rows.direction_rows(of_set, rows, direction), of_set)
+            writer.write_edges(name, direction, index_rows.direction_rows(of_set, rows, direction))
         if of_set.stores_in_degrees:
             writer.write_in_degrees(name, codes[of_set.target_set], ends.targets)
         if name == plan.seed_edge_set:
             writer.write_seeds(index_rows.edge_seeds(plan, needs, rows))
+    if plan.context_features and tables.context_table is not None:
+        given_context = {name: tables.context_table.features[name] for name in sorted(plan.context_features)}
+        writer.write_context(pa.table(given_context))
     schema_text = text_format.MessageToString(tables.schema)
     with tf.io.gfile.GFile(files.schema_file(index_dir), "w") as file:
         file.write(schema_text)
@@ -144,11 +150,11 @@ class _Writer:
     def write_seeds(self, rows: pa.Table) -> None:
         self.write(files.SEED_TABLE, rows, rows.column(files.KEY), sort_seeds)
 
-    def write_edges(self, edge_set: str, direction: str, rows: pa.Table, needs: EdgeNeeds) -> None:
+    def write_context(self, rows: pa.Table) -> None:
+        self._write_parts(files.CONTEXT_TABLE, rows, np.zeros(rows.num_rows, np.int64), lambda part: part)
+
+    def write_edges(self, edge_set: str, direction: str, rows: pa.Table) -> None:
         nodes, places, degrees = _count(files.as_codes(rows.column(files.NODE)))
-        if direction in needs.degree_directions:
-            _, neighbor_places, in_degrees = _count(files.as_codes(rows.column(files.NEIGHBOR)))
-            rows = rows.append_column(files.IN_DEGREE, pa.array(in_degrees[neighbor_places]))
         is_hub = degrees > self._hub_degree
         of_hub = is_hub[places]
         others = rows.filter(pa.array(~of_hub))
@@ -197,6 +203,5 @@ def _take(ranks: _Ranks | None, rows: npt.NDArray[np.int64]) -> _Ranks | None:
     return None if ranks is None else ranks[rows]
 
 
-def _rows_of(edges: EdgeTable) -> npt.NDArray[np.int64]:
-    rows: npt.NDArray[np.int64] | None = getattr(edges, "rows", None)
-    return np.arange(edges.num_edges) if rows is None else rows
+def _extra(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    return {EXTRA_PREFIX + name: values for name, values in columns.items()}

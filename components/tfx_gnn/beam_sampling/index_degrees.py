@@ -1,0 +1,101 @@
+"""How many edges nodes have, in a few numbers that can be merged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+
+NUM_TOP_HUBS = 10
+"""So many nodes of largest degree are named."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DegreeSummary:
+    """Degrees of the nodes of one edge set in one direction.
+
+    Attributes:
+        histogram: number of nodes with a degree in [2**i, 2**(i + 1)), at position i.
+            Nodes without edges are not counted.
+        top: pairs (degree, code) of the nodes of largest degree, descending, at most
+            `NUM_TOP_HUBS`; of equal ones those of smaller code.
+    """
+
+    histogram: tuple[int, ...] = ()
+    top: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes with edges."""
+        return sum(self.histogram)
+
+
+def summarize_degrees(codes: npt.NDArray[np.uint64], degrees: npt.NDArray[np.int64]) -> DegreeSummary:
+    """Summarizes some nodes.
+
+    Args:
+        codes: uint64 array, shape [num_nodes].
+        degrees: int64 array, shape [num_nodes], each at least 1.
+
+    Returns:
+        The summary.
+    """
+    top = np.lexsort((codes, -degrees))[:NUM_TOP_HUBS]
+    return DegreeSummary(
+        histogram=tuple(np.bincount(np.frexp(degrees)[1] - 1).tolist()),
+        top=tuple(zip(degrees[top].tolist(), codes[top].tolist(), strict=True)),
+    )
+
+
+class MergeDegrees(beam.CombineFn):
+    """Merges summaries of different nodes."""
+
+    def create_accumulator(self) -> DegreeSummary:
+        """Starts with nothing.
+
+        Returns:
+            An empty summary.
+        """
+        return DegreeSummary()
+
+    def add_input(self, mutable_accumulator: DegreeSummary, element: DegreeSummary) -> DegreeSummary:
+        """Adds one element.
+
+        Args:
+            mutable_accumulator: what was added before.
+            element: what to add.
+
+        Returns:
+            Both together.
+        """
+        return self.merge_accumulators([mutable_accumulator, element])
+
+    def merge_accumulators(self, accumulators: Iterable[DegreeSummary]) -> DegreeSummary:
+        """Puts parts together.
+
+        Args:
+            accumulators: the parts.
+
+        Returns:
+            All of them together.
+        """
+        parts = list(accumulators)
+        histogram = np.zeros(max((len(part.histogram) for part in parts), default=0), np.int64)
+        for part in parts:
+            histogram[: len(part.histogram)] += np.array(part.histogram, np.int64)
+        top = sorted((pair for part in parts for pair in part.top), key=lambda pair: (-pair[0], pair[1]))
+        return DegreeSummary(histogram=tuple(histogram.tolist()), top=tuple(top[:NUM_TOP_HUBS]))
+
+    def extract_output(self, accumulator: DegreeSummary) -> DegreeSummary:
+        """Gives the result.
+
+        Args:
+            accumulator: everything together.
+
+        Returns:
+            The same.
+        """
+        return accumulator

@@ -1,0 +1,235 @@
+"""What the steps that build an index send to each other.
+
+Every message is about many rows at once and travels as bytes (see `messages`),
+under a key of text. A key that names a partition reads "<partition>/<what>".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.beam_sampling.index_files import partition_of_codes
+from tfx_gnn.beam_sampling.index_reader import group_starts
+
+UNIT = "#unit"
+"""Column of rows on their way: position of the unit that they were read from, int32."""
+
+_Codes = npt.NDArray[np.uint64]
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinkBlock:
+    """A block of rows that name nodes: edges or seeds.
+
+    Attributes:
+        key: key of the block, by which the answers find it.
+        label: label of the table.
+        unit: position of the unit among the table's units.
+        rows: int64 array, shape [num_rows]: positions in the unit.
+        ends: codes of the nodes that each row names, arrays of shape [num_rows]: of source
+            and target, or of the one node.
+        columns: features and extra columns, as `pack_table` writes them.
+    """
+
+    key: str
+    label: str
+    unit: int
+    rows: _Integers
+    ends: tuple[_Codes, ...]
+    columns: bytes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KnownNodes:
+    """The nodes of one set in one partition.
+
+    Attributes:
+        codes: uint64 array, shape [num_nodes], ascending.
+        ranks: int8 array, shape [num_nodes]; None if they are visible to all.
+    """
+
+    codes: _Codes
+    ranks: npt.NDArray[np.int8] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeQuestion:
+    """Which nodes of one partition a block names.
+
+    Attributes:
+        block: key of the block.
+        end: which of the block's `ends` it asks for.
+        partition: number of the partition.
+        codes: uint64 array, shape [n], each once, ascending.
+    """
+
+    block: str
+    end: int
+    partition: int
+    codes: _Codes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeAnswer:
+    """What became of a `NodeQuestion`.
+
+    Attributes:
+        end: as in the question.
+        partition: as in the question.
+        is_known: bool array, shape [n]: whether the node is there.
+        ranks: int8 array, shape [n], 0 for what is not there; None without ranks.
+    """
+
+    end: int
+    partition: int
+    is_known: npt.NDArray[np.bool_]
+    ranks: npt.NDArray[np.int8] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Rows of a block whose ends fall into one partition of pairs.
+
+    Attributes:
+        block: key of the block.
+        unit: position of the unit.
+        rows: int64 array, shape [n]: positions in the unit.
+        ends: codes, arrays of shape [n].
+        times: int64 array, shape [n], if it tells equal ends apart.
+    """
+
+    block: str
+    unit: int
+    rows: _Integers
+    ends: tuple[_Codes, ...]
+    times: _Integers | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Repeats:
+    """Rows of a block that come again.
+
+    Attributes:
+        rows: int64 array: positions in the unit.
+    """
+
+    rows: _Integers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EndCounts:
+    """How many edges of a block are at each node of one partition.
+
+    Attributes:
+        block: key of the block if it wants to know the sums over all blocks, else "".
+        partition: number of the partition.
+        codes: uint64 array, shape [n], each once, ascending.
+        counts: int64 array, shape [n].
+    """
+
+    block: str
+    partition: int
+    codes: _Codes
+    counts: _Integers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Degrees:
+    """Sums over all blocks that answer an `EndCounts`.
+
+    Attributes:
+        end: "source" or "target".
+        partition: as in the question.
+        counts: int64 array, shape [n]: number of edges at each of the question's codes.
+    """
+
+    end: str
+    partition: int
+    counts: _Integers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Hubs:
+    """The hubs of one partition.
+
+    Attributes:
+        edge_set: name of the set.
+        direction: "forward" or "backward".
+        codes: uint64 array, shape [num_hubs], ascending.
+        degrees: int64 array, shape [num_hubs].
+    """
+
+    edge_set: str
+    direction: str
+    codes: _Codes
+    degrees: _Integers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BrokenRows:
+    """Rows of one unit that break a rule between rows.
+
+    Attributes:
+        label: label of the table.
+        unit: position of the unit.
+        rule: name of the rule, see `row_rules`.
+        rows: int64 array: positions in the unit, ascending; of rows that are refused
+            only the first.
+        count: how many rows there are.
+        values: of each row, ids and time by key, where the table cannot be read again.
+    """
+
+    label: str
+    unit: int
+    rule: str
+    rows: _Integers
+    count: int
+    values: tuple[Mapping[str, Any], ...] | None = None
+
+
+def partition_key(partition: int, what: str) -> str:
+    """Makes the key of a partition.
+
+    Args:
+        partition: its number.
+        what: what is cut in partitions.
+
+    Returns:
+        Text that `split_key` takes apart.
+    """
+    return f"{partition}/{what}"
+
+
+def split_key(key: str) -> tuple[int, str]:
+    """Takes the key of a partition apart.
+
+    Args:
+        key: what `partition_key` returned.
+
+    Returns:
+        Number of the partition, and what is cut in partitions.
+    """
+    partition, _, what = key.partition("/")
+    return int(partition), what
+
+
+def ranges_by_partition(codes: _Codes, num_partitions: int) -> list[tuple[int, slice]]:
+    """Finds the codes of each partition.
+
+    Args:
+        codes: uint64 array, ascending.
+        num_partitions: number of partitions, a power of two.
+
+    Returns:
+        Pairs of a partition and where its codes are; only partitions that have some.
+    """
+    partitions = partition_of_codes(codes, num_partitions)
+    starts = group_starts(partitions).tolist()
+    return [(int(partitions[start]), slice(start, stop)) for start, stop in itertools.pairwise(starts)]
