@@ -106,7 +106,7 @@ def open_table_bytes(path: str) -> io.BufferedReader:
     Raises:
         ValueError: if there is no such file.
     """
-    file = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
+    file: io.BufferedReader = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
     if not is_gzip(file.peek(len(_GZIP_MAGIC))):
         return file
     return io.BufferedReader(_UnzippedBytes(path, file), _BUFFER_BYTES)
