@@ -219,6 +219,13 @@ def read_tables(
         extra_columns=extra_columns,
         decoders=decoders,
     )
+    for name, feature in (edge_times or {}).items():
+        column = layouts.edge_sets[name].columns.get(feature) if name in layouts.edge_sets else None
+        if column is None or column.shape or not pa.types.is_integer(column.dtype):
+            raise ValueError(
+                f"`edge_times` must name an integer feature of an edge set that is read; got {feature!r} of {name!r}. "
+                "Check the spelling, or declare the feature."
+            )
     reader = _Reader(rules, edge_times or {})
     node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}
     edge_tables = {name: reader.read_edges(schema, layout, node_tables) for name, layout in layouts.edge_sets.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -118,6 +118,11 @@ def layouts_of(
         ValueError: if the schema asks for what cannot be read from tables, or names an
             absent file.
     """
+    _check_known("node_sets", node_sets or (), schema.node_sets)
+    _check_known("edge_sets", edge_sets or (), schema.edge_sets)
+    labels = [*(f"nodes/{name}" for name in schema.node_sets), *(f"edges/{name}" for name in schema.edge_sets)]
+    for argument, keys in (("extra_columns", extra_columns), ("decoders", decoders)):
+        _check_known(argument, keys or (), [*schema.node_sets, *schema.edge_sets, *labels, CONTEXT])
     maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {})
     return TableLayouts(
         node_sets={
@@ -175,6 +180,15 @@ def id_type(node_set: NodeSet, place: str) -> pa.DataType:
             f"`{ID_FEATURE}` must be DT_STRING or DT_INT64; got {dtype.name} in {place}. Declare one of the two."
         )
     return _ARROW_TYPES[dtype]
+
+
+def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"`{argument}` must name tables of the graph schema; got {name!r}, not one of {sorted(known)}. "
+                "Check the spelling."
+            )
 
 
 class _LayoutMaker:

@@ -371,3 +371,19 @@ def test_layouts_travel_to_workers(shop_dir):
 
     assert copies == layouts
     assert [layout.label for layout in copies.all] == ["nodes/item", "nodes/user", "edges/buys", "edges/knows"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"node_sets": ["nobody"]}, "`node_sets` must name tables of the graph schema; got 'nobody'"),
+        ({"edge_sets": ["sells"]}, "`edge_sets` must name tables of the graph schema; got 'sells'"),
+        ({"extra_columns": {"users": ["part"]}}, "`extra_columns` must name tables of the graph schema; got 'users'"),
+        ({"decoders": {"edges/user": {}}}, "`decoders` must name tables of the graph schema; got 'edges/user'"),
+        ({"edge_times": {"buys": "time"}}, "`edge_times` must name an integer feature .* got 'time' of 'buys'"),
+        ({"edge_times": {"sells": "count"}}, "`edge_times` must name an integer feature .* got 'count' of 'sells'"),
+    ],
+)
+def test_names_that_the_schema_does_not_know_are_refused(shop_dir, options, message):
+    with pytest.raises(ValueError, match=message):
+        read_tables(shop_dir, **options)
