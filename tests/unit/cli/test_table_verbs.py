@@ -1,0 +1,169 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tfx_gnn.cli.table_verbs import tables
+from tfx_gnn.graph.schema import parse_schema, read_schema
+
+FILES = {
+    "users.csv": "id,age,code\nbob,30,007\nann,20,12\n",
+    "items.csv": "number,price\n12,1.5\n7,\n",
+    "buys.csv": "user,item\nann,7\nbob,7\n",
+    "graph.csv": "title\nshop\n",
+}
+INFER = [
+    "infer-schema", "--node", "user=users.csv", "--node", "item=items.csv", "--edge", "buys=user,item,buys.csv",
+    "--context", "graph.csv", "--id-column", "item=number", "--source-column", "buys=user",
+    "--target-column", "buys=item",
+]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def _run(*args):
+    return CliRunner().invoke(tables, list(args), env={"COLUMNS": "200"})
+
+
+@pytest.mark.parametrize("verb", ["infer-schema", "check"])
+def test_each_verb_explains_every_option_without_tensorflow(verb):
+    code = (
+        "import sys\nfrom tfx_gnn.cli.table_verbs import tables\n"
+        f"try:\n    tables([{verb!r}, '--help'])\nexcept SystemExit as done:\n    assert done.code == 0\n"
+        "assert 'tensorflow' not in sys.modules and 'pyarrow' not in sys.modules"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    for parameter in get_command(tables).commands[verb].params:
+        assert parameter.help, f"{verb} --{parameter.name} has no help"
+
+
+def test_a_schema_is_written_and_shown(folder):
+    shown = _run(*INFER, "--tables-dir", str(folder))
+
+    assert shown.exit_code == 0, shown.output
+    schema = read_schema(str(folder / "graph_schema.pbtxt"))
+    assert (
+        schema.edge_sets["buys"]
+        == parse_schema("""edge_sets { key: "buys" value {
+      source: "user" target: "item"
+      metadata { extra { key: "source_column" value: "user" } extra { key: "target_column" value: "item" }
+                 filename: "buys.csv" cardinality: 2 } } }""").edge_sets["buys"]
+    )
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.stdout.splitlines() if "│" in line]
+    assert rows == [
+        ["context", "1", "title string"],
+        ["nodes/item", "2", "#id int64, price float32"],
+        ["nodes/user", "2", "age int64, code string"],
+        ["edges/buys", "2", ""],
+    ]
+    assert "node set 'item', feature 'price': Rows without a value: 1 of 2; declare" in shown.stdout
+    assert f"graph_schema              {folder}/graph_schema.pbtxt" in shown.stdout
+
+
+def test_a_written_schema_is_not_replaced(folder):
+    (folder / "graph_schema.pbtxt").write_text("")
+
+    refused = _run(*INFER, "--tables-dir", str(folder))
+
+    assert refused.exit_code == 1
+    assert "must not hold a graph_schema.pbtxt yet; got one in" in str(refused.exception)
+    assert (folder / "graph_schema.pbtxt").read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--node", "user"),
+        ("--node", "=users.csv"),
+        ("--node", "user="),
+        ("--edge", "buys=buys.csv"),
+        ("--edge", "buys=user,,buys.csv"),
+        ("--id-column", "item"),
+    ],
+)
+def test_an_option_of_another_form_is_refused(folder, option, value):
+    refused = _run("infer-schema", "--tables-dir", str(folder), "--node", "n=users.csv", option, value)
+
+    assert refused.exit_code == 2
+    assert f"Invalid value for {option}: must be" in refused.output
+
+
+def test_a_set_that_is_given_twice_is_refused(folder):
+    refused = _run("infer-schema", "--tables-dir", str(folder), "--node", "n=users.csv", "--node", "n=items.csv")
+
+    assert refused.exit_code == 2
+    assert "each set once; got 'n=items.csv'" in refused.output
+
+
+def _infer_with_default(folder):
+    assert _run(*INFER, "--tables-dir", str(folder)).exit_code == 0
+    path = Path(folder, "graph_schema.pbtxt")
+    schema = path.read_text().replace('key: "id_column"', 'key: "default.price" value: "0" } extra { key: "id_column"')
+    path.write_text(schema)
+
+
+def test_good_tables_pass(folder):
+    _infer_with_default(folder)
+
+    shown = _run("check", "--tables-dir", str(folder))
+
+    assert shown.exit_code == 0, shown.output
+    assert "no bad rows" in shown.stdout
+
+
+def test_bad_rows_are_counted_shown_and_written(folder):
+    _infer_with_default(folder)
+    (folder / "users.csv").write_text("id,age,code\nbob,30,007\nann,x,12\nbob,1,1\ncid,[1],2\n")
+    (folder / "buys.csv").write_text("user,item\nbob,7\nbob,7\nzed,7\n,7\n")
+
+    shown = _run("check", "--tables-dir", str(folder), "--limit", "1", "--dead-letters-dir", str(folder / "bad"))
+
+    assert shown.exit_code == 1
+    lines = shown.stdout.splitlines()
+    rows = {}
+    for line in lines:
+        cells = [cell.strip() for cell in line.replace("┃", "│").split("│")[1:-1]]
+        if cells:
+            rows[cells[0]] = cells[1:]
+    assert rows == {
+        "table": [
+            "rows",
+            "good",
+            "dangling source",
+            "duplicate node",
+            "missing",
+            "type",
+            "parallel edges",
+            "self loops",
+        ],
+        "context": ["1", "1", "", "", "", "", "", ""],
+        "nodes/item": ["2", "2", "", "", "", "", "", ""],
+        "nodes/user": ["4", "1", "", "1", "", "2", "", ""],
+        "edges/buys": ["4", "2", "1", "", "1", "", "1", "0"],
+    }
+    assert any(line.startswith("`age` must be of type int64; got 'x' in ") for line in lines)
+    assert "... and 2 more of nodes/user." in lines
+    assert "... and 1 more of edges/buys." in lines
+    assert "bad rows: 5" in lines
+    letters = [json.loads(line) for line in (folder / "bad" / "nodes.user.jsonl").read_text().splitlines()]
+    assert sorted(letter["value"] for letter in letters) == ["'[1]'", "'bob' again", "'x'"]
+    everything = _run("check", "--tables-dir", str(folder), "--limit", "0").stdout
+    assert "got '[1]' in" in everything
+    assert "more of" not in everything
+
+
+def test_tables_that_cannot_be_read_are_an_error(folder):
+    failed = _run("check", "--tables-dir", str(folder))
+
+    assert isinstance(failed.exception, ValueError)
+    assert "`tables_dir` must hold a graph_schema.pbtxt" in str(failed.exception)
