@@ -1,11 +1,14 @@
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
-from tfx_gnn.sampling.sampled_subgraphs import HopCounts
+from tfx_gnn.sampling.sampled_subgraphs import HopCounts, TruncatedHub
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 
 KNOWS = Hop(edge_set="knows", fan_out=10)
@@ -92,6 +95,7 @@ def _star(num_leaves):
     schema.node_sets["hub"].SetInParent()
     schema.edge_sets["spoke"].source = "leaf"
     schema.edge_sets["spoke"].target = "hub"
+    schema.edge_sets["spoke"].features["weight"].dtype = tf.int64.as_datatype_enum
     leaves = np.arange(num_leaves)
     return GraphTables(
         schema=schema,
@@ -101,7 +105,12 @@ def _star(num_leaves):
         },
         edge_tables={
             "spoke": EdgeTable(
-                path="", source_set="leaf", target_set="hub", sources=leaves, targets=np.zeros_like(leaves), features={}
+                path="",
+                source_set="leaf",
+                target_set="hub",
+                sources=leaves,
+                targets=np.zeros_like(leaves),
+                features={"weight": pa.array(leaves % 1000)},
             )
         },
     )
@@ -121,6 +130,51 @@ def test_a_hub_is_cut_to_the_fan_out_and_counted():
             num_inputs=1, num_truncated=1, num_edges=8, num_candidates=20_000, num_eligible=20_000
         )
     }
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_a_hub_of_degree_20000_is_cut_by_every_strategy_in_both_directions(strategy, direction):
+    tables = _star(20_000)
+    if direction == "forward":
+        spoke = tables.edge_tables["spoke"]
+        turned = {"source_set": "hub", "target_set": "leaf", "sources": spoke.targets, "targets": spoke.sources}
+        tables.edge_tables["spoke"] = dataclasses.replace(spoke, **turned)
+        tables.schema.edge_sets["spoke"].source, tables.schema.edge_sets["spoke"].target = "hub", "leaf"
+    hop = Hop(
+        edge_set="spoke",
+        fan_out=0 if strategy == "full" else 8,
+        direction=direction,
+        strategy=strategy,
+        weight_feature="weight" if strategy in ("weighted", "top_k") else "",
+    )
+    plan = SamplingPlan(seed_node_set="hub", hops=(hop,))
+
+    subgraphs = InMemorySampler(tables, plan, sampling_seed=0).sample_nodes(np.array([0]))
+
+    rows = subgraphs.edge_sets["spoke"].rows.tolist()
+    assert len(rows) == (20_000 if strategy == "full" else 8)
+    if strategy == "top_k":  # leaf i weighs i % 1000
+        assert rows == [999, 1999, 2999, 3999, 4999, 5999, 6999, 7999]
+    if strategy == "weighted":
+        assert all(row % 1000 for row in rows)
+    (counts,) = subgraphs.hop_counts.values()
+    num_eligible = 19_980 if strategy == "weighted" else 20_000
+    assert (counts.num_candidates, counts.num_eligible) == (20_000, num_eligible)
+    hubs = () if strategy == "full" else (TruncatedHub(node_id="h", degree=20_000, times_truncated=1),)
+    assert subgraphs.truncated_hubs.get(hop.name or plan.hops[0].name, ()) == hubs
+
+
+def test_weights_that_are_no_numbers_are_refused():
+    tables = _star(3)
+    spoke = tables.edge_tables["spoke"]
+    weights = pa.array([1.0, float("nan"), float("nan")], pa.float32())
+    tables.edge_tables["spoke"] = dataclasses.replace(spoke, path="spokes.csv", features={"weight": weights})
+    hop = Hop(edge_set="spoke", fan_out=1, strategy="weighted", weight_feature="weight", direction="backward")
+    plan = SamplingPlan(seed_node_set="hub", hops=(hop,))
+
+    with pytest.raises(ValueError, match=r"got NaN in 'weight' of row 1 of spokes\.csv, one of 2 such edges"):
+        InMemorySampler(tables, plan, sampling_seed=0)
 
 
 def test_each_subgraph_and_each_run_draws_for_itself():

@@ -10,7 +10,7 @@ from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
+from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable, read_tables
 
 PLAN = SamplingPlan(
     seed_node_set="user",
@@ -150,6 +150,64 @@ def test_every_type_is_written(dtype, column, kind, expected):
     written = [getattr(example.features.feature["nodes/n.f"], kind).value[0] for example in examples]
     assert written == expected[::-1]
     assert [example.SerializeToString(deterministic=True) for example in examples] == records
+
+
+def test_lists_and_context_are_parsed_back():
+    schema = text_format.Parse(
+        """
+        context { features { key: "day" value { dtype: DT_INT64 } } features { key: "v" value { dtype: DT_FLOAT
+          shape { dim { size: 2 } } } } }
+        node_sets { key: "n" value {
+          features { key: "box" value { dtype: DT_FLOAT shape { dim { size: 2 } dim { size: 2 } } } }
+          features { key: "tags" value { dtype: DT_STRING shape { dim { size: -1 } } } } } }
+        """,
+        GraphSchema(),
+    )
+    boxes = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(8), pa.float32()), 4)
+    tags = pa.array([["x", "y"], []], pa.large_list(pa.large_string()))
+    nodes = NodeTable(path="", ids=pa.array(["a", "b"], pa.large_string()), features={"box": boxes, "tags": tags})
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array([1, 2], pa.float32()), 2)
+    context = ContextTable(path="", features={"day": pa.array([7]), "v": vectors}, extra_columns={}, num_rows=1)
+    tables = GraphTables(schema=schema, node_tables={"n": nodes}, edge_tables={}, context_table=context)
+    plan = SamplingPlan(seed_node_set="n", context_features=("day", "v"))
+    spec = create_graph_spec_from_schema_pb(SubgraphExampleEncoder(tables, plan).schema)
+
+    first, second = (parse_single_example(spec, tf.constant(record)) for record in _encode(tables, plan, [1, 0]))
+
+    assert first.node_sets["n"]["box"].numpy().tolist() == [[[4, 5], [6, 7]]]
+    assert first.node_sets["n"]["tags"].to_list() == [[]]
+    assert second.node_sets["n"]["tags"].to_list() == [[b"x", b"y"]]
+    assert first.context["day"].numpy().tolist() == second.context["day"].numpy().tolist() == [7]
+    assert first.context["v"].numpy().tolist() == [[1, 2]]
+
+
+def test_context_features_need_a_context_table():
+    schema = text_format.Parse(
+        'context { features { key: "day" value { dtype: DT_INT64 } } } node_sets { key: "n" value { } }', GraphSchema()
+    )
+    nodes = NodeTable(path="", ids=pa.array(["a"], pa.large_string()), features={})
+    tables = GraphTables(schema=schema, node_tables={"n": nodes}, edge_tables={})
+
+    with pytest.raises(
+        ValueError, match=r"`context_features` must be those of a context table .* got 'day' and no table"
+    ):
+        SubgraphExampleEncoder(tables, SamplingPlan(seed_node_set="n", context_features=("day",)))
+
+
+def test_the_id_of_an_edge_is_its_row_as_written():
+    schema = text_format.Parse(
+        'node_sets { key: "n" value { } } edge_sets { key: "e" value { source: "n" target: "n" } }', GraphSchema()
+    )
+    nodes = NodeTable(path="", ids=pa.array(["a"], pa.large_string()), features={})
+    zeros = np.zeros(2, np.int64)
+    edges = EdgeTable(
+        path="", source_set="n", target_set="n", sources=zeros, targets=zeros, features={}, rows=np.array([3, 40])
+    )
+    tables = GraphTables(schema=schema, node_tables={"n": nodes}, edge_tables={"e": edges})
+
+    (record,) = _encode(tables, SamplingPlan(seed_node_set="n", hops=(Hop(edge_set="e", strategy="full"),)), [0])
+
+    assert tf.train.Example.FromString(record).features.feature["edges/e.#id"].int64_list.value == [3, 40]
 
 
 def test_large_subgraphs_are_written_whole():

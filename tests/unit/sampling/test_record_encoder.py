@@ -1,0 +1,99 @@
+import numpy as np
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.sampling.record_encoder import RecordEncoder
+
+
+def _slices(*records):
+    """Rows of each record, one list a record."""
+    return np.array([row for rows in records for row in rows], np.int64), np.cumsum([0, *map(len, records)])
+
+
+def _examples(columns, *records, integers=None):
+    encoder = RecordEncoder(columns)
+    written = encoder.encode(len(records), dict.fromkeys(columns, _slices(*records)), integers or {})
+    examples = [tf.train.Example.FromString(record) for record in written]
+    assert [example.SerializeToString(deterministic=True) for example in examples] == written
+    return [example.features.feature for example in examples]
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "kind"),
+    [
+        ([[1.5, -2.0], [0.25, 4.0], [8.0, 16.0]], pa.float32(), "float_list"),
+        ([[1, -2], [300, 4], [2**40, 0]], pa.int64(), "int64_list"),
+        ([["a", ""], ["naïve", "b" * 200], ["c", "d"]], pa.large_string(), "bytes_list"),
+        ([[True, False], [False, False], [True, True]], pa.bool_(), "int64_list"),
+    ],
+    ids=["float", "int", "string", "bool"],
+)
+def test_fixed_shapes_are_written_flat(values, dtype, kind):
+    column = pa.FixedSizeListArray.from_arrays(pa.array([value for row in values for value in row], dtype), 2)
+
+    first, second, none = _examples({"x": column}, [2, 0], [1], [])
+
+    def flat(*rows):
+        cells = [value for row in rows for value in values[row]]
+        return [cell.encode() if isinstance(cell, str) else cell for cell in cells]
+
+    assert getattr(first["x"], kind).value == flat(2, 0)
+    assert getattr(second["x"], kind).value == flat(1)
+    assert none["x"].WhichOneof("kind") == kind
+    assert "x.d1" not in first
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "kind"),
+    [
+        ([[1.5], [], [8.0, 16.0, 2.0]], pa.float32(), "float_list"),
+        ([[-1], [], [300, 4, 5]], pa.int64(), "int64_list"),
+        ([["a"], [], ["naïve", "", "c"]], pa.large_string(), "bytes_list"),
+    ],
+    ids=["float", "int", "string"],
+)
+@pytest.mark.parametrize("list_type", [pa.list_, pa.large_list])
+def test_lists_of_any_size_are_written_with_their_sizes(values, dtype, kind, list_type):
+    column = pa.array([[9] if dtype == pa.int64() else values[0], *values], list_type(dtype)).slice(1)
+
+    first, second, none = _examples({"x": column}, [2, 1, 0], [1], [])
+
+    expected = [cell.encode() if isinstance(cell, str) else cell for cell in (*values[2], *values[0])]
+    assert getattr(first["x"], kind).value == expected
+    assert first["x.d1"].int64_list.value == [3, 0, 1]
+    assert second["x.d1"].int64_list.value == [0]
+    assert second["x"].WhichOneof("kind") == kind
+    assert not none["x.d1"].int64_list.value
+
+
+def test_integers_of_any_size_stand_beside_columns():
+    integers = {"n": (np.array([5, 100_000, 3]), np.array([0, 2, 3]))}
+
+    first, second = _examples({"x": pa.array([1.0], pa.float32())}, [0], [0, 0], integers=integers)
+
+    assert first["n"].int64_list.value == [5, 100_000]
+    assert second["n"].int64_list.value == [3]
+
+
+def test_a_column_without_rows_is_written_empty():
+    columns = {
+        "s": pa.array([], pa.large_string()),
+        "f": pa.array([], pa.float32()),
+        "l": pa.array([], pa.large_list(pa.int64())),
+        "v": pa.FixedSizeListArray.from_arrays(pa.array([], pa.float32()), 3),
+    }
+
+    (record,) = _examples(columns, [])
+
+    assert {key: value.WhichOneof("kind") for key, value in record.items()} == {
+        "s": "bytes_list",
+        "f": "float_list",
+        "l": "int64_list",
+        "l.d1": "int64_list",
+        "v": "float_list",
+    }
+
+
+def test_records_without_keys_are_empty():
+    assert RecordEncoder({}).encode(2, {}, {}) == [b"", b""]
