@@ -12,7 +12,10 @@ from tfx.utils import import_utils
 
 from tfx_gnn.components import artifacts
 
-each_type = pytest.mark.parametrize("artifact_type", [artifacts.GraphSchemaArtifact, artifacts.SizeConstraintsArtifact])
+each_type = pytest.mark.parametrize(
+    "artifact_type",
+    [artifacts.ExamplesBlessingArtifact, artifacts.GraphSchemaArtifact, artifacts.SizeConstraintsArtifact],
+)
 
 
 @each_type

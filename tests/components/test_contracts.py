@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_seven_components_are_exported():
-    assert len(COMPONENTS) == 7
+def test_eight_components_are_exported():
+    assert len(COMPONENTS) == 8
 
 
 @each_component

@@ -39,9 +39,10 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_seven_components_of_the_flow():
+def test_there_are_the_eight_components_of_the_flow():
     assert [folder.name for folder in FOLDERS] == [
         "graph_evaluator",
+        "graph_example_validator",
         "graph_pusher",
         "graph_schema_gen",
         "graph_trainer",

@@ -1,7 +1,8 @@
 """The stages as TFX components, and the artifact types that join them."""
 
-from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
+from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact, SizeConstraintsArtifact
 from tfx_gnn.components.graph_evaluator import GraphEvaluator
+from tfx_gnn.components.graph_example_validator import GraphExampleValidator
 from tfx_gnn.components.graph_pusher import GraphPusher
 from tfx_gnn.components.graph_schema_gen import GraphSchemaGen
 from tfx_gnn.components.graph_trainer import GraphTrainer
@@ -10,7 +11,9 @@ from tfx_gnn.components.size_constraint_learner import SizeConstraintLearner
 from tfx_gnn.components.subgraph_example_gen import SubgraphExampleGen
 
 __all__ = [
+    "ExamplesBlessingArtifact",
     "GraphEvaluator",
+    "GraphExampleValidator",
     "GraphPusher",
     "GraphSchemaArtifact",
     "GraphSchemaGen",

@@ -7,7 +7,7 @@ properties, so there are none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfx.types import artifact, artifact_utils
 
@@ -15,6 +15,19 @@ PAYLOAD_FORMAT_PROPERTY = "payload_format"
 """Custom property of Examples that tells stock components how to parse a record."""
 FILE_FORMAT_PROPERTY = "file_format"
 """Custom property of Examples that tells stock components how to open a file."""
+BLESSED_PROPERTY = "blessed"
+"""Custom property with a verdict."""
+
+
+class ExamplesBlessingArtifact(artifact.Artifact):
+    """The verdict on examples: whether they may be trained on.
+
+    File structure:
+        `BLESSED` or `NOT_BLESSED`: empty file.
+        `reasons.json`: the verdict and its reasons.
+    """
+
+    TYPE_NAME = "tfx_gnn.ExamplesBlessingArtifact"
 
 
 class GraphSchemaArtifact(artifact.Artifact):
@@ -53,6 +66,61 @@ def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> Non
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
+def optional_uri(artifacts: Sequence[artifact.Artifact] | None) -> str:
+    """Tells where an optional input is.
+
+    Args:
+        artifacts: artifacts of the input, if it was wired.
+
+    Returns:
+        The folder, or an empty text if there is no artifact.
+
+    Raises:
+        ValueError: if there are several.
+    """
+    return artifact_utils.get_single_uri(list(artifacts)) if artifacts else ""
+
+
+def describe_statistics(statistics: artifact.Artifact, examples: artifact.Artifact, splits: Sequence[str]) -> None:
+    """Marks an ExampleStatistics artifact as TFX's StatisticsGen does.
+
+    Args:
+        statistics: artifact of type ExampleStatistics to mark, in place.
+        examples: the examples that they tell of.
+        splits: names of the splits.
+    """
+    statistics.split_names = artifact_utils.encode_split_names(list(splits))
+    statistics.span = examples.span
+
+
+def describe_anomalies(
+    anomalies: artifact.Artifact, examples: artifact.Artifact, blessed_splits: Mapping[str, bool]
+) -> None:
+    """Marks an ExampleAnomalies artifact as TFX's ExampleValidator does.
+
+    Args:
+        anomalies: artifact of type ExampleAnomalies to mark, in place.
+        examples: the examples that were validated.
+        blessed_splits: verdict by split.
+    """
+    anomalies.split_names = artifact_utils.encode_split_names(list(blessed_splits))
+    anomalies.span = examples.span
+    verdicts = {split: int(blessed) for split, blessed in blessed_splits.items()}
+    anomalies.set_json_value_custom_property(BLESSED_PROPERTY, verdicts)
+
+
+def describe_examples_blessing(blessing: artifact.Artifact, examples: artifact.Artifact, *, blessed: bool) -> None:
+    """Marks an ExamplesBlessingArtifact with its verdict.
+
+    Args:
+        blessing: artifact to mark, in place.
+        examples: the examples that were judged.
+        blessed: the verdict.
+    """
+    blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
+    blessing.set_string_custom_property("examples", examples.uri)
+
+
 def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, blessed: bool) -> None:
     """Marks a ModelBlessing artifact as TFX's Evaluator does, so that its Pusher understands it.
 
@@ -61,7 +129,7 @@ def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, 
         model: the model that was judged.
         blessed: the verdict.
     """
-    blessing.set_int_custom_property("blessed", int(blessed))
+    blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
     blessing.set_string_custom_property("current_model", model.uri)
     blessing.set_int_custom_property("current_model_id", model.id)
 

@@ -1,4 +1,4 @@
-"""The verdict on a model as files: `BLESSED` or `NOT_BLESSED`, and the reasons.
+"""The verdict on a model or on examples as files: `BLESSED` or `NOT_BLESSED`, and the reasons.
 
 The two empty files are those of TFX's standard ModelBlessing artifact.
 """
@@ -22,7 +22,7 @@ def write_blessing(folder: str, *, blessed: bool, reasons: Sequence[str]) -> Non
     Args:
         folder: existing folder without a verdict.
         blessed: the verdict.
-        reasons: one sentence a threshold, whatever the verdict.
+        reasons: sentences, whatever the verdict.
     """
     with tf.io.gfile.GFile(os.path.join(folder, REASONS_FILE), "w") as file:
         file.write(json.dumps({"blessed": blessed, "reasons": list(reasons)}, indent=2) + "\n")
@@ -37,7 +37,7 @@ def is_blessed(folder: str) -> bool:
         folder: folder that holds `BLESSED` or `NOT_BLESSED`.
 
     Returns:
-        Whether the model is blessed.
+        Whether what was judged is blessed.
 
     Raises:
         FileNotFoundError: if the folder holds neither file.
@@ -47,12 +47,12 @@ def is_blessed(folder: str) -> bool:
     if not found:
         raise FileNotFoundError(
             f"`folder` must hold {BLESSED_FILE} or {NOT_BLESSED_FILE}; got {folder!r} with neither. "
-            "Point at the blessing that GraphEvaluator made."
+            "Point at the blessing that GraphEvaluator or GraphExampleValidator made."
         )
     if len(found) == 2:
         raise ValueError(
             f"`folder` must hold one verdict; got both {BLESSED_FILE} and {NOT_BLESSED_FILE} in {folder!r}. "
-            "Evaluate the model again into an empty folder."
+            "Judge again into an empty folder."
         )
     return found == [BLESSED_FILE]
 

@@ -116,6 +116,11 @@ def write_anomalies(
         file.write(json.dumps(content, indent=2) + "\n")
 
 
+def _as_path(name: str) -> str:
+    """The path of one step as TensorFlow Data Validation writes it: quoted if it could be taken for several."""
+    return "'" + name.replace("'", "''") + "'" if "." in name or "'" in name else name
+
+
 def to_anomalies_proto(
     anomalies: Sequence[Anomaly], shifts: Sequence[Shift], schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
@@ -134,7 +139,7 @@ def to_anomalies_proto(
     )
     types = {(shift.check, shift.key): shift.measure for shift in shifts}
     for anomaly in anomalies:
-        info = message.anomaly_info[anomaly.about] if anomaly.about else message.dataset_anomaly_info
+        info = message.anomaly_info[_as_path(anomaly.about)] if anomaly.about else message.dataset_anomaly_info
         kind: Any = CHECKS[anomaly.check].anomaly_type
         if types.get((anomaly.check, anomaly.about)) == JENSEN_SHANNON:
             kind = anomalies_pb2.AnomalyInfo.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH

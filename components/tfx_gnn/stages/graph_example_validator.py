@@ -118,6 +118,12 @@ class GraphValidation:
     anomalies: tuple[Anomaly, ...]
     num_examples: Mapping[str, int]
 
+    @property
+    def blessed_splits(self) -> dict[str, bool]:
+        """Whether no check found an error, by split."""
+        wrong = {anomaly.split for anomaly in self.anomalies if anomaly.is_error}
+        return {split: split not in wrong for split in self.num_examples}
+
 
 def validate_graph_examples(
     *,

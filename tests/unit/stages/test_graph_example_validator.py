@@ -375,7 +375,7 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
     message = anomalies_pb2.Anomalies.FromString(content)
     assert [
         (reason.type, info.severity)
-        for info in (message.anomaly_info["nodes/paper.code"], message.anomaly_info["nodes/paper.kind"])
+        for info in (message.anomaly_info["'nodes/paper.code'"], message.anomaly_info["'nodes/paper.kind'"])
         for reason in info.reason[:1]
     ] == [
         (anomalies_pb2.AnomalyInfo.COMPARATOR_JENSEN_SHANNON_DIVERGENCE_HIGH, anomalies_pb2.AnomalyInfo.WARNING),

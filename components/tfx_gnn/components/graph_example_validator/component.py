@@ -1,0 +1,95 @@
+"""Contract of GraphExampleValidator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_beam_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact
+from tfx_gnn.components.graph_example_validator import executor
+from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
+
+
+class GraphExampleValidatorSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphExampleValidator."""
+
+    PARAMETERS = parameters.execution_parameters(GraphExampleValidatorOptions)
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "baseline_statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics, optional=True),
+    }
+    OUTPUTS = {
+        "statistics": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "anomalies": ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+        "blessing": ChannelParameter(type=ExamplesBlessingArtifact),
+    }
+    TYPE_ANNOTATION = system_executions.Process
+
+
+class GraphExampleValidator(base_beam_component.BaseBeamComponent):
+    """Checks graph examples against their schema and against each other, and blesses them for training.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | examples | Examples | raw graph tf.Examples |
+    | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their graph schema |
+    | input | baseline_statistics | ExampleStatistics | optional: statistics of earlier data, for drift |
+    | output | statistics | ExampleStatistics | statistics of features and graphs, in TFDV's form |
+    | output | anomalies | ExampleAnomalies | anomalies in TFDV's form, and `anomalies.json` |
+    | output | blessing | tfx_gnn.ExamplesBlessingArtifact | `BLESSED` or `NOT_BLESSED`, with the reasons |
+    | parameter | splits | JSON | splits to read; empty for all |
+    | parameter | split_order | JSON | splits from first to last |
+    | parameter | label_features | JSON | labels of the `_readout` node set |
+    | parameter | seed_edge_set | str | edge set whose edges are predicted |
+    | parameter | reverse_edge_sets | JSON | edge sets that hold them the other way round |
+    | parameter | pair_label_feature | str | feature of `_readout` that is 0 for negative pairs |
+    | parameter | seed_time_feature | str | feature with the time of a seed |
+    | parameter | edge_time_features | JSON | feature with the time of an edge, by edge set |
+    | parameter | inductive | JSON | whether seeds of later splits are unseen in earlier ones |
+    | parameter | required_sets | JSON | sets that every example must have |
+    | parameter | max_l_infinity_drift | float | allowed L-infinity distance to the baseline |
+    | parameter | max_jensen_shannon_drift | float | allowed Jensen-Shannon divergence to the baseline |
+    | parameter | max_l_infinity_skew | float | allowed L-infinity distance to the first split |
+    | parameter | max_jensen_shannon_skew | float | allowed Jensen-Shannon divergence to the first split |
+    | parameter | unstable_features | JSON | keys that are left out of drift and skew |
+    | parameter | severities | JSON | "error", "warning" or "off" by name of a check |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        examples: channel of Examples.
+        graph_schema: channel of GraphSchemaArtifact.
+        options: what the examples are promised to be.
+        baseline_statistics: channel of ExampleStatistics, such as those of the previous span.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = GraphExampleValidatorSpec
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        examples: BaseChannel,
+        graph_schema: BaseChannel,
+        options: GraphExampleValidatorOptions,
+        baseline_statistics: BaseChannel | None = None,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                GraphExampleValidatorSpec,
+                options,
+                runtime_parameters,
+                examples=examples,
+                graph_schema=graph_schema,
+                baseline_statistics=baseline_statistics,
+            )
+        )
