@@ -23,6 +23,7 @@ from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages import size_constraints_file, training_input
 from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.model_graph import check_model_features
@@ -130,6 +131,7 @@ def train_graph_model(
     size_constraints_dir: str,
     model_dir: str,
     model_run_dir: str,
+    blessing_dir: str = "",
     options: GraphTrainerOptions,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
@@ -143,16 +145,20 @@ def train_graph_model(
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/` and
             `training_summary.json`.
+        blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
+            train on whatever examples there are.
         options: what to train, and how.
 
     Returns:
         What was done.
 
     Raises:
-        ValueError: if inputs do not fit each other, labels are missing, a class of the training
-            split is unknown, the model is no classifier of this task, or the loss is not finite.
+        ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
+            of the training split is unknown, the model is no classifier of this task, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
     """
+    if blessing_dir:
+        _check_blessing(blessing_dir)
     model_fn = load_function(options.model_fn)
     graph_spec = _graph_spec(transformed_graph_schema_dir)
     check_model_features(graph_spec, options.task)
@@ -234,6 +240,14 @@ def train_graph_model(
         with tf.io.gfile.GFile(os.path.join(run_partial, SUMMARY_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")
     return summary
+
+
+def _check_blessing(blessing_dir: str) -> None:
+    if not is_blessed(blessing_dir):
+        raise ValueError(
+            f"`blessing_dir` must bless the examples; got NOT_BLESSED in {blessing_dir!r}: "
+            f"{' '.join(read_reasons(blessing_dir))} Mend the examples, or choose severities that let them pass."
+        )
 
 
 def _graph_spec(graph_schema_dir: str) -> GraphTensorSpec:

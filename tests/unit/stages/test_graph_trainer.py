@@ -15,6 +15,7 @@ import tensorflow as tf
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import verify_saved_model
+from tfx_gnn.stages.blessing import write_blessing
 from tfx_gnn.stages.examples_folder import read_split
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 
@@ -316,3 +317,22 @@ def test_string_features_are_refused(examples_dir, tmp_path):
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         GraphTrainerOptions(**{"model_fn": "m:f", "task": TASK, **options})
+
+
+def train_on_nothing(tmp_path: Path, *, blessed: bool) -> None:
+    (tmp_path / "blessing").mkdir()
+    reasons = ["1 errors: /a/anomalies.json", "The same seed is in two splits."]
+    write_blessing(str(tmp_path / "blessing"), blessed=blessed, reasons=reasons)
+    names = ("transformed_examples", "transform_graph", "graph_schema", "transformed_graph_schema", "size_constraints")
+    folders = {f"{name}_dir": str(tmp_path / name) for name in (*names, "model", "model_run", "blessing")}
+    train_graph_model(**folders, options=GraphTrainerOptions(model_fn="nowhere:model_fn", task=TASK))
+
+
+def test_examples_without_a_blessing_are_not_trained_on(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`blessing_dir` must bless .* 1 errors: /a/anomalies.json The same seed"):
+        train_on_nothing(tmp_path, blessed=False)
+
+
+def test_blessed_examples_are(tmp_path: Path) -> None:
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        train_on_nothing(tmp_path, blessed=True)

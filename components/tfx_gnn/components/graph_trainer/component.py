@@ -11,7 +11,7 @@ from tfx.types.channel import BaseChannel
 from tfx.types.component_spec import ChannelParameter, ComponentSpec
 
 from tfx_gnn.components import parameters
-from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
+from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact, SizeConstraintsArtifact
 from tfx_gnn.components.graph_trainer import executor
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
 
@@ -26,6 +26,7 @@ class GraphTrainerSpec(ComponentSpec):
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
+        "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
     }
     OUTPUTS = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -44,6 +45,7 @@ class GraphTrainer(base_component.BaseComponent):
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | schema before the transform, for serving |
     | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
     | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
+    | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: without a blessing nothing is trained |
     | output | model | Model | one SavedModel: parse, transform, merge, predict |
     | output | model_run | ModelRun | TensorBoard logs, checkpoints, training summary |
     | parameter | model_fn | str | the user's function, "package.module:function" |
@@ -64,6 +66,7 @@ class GraphTrainer(base_component.BaseComponent):
         transformed_graph_schema: channel of GraphSchemaArtifact, after it.
         size_constraints: channel of SizeConstraintsArtifact.
         options: model, task and how to train.
+        blessing: channel of ExamplesBlessingArtifact, of GraphExampleValidator.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
 
@@ -83,6 +86,7 @@ class GraphTrainer(base_component.BaseComponent):
         transformed_graph_schema: BaseChannel,
         size_constraints: BaseChannel,
         options: GraphTrainerOptions,
+        blessing: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -96,5 +100,6 @@ class GraphTrainer(base_component.BaseComponent):
                 graph_schema=graph_schema,
                 transformed_graph_schema=transformed_graph_schema,
                 size_constraints=size_constraints,
+                blessing=blessing,
             )
         )

@@ -7,7 +7,7 @@ from typing import Any
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact, artifact_utils
 
-from tfx_gnn.components import parameters
+from tfx_gnn.components import artifacts, parameters
 from tfx_gnn.stages import graph_trainer as stage
 
 
@@ -31,5 +31,6 @@ class Executor(base_executor.BaseExecutor):
             size_constraints_dir=artifact_utils.get_single_uri(input_dict["size_constraints"]),
             model_dir=artifact_utils.get_single_uri(output_dict["model"]),
             model_run_dir=artifact_utils.get_single_uri(output_dict["model_run"]),
+            blessing_dir=artifacts.optional_uri(input_dict.get("blessing")),
             options=options,
         )
