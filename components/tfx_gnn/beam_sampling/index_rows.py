@@ -25,6 +25,7 @@ from tfx_gnn.sampling.seed_splits import (
     pair_keys,
     supervision_only,
 )
+from tfx_gnn.sampling.split_tables import split_time_feature
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 _Codes = npt.NDArray[np.uint64]
@@ -85,7 +86,9 @@ def node_rows(plan: SamplingPlan, needs: IndexNeeds, node_set: str, given: Given
     }
     if node_set == plan.seed_node_set and splits_nodes(plan):
         codes = columns[files.CODE].view(np.uint64)
-        columns[files.SPLIT] = node_split_codes(plan.splits, codes=codes, columns=_split_columns(plan, given))
+        columns[files.SPLIT] = node_split_codes(
+            plan.splits, codes=codes, columns=_split_columns(plan, given, plan.splits.time_feature)
+        )
     if node_set == plan.seed_node_set and plan.temporal and plan.seed_table is None:
         columns[files.TIME] = integers(given.columns, plan.temporal.seed_time)
     return pa.table(columns)
@@ -268,7 +271,7 @@ def table_seeds(plan: SamplingPlan, needs: IndexNeeds, given: GivenRows, ends: t
         As `node_seeds` or `edge_seeds`, with the needed features.
     """
     codes = dict(zip((files.SOURCE, files.TARGET) if plan.is_link_plan else (files.CODE,), ends, strict=True))
-    splits = _split_columns(plan, given)
+    splits = _split_columns(plan, given, plan.splits.time_feature)
     if plan.is_link_plan:
         is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
         split_codes = edge_split_codes(
@@ -309,7 +312,7 @@ def _link_splits(
         plan.splits,
         source_codes=ends.sources,
         target_codes=ends.targets,
-        columns=_split_columns(plan, given),
+        columns=_split_columns(plan, given, split_time_feature(plan, edge_set)),
         is_symmetric=is_symmetric,
         is_reverse=is_reverse,
     )
@@ -317,11 +320,11 @@ def _link_splits(
     return split_codes, supervision_only(plan.splits, pair_keys(*forward, is_symmetric=is_symmetric))
 
 
-def _split_columns(plan: SamplingPlan, given: GivenRows) -> SplitColumns:
+def _split_columns(plan: SamplingPlan, given: GivenRows, time_feature: str) -> SplitColumns:
     splits, columns = plan.splits, given.columns
     return SplitColumns(
         names=files.one_array(columns, EXTRA_PREFIX + splits.column) if splits.column else None,
-        times=integers(columns, splits.time_feature) if splits.time_feature else None,
+        times=integers(columns, time_feature) if time_feature else None,
         groups=files.one_array(columns, EXTRA_PREFIX + splits.group_column) if splits.group_column else None,
         place_of=given.place_of,
     )
