@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,11 @@ class Adjacency:
     times: _Integers | None = None
     ranks: npt.NDArray[np.int8] | None = None
     weights: npt.NDArray[np.float64] | None = None
+
+    @functools.cached_property
+    def edge_hashes(self) -> npt.NDArray[np.uint64]:
+        """uint64 array, shape [num_edges]: hash of each edge, computed once."""
+        return edge_hash(self.edge_rows)
 
     @property
     def degrees(self) -> _Integers:

@@ -118,7 +118,7 @@ class _OrderedNodes:
         is_root = np.zeros(len(nodes), np.bool_)
         is_root[where] = True
         # Others move back by the roots of their subgraph that come after them.
-        roots_so_far = np.cumsum(is_root) - np.repeat(root_splits[:-1], np.diff(splits))
+        roots_so_far: _Integers = np.cumsum(is_root) - np.repeat(root_splits[:-1], np.diff(splits))
         self._positions += np.repeat(np.diff(root_splits), np.diff(splits)) - roots_so_far
         self._positions[where] = np.arange(len(firsts)) - np.repeat(root_splits[:-1], np.diff(root_splits))
 

@@ -18,9 +18,10 @@ from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.adjacency import Adjacency
 from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges, expand_ranges
 from tfx_gnn.sampling.hop import Hop
+from tfx_gnn.sampling.smallest_scores import bound_smallest, find_smallest
 
 _MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
-_MAX_GROUPS = 1 << 16
+_MAX_REQUESTS = 1 << 16
 
 _Integers = npt.NDArray[np.int64]
 _Scores = npt.NDArray[np.float64]
@@ -114,7 +115,7 @@ def find_edges(
         parts.append(_Chosen(drawing[which], firsts[drawing][which] + positions, draws, np.zeros(len(which))))
     if visiting.any():
         visited = np.flatnonzero(visiting)
-        search = _Search(hop, adjacency, requests, inclusive=inclusive, keeps_scores=keeps_scores)
+        search = _Search(hop, adjacency, requests, inclusive=inclusive)
         chosen, eligible[visited] = search.find(visited, firsts[visited], counts[visited])
         parts.append(chosen)
     chosen = parts[0] if len(parts) == 1 else _Chosen.join(parts)
@@ -208,14 +209,11 @@ class _Chosen:
 class _Search:
     """Looks at every edge of nodes, a bounded number at a time."""
 
-    def __init__(
-        self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool, keeps_scores: bool
-    ) -> None:
+    def __init__(self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool) -> None:
         self._hop = hop
         self._inclusive = inclusive
         self._adjacency = adjacency
         self._requests = requests
-        self._keeps_scores = keeps_scores
 
     def find(self, visited: _Integers, firsts: _Integers, counts: _Integers) -> tuple[_Chosen, _Integers]:
         """Returns the chosen edges and how many were eligible, for the requests `visited`."""
@@ -227,7 +225,7 @@ class _Search:
         sizes = np.minimum(counts[request] - number * _MAX_CANDIDATES, _MAX_CANDIDATES)
         is_cut = num_pieces > 1
         eligible = np.zeros(len(visited), np.int64)
-        batch = np.maximum(np.cumsum(sizes) // _MAX_CANDIDATES, np.arange(len(sizes)) // _MAX_GROUPS)
+        batch = np.maximum(np.cumsum(sizes) // _MAX_CANDIDATES, np.arange(len(sizes)) // _MAX_REQUESTS)
         bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1))
         parts = []
         for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
@@ -240,7 +238,7 @@ class _Search:
                 candidates, group = candidates[allowed], group[allowed]
             num_eligible = np.bincount(group, minlength=stop - start)
             np.add.at(eligible, which, num_eligible)
-            chosen = self._choose(visited[which], group, candidates, num_eligible, is_cut[which])
+            chosen = self._choose(visited[which], group, candidates, num_eligible)
             parts.append(chosen)
         joined = parts[0] if len(parts) == 1 else _Chosen.join(parts)
         if is_cut.any() and self._hop.strategy != "full":
@@ -275,54 +273,42 @@ class _Search:
             masks.append(adjacency.weights[candidates] > 0)
         return np.logical_and.reduce(masks) if masks else None
 
-    def _choose(
-        self,
-        requests: _Integers,
-        group: _Integers,
-        candidates: _Integers,
-        num_eligible: _Integers,
-        is_cut: npt.NDArray[np.bool_],
-    ) -> _Chosen:
+    def _choose(self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers) -> _Chosen:
+        """Returns the best candidates of each group; candidates come group after group, `sizes` of each."""
         hop = self._hop
-        if hop.strategy == "uniform_with_replacement":
-            return self._draw(requests, group, candidates)
-        no_draws = np.zeros(len(candidates), np.int16)
         if hop.strategy == "full":
-            return _Chosen(requests[group], candidates, no_draws, np.zeros(len(candidates)))
-        compared = np.ones(len(requests), np.bool_) if self._keeps_scores else (num_eligible > hop.fan_out) | is_cut
-        scores = np.zeros(len(candidates))
-        if compared.all():
-            scores = self._scores(requests[group], candidates, 0)
-            kept = _smallest(group, scores, self._adjacency.edge_rows[candidates], hop.fan_out)
+            none = np.zeros(len(candidates), np.int16)
+            return _Chosen(requests[group], candidates, none, np.zeros(len(candidates)))
+        if hop.strategy == "uniform_with_replacement":
+            parts = [self._best(requests, group, candidates, sizes, draw=draw, count=1) for draw in range(hop.fan_out)]
+            return _Chosen.join(parts)
+        return self._best(requests, group, candidates, sizes, draw=0, count=hop.fan_out)
+
+    def _best(
+        self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers, *, draw: int, count: int
+    ) -> _Chosen:
+        adjacency, strategy = self._adjacency, self._hop.strategy
+        is_weighted = strategy in ("weighted", "in_degree")
+        uniforms: _Scores | None = None
+        if strategy == "top_k":
+            assert adjacency.weights is not None
+            scores = -adjacency.weights[candidates]
         else:
-            is_compared = compared[group]
-            some = np.flatnonzero(is_compared)
-            scores[some] = self._scores(requests[group[some]], candidates[some], 0)
-            best = _smallest(group[some], scores[some], self._adjacency.edge_rows[candidates[some]], hop.fan_out)
-            kept = np.sort(np.concatenate([np.flatnonzero(~is_compared), some[best]]))
-        return _Chosen(requests[group[kept]], candidates[kept], no_draws[kept], scores[kept])
-
-    def _draw(self, requests: _Integers, group: _Integers, candidates: _Integers) -> _Chosen:
-        rows = self._adjacency.edge_rows[candidates]
-        parts = []
-        for draw in range(self._hop.fan_out):
-            scores = self._scores(requests[group], candidates, draw)
-            kept = _smallest(group, scores, rows, 1)
-            draws = np.full(len(kept), draw, np.int16)
-            parts.append(_Chosen(requests[group[kept]], candidates[kept], draws, scores[kept]))
-        return _Chosen.join(parts)
-
-    def _scores(self, requests: _Integers, candidates: _Integers, draw: int) -> _Scores:
-        weights = self._adjacency.weights
-        if self._hop.strategy == "top_k":
-            assert weights is not None
-            return -weights[candidates]
-        hashes = random_choice.edge_hash(self._adjacency.edge_rows[candidates])
-        uniforms = random_choice.uniform_scores(self._requests.keys[requests], hashes, draw)
-        if self._hop.strategy in ("weighted", "in_degree"):
-            assert weights is not None
-            return random_choice.exponential_scores(uniforms, weights[candidates])
-        return uniforms
+            keys = np.repeat(self._requests.keys[requests], sizes)
+            scores = uniforms = random_choice.uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
+        if is_weighted:
+            assert adjacency.weights is not None
+            # Fast logarithms differ in the last bits from machine to machine. They leave out what is far from
+            # the best; the few that are left get scores that are the same everywhere.
+            scores = -np.log(scores) / adjacency.weights[candidates]
+        bounds = bound_smallest(scores, sizes, count)
+        near = np.flatnonzero(scores <= np.repeat(bounds * (1 + 1e-9) if is_weighted else bounds, sizes))
+        group, candidates, scores = group[near], candidates[near], scores[near]
+        if is_weighted and uniforms is not None and adjacency.weights is not None:
+            scores = random_choice.exponential_scores(uniforms[near], adjacency.weights[candidates])
+        kept = find_smallest(group, scores, adjacency.edge_rows[candidates], count)
+        draws = np.full(len(kept), draw, np.int16)
+        return _Chosen(requests[group[kept]], candidates[kept], draws, scores[kept])
 
 
 def _best_of(
@@ -330,22 +316,5 @@ def _best_of(
 ) -> _Integers:
     """Returns the positions of the best edges of each request, or of each of its draws."""
     if hop.strategy == "uniform_with_replacement":
-        return _smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
-    return _smallest(requests, scores, edge_rows, hop.fan_out)
-
-
-def _smallest(group: _Integers, scores: _Scores, edge_rows: _Integers, count: int) -> _Integers:
-    """Returns the positions of the `count` smallest (score, edge row) of each group, by group."""
-    if not len(group):
-        return np.zeros(0, np.int64)
-    order = np.argsort(scores)
-    # Stable sorting of 16-bit integers takes linear time.
-    small = group.astype(np.uint16) if group.max() < _MAX_GROUPS else group
-    order = order[np.argsort(small[order], kind="stable")]
-    in_order, ordered_scores = group[order], scores[order]
-    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
-        order = np.lexsort((edge_rows, scores, group))
-        in_order = group[order]
-    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
-    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
-    return order[rank < count]
+        return find_smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
+    return find_smallest(requests, scores, edge_rows, hop.fan_out)

@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     # At run time this would cost the import of TensorFlow.
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
+__all__ = [
+    "LABEL_FEATURE",
+    "SEED",
+    "SOURCE",
+    "TARGET",
+    "Hop",
+    "Negatives",
+    "SamplingPlan",
+    "SeedTable",
+    "SplitPlan",
+    "Temporal",
+    "hop_ends",
+    "reached_node_sets",
+    "root_node_sets",
+]
+
 LABEL_FEATURE = "label"
 """Feature of `_readout` that tells positive (1) from negative pairs (0) where a plan draws negatives."""
 

@@ -76,7 +76,7 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     if last > first:
         data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
     # A word at every byte: overlapping and unaligned, but never copied as a whole.
-    words = np.ndarray((last - first + 1,), "<u8", data, strides=(1,))
+    words: npt.NDArray[np.uint64] = np.ndarray((last - first + 1,), "<u8", data, strides=(1,))
     hashes = np.empty(len(ids), np.uint64)
     for start in range(0, len(ids), _CHUNK):
         stop = min(start + _CHUNK, len(ids))
@@ -217,7 +217,7 @@ def uniform_scores(
         draw: number of the draw, for choices that draw several times.
 
     Returns:
-        float64 array, shape [n], multiples of 2**-53 plus 2**-54, in (0, 1).
+        float64 array, shape [n], values in (0, 1].
     """
     bits = mix((keys + np.uint64((draw + 1) * _STEP & _MASK)) ^ edge_hashes)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
@@ -232,7 +232,7 @@ def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[n
     same on every machine; those of C libraries and of processors differ in the last bit.
 
     Args:
-        uniforms: float64 array, shape [n], values in (0, 1).
+        uniforms: float64 array, shape [n], values in (0, 1].
         weights: float64 array, shape [n], positive.
 
     Returns:

@@ -95,8 +95,8 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
         id_feature.dtype = tf.int64.as_datatype_enum
         id_feature.description = "Row of the edge in its table, from 0."
     _describe_readout(schema, tables_schema, plan)
-    for root, node_set in root_sets.items():
-        schema.edge_sets[readout_edge_set(root)].source = node_set
+    for root, root_set in root_sets.items():
+        schema.edge_sets[readout_edge_set(root)].source = root_set
         schema.edge_sets[readout_edge_set(root)].target = READOUT_NODE_SET
     if plan.keeps_seed_edge:
         shadow = shadow_node_set(plan.seed_edge_set)
