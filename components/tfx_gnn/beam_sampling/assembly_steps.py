@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import apache_beam as beam
-from apache_beam import pvalue
 
 from tfx_gnn.beam_sampling.block_assembly import BlockAssembler
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
@@ -14,20 +12,16 @@ from tfx_gnn.beam_sampling.messages import NodeAnswer
 from tfx_gnn.beam_sampling.round_steps import read_answers
 from tfx_gnn.beam_sampling.shard_files import write_block, write_shard
 from tfx_gnn.sampling.plan import SamplingPlan
+from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 
-RECORDS = "records"
-"""Output with ((position of the split, shard), (position of the block, path of its records))."""
-
-STATISTICS = "statistics"
-"""Output with the statistics of a block."""
-
-BlockPath = tuple[int, str]
+WrittenBlock = tuple[int, str, SubgraphStatistics]
+"""Position of the block, path of its records, and what is in them."""
 
 
 class AssembleBlocks(beam.DoFn):
-    """(block, answers about nodes and its state) to records in a file, and statistics."""
+    """(block, answers about nodes and its state) to records in a file."""
 
     def __init__(
         self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
@@ -51,14 +45,14 @@ class AssembleBlocks(beam.DoFn):
         """Opens the index."""
         self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
         """Writes a block.
 
         Args:
             element: number of the block; answers, with its state among them.
 
         Yields:
-            Where the records are, and tagged statistics.
+            The shard, as (position of the split, shard), and the written block.
         """
         nodes: dict[str, list[bytes]] = {}
 
@@ -72,13 +66,12 @@ class AssembleBlocks(beam.DoFn):
         )
         statistics = SubgraphStatisticsBuilder()
         statistics.add(self._splits[state.block.split], block.subgraphs)
-        yield pvalue.TaggedOutput(STATISTICS, statistics)
         key = state.block.split, state.block.shard(self._num_shards)
-        yield key, (state.block.block, write_block(self._examples_dir, records))
+        yield key, (state.block.block, write_block(self._examples_dir, records), statistics.build())
 
 
 class WriteShards(beam.DoFn):
-    """((position of the split, shard), paths of blocks) to the file of the shard."""
+    """((position of the split, shard), written blocks) to the file of the shard, and a note in the log."""
 
     def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
         """Sets what is written where.
@@ -92,12 +85,24 @@ class WriteShards(beam.DoFn):
         self._splits = tuple(splits)
         self._num_shards = num_shards
 
-    def process(self, element: tuple[tuple[int, int], Iterable[BlockPath | None]]) -> None:
+    def process(self, element: tuple[tuple[int, int], Iterable[WrittenBlock | None]]) -> list[None]:
         """Writes a shard.
 
         Args:
             element: the shard, and its blocks; None stands for no block.
+
+        Returns:
+            Nothing to go on with.
         """
         (split, shard), blocks = element
-        paths = [block for block in blocks if block is not None]
+        paths: list[tuple[int, str]] = []
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add_split(self._splits[split])
+        for written in blocks:
+            if written is not None:
+                block, path, of_block = written
+                paths.append((block, path))
+                statistics.add_statistics(of_block)
         write_shard(self._examples_dir, self._splits[split], shard, self._num_shards, paths)
+        ShardLog(self._examples_dir).note(self._splits[split], shard, statistics.build())
+        return []

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
 
-from tfx_gnn.beam_sampling.assembly_steps import RECORDS, STATISTICS, AssembleBlocks, WriteShards
+from tfx_gnn.beam_sampling.assembly_steps import AssembleBlocks, WriteShards
 from tfx_gnn.beam_sampling.block_ranges import list_runs
 from tfx_gnn.beam_sampling.index_files import IndexInfo, hub_table
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
-from tfx_gnn.beam_sampling.messages import pack, unpack
+from tfx_gnn.beam_sampling.negative_steps import draw_negatives
 from tfx_gnn.beam_sampling.round_steps import (
     ANSWERS,
     FORWARDED,
@@ -28,6 +26,7 @@ from tfx_gnn.beam_sampling.round_steps import (
 from tfx_gnn.beam_sampling.shard_files import remove_blocks
 from tfx_gnn.sampling.block_sampling import rounds_of_plan
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
+from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 
 DEFAULT_SEEDS_PER_BLOCK = 1024
@@ -49,7 +48,8 @@ def sample_with_beam(
 
     A worker's memory depends on the size of a partition of the index and of a block
     of seeds, not on that of the graph or the degree of a node. A shard appears whole
-    or not at all, so that what is missing after a failure can be asked for.
+    or not at all and is noted in the folder's `ShardLog`, so that what is missing
+    after a failure can be asked for. Whoever finishes the folder removes the log.
 
     Args:
         make_pipeline: makes an empty pipeline with the runner's options.
@@ -76,38 +76,34 @@ def sample_with_beam(
         raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
     info = GraphIndex(index_dir).info
     wanted = _wanted_shards(info, shards, num_shards)
-    statistics_file = os.path.join(examples_dir, f".statistics-{uuid.uuid4().hex}")
     tf.io.gfile.makedirs(examples_dir)
     with make_pipeline() as pipeline:
         seed_counts = {code: sum(info.seed_counts.get(name, ())) for code, name in enumerate(info.splits)}
         runs = list(list_runs(wanted, seed_counts, num_shards, seeds_per_block))
-        started = (
-            pipeline
-            | "Blocks" >> beam.Create(runs, reshuffle=False)
-            | "Spread" >> beam.Reshuffle()
-            | "Start" >> beam.ParDo(StartBlocks(index_dir, plan, sampling_seed)).with_outputs(REQUESTS, main=STATES)
-        )
+        blocks_to_read = pipeline | "Blocks" >> beam.Create(runs, reshuffle=False) | "Spread" >> beam.Reshuffle()
+        if plan.negatives:
+            started = draw_negatives(blocks_to_read, index_dir, plan, sampling_seed, info)
+        else:
+            started = blocks_to_read | "Start" >> beam.ParDo(StartBlocks(index_dir, plan, sampling_seed)).with_outputs(
+                REQUESTS, main=STATES
+            )
         blocks = _with_answers(started, index_dir, plan, info)
         written = blocks | "Assemble" >> beam.ParDo(
             AssembleBlocks(index_dir, plan, examples_dir, info.splits, num_shards)
-        ).with_outputs(STATISTICS, main=RECORDS)
+        )
         empty = pipeline | "Shards" >> beam.Create([(key, None) for key in wanted], reshuffle=False)
         (
-            (written[RECORDS], empty)
+            (written, empty)
             | "WithEmptyShards" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()
             | "WriteShards" >> beam.ParDo(WriteShards(examples_dir, info.splits, num_shards))
         )
-        (
-            written[STATISTICS]
-            | "SumStatistics" >> beam.CombineGlobally(_sum_statistics)
-            | "WriteStatistics" >> beam.Map(_write_file, statistics_file)
-        )
     remove_blocks(examples_dir)
-    with tf.io.gfile.GFile(statistics_file, "rb") as file:
-        builder: SubgraphStatisticsBuilder = unpack(file.read())
-    tf.io.gfile.remove(statistics_file)
-    return builder.build()
+    log = ShardLog(examples_dir).read()
+    statistics = SubgraphStatisticsBuilder()
+    for split, shard in wanted:
+        statistics.add_statistics(log[info.splits[split], shard])
+    return statistics.build()
 
 
 def _with_answers(started: Any, index_dir: str, plan: SamplingPlan, info: IndexInfo) -> Any:
@@ -157,15 +153,3 @@ def _wanted_shards(info: IndexInfo, shards: Sequence[tuple[str, int]] | None, nu
                 f"{(name, shard)}. Ask for files that there will be."
             )
     return sorted({(codes[name], shard) for name, shard in shards})
-
-
-def _sum_statistics(builders: Iterable[SubgraphStatisticsBuilder]) -> SubgraphStatisticsBuilder:
-    total = SubgraphStatisticsBuilder()
-    for builder in builders:
-        total.merge(builder)
-    return total
-
-
-def _write_file(builder: SubgraphStatisticsBuilder, path: str) -> None:
-    with tf.io.gfile.GFile(path, "wb") as file:
-        file.write(pack(builder))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import tfx_gnn
-from tfx_gnn.cli import data_verbs, model_verbs, project_verbs
+from tfx_gnn.cli import data_verbs, model_verbs, project_verbs, sample_verb
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
@@ -25,7 +25,7 @@ app = typer.Typer(
 )
 for _verb in (
     project_verbs.new,
-    data_verbs.sample,
+    sample_verb.sample,
     data_verbs.schema,
     data_verbs.transform,
     data_verbs.sizes,

@@ -1,38 +1,12 @@
-"""Verbs from tables to padded, transformed graphs: sample, schema, transform, sizes."""
+"""Verbs from examples to padded, transformed graphs: schema, transform, sizes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tfx_gnn.cli import arguments
-
-if TYPE_CHECKING:
-    from tfx_gnn.sampling.plan import SamplingPlan
-
-
-def sample(
-    *,
-    tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
-    plan: Annotated[
-        str,
-        typer.Option(
-            help="What to sample around each seed: a JSON file, or 'package.module:function' of a function that "
-            "returns a SamplingPlan.",
-            show_default=False,
-        ),
-    ],
-    examples_dir: Annotated[str, arguments.folder("Where to write one graph tf.Example a seed, by split.")],
-    sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
-    num_shards: Annotated[int, typer.Option(help="Files a split.")] = 2,
-) -> None:
-    """Cut a subgraph out of the tables around every seed node."""
-    from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
-
-    options = SubgraphExampleGenOptions(plan=_load_plan(plan), sampling_seed=sampling_seed, num_shards=num_shards)
-    generate_subgraph_examples(tables_dir=tables_dir, examples_dir=examples_dir, options=options)
-    arguments.say_written(examples=examples_dir)
 
 
 def schema(
@@ -124,19 +98,3 @@ def sizes(
         beam_args=tuple(beam_args or ()),
     )
     arguments.say_written(size_constraints=size_constraints_dir)
-
-
-def _load_plan(reference: str) -> SamplingPlan:
-    from tfx_gnn.sampling.plan import SamplingPlan
-    from tfx_gnn.stages import options_json, user_code
-
-    if reference.endswith(".json"):
-        with open(reference, encoding="utf-8") as file:
-            return options_json.from_json(file.read(), SamplingPlan)
-    plan = user_code.load_function(reference)()
-    if not isinstance(plan, SamplingPlan):
-        raise TypeError(
-            f"`plan` must name a function that returns a SamplingPlan; got {type(plan).__name__} from {reference!r}. "
-            "Return the plan."
-        )
-    return plan

@@ -23,6 +23,7 @@ from tfx_gnn.sampling.seed_splits import (
 )
 from tfx_gnn.sampling.seed_tables import find_table_seeds
 from tfx_gnn.sampling.seeds import Seeds
+from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.sampling.split_tables import edge_split_columns, node_split_columns
 from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
@@ -102,15 +103,17 @@ def make_seeds(
     is_passed_only = _is_message_passing_only(plan, codes, split_codes)
     num_unused = int((split_codes == UNUSED).sum())
     split_codes = np.where(is_passed_only, np.int16(UNUSED), split_codes)
+    written = splits_with_seeds(
+        plan.splits, {name: int((split_codes == code).sum()) for code, name in enumerate(plan.splits.names)}
+    )
     drawer = _NegativeDrawer(tables, plan, sampling_seed) if plan.negatives else None
     seeds_by_split: dict[str, Seeds] = {}
     for code, name in enumerate(plan.splits.names):
-        chosen = np.flatnonzero(split_codes == code)
-        if not len(chosen) and plan.splits.may_be_missing:
+        if name not in written:
             continue
+        chosen = np.flatnonzero(split_codes == code)
         chosen = chosen[np.lexsort((candidates.rows[chosen], keys[chosen]))]
         seeds_by_split[name] = _make_split(plan, candidates, keys, chosen, code=code, drawer=drawer)
-    _check_splits(plan, seeds_by_split)
     return seeds_by_split, SeedReport(
         num_seeds={name: seeds.num_subgraphs for name, seeds in seeds_by_split.items()},
         num_unused=num_unused,
@@ -120,6 +123,35 @@ def make_seeds(
         table=candidates.table,
         problems=candidates.problems,
     )
+
+
+def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str, int]:
+    """Checks that splits have seeds, and leaves out those that need not.
+
+    Args:
+        splits: rule for splits.
+        counts: number of seeds by split, for all that the rule names.
+
+    Returns:
+        The counts of the splits to write, in the order of `splits.names`.
+
+    Raises:
+        ValueError: if a split has no seeds and must have some, or none has.
+    """
+    kept = {name: counts[name] for name in splits.names if counts[name] or not splits.may_be_missing}
+    total = sum(kept.values())
+    if not total:
+        raise ValueError(
+            "`splits` must give some split a seed; got none for any of them. "
+            "Look at the seed set or table, `unused_values` and `disjoint_train_share`."
+        )
+    empty = [name for name, count in kept.items() if not count]
+    if empty and not splits.allows_empty_splits:
+        raise ValueError(
+            f"`splits` must give every split at least one seed; got none for {empty}, and {total} for the others "
+            "together. Change the shares or bounds, or set `allows_empty_splits`."
+        )
+    return kept
 
 
 def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None, rules: RowRules) -> _Candidates:
@@ -266,18 +298,3 @@ def _count_missing(plan: SamplingPlan, seeds_by_split: Mapping[str, Seeds]) -> d
     wanted = plan.negatives.num_per_positive
     counts = _count_negatives(seeds_by_split)
     return {name: wanted * seeds.num_subgraphs - counts[name] for name, seeds in seeds_by_split.items()}
-
-
-def _check_splits(plan: SamplingPlan, seeds_by_split: Mapping[str, Seeds]) -> None:
-    empty = [name for name, seeds in seeds_by_split.items() if not seeds.num_subgraphs]
-    total = sum(seeds.num_subgraphs for seeds in seeds_by_split.values())
-    if not total:
-        raise ValueError(
-            "`splits` must give some split a seed; got none for any of them. "
-            "Look at the seed set or table, `unused_values` and `disjoint_train_share`."
-        )
-    if empty and not plan.splits.allows_empty_splits:
-        raise ValueError(
-            f"`splits` must give every split at least one seed; got none for {empty}, and {total} for the others "
-            "together. Change the shares or bounds, or set `allows_empty_splits`."
-        )

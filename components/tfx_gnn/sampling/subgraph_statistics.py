@@ -74,6 +74,14 @@ class SubgraphStatisticsBuilder:
         self._hops: dict[str, HopCounts] = defaultdict(HopCounts)
         self._hubs: dict[str, tuple[TruncatedHub, ...]] = defaultdict(tuple)
 
+    def add_split(self, split: str) -> None:
+        """Names a split that may stay without subgraphs.
+
+        Args:
+            split: name of the split.
+        """
+        self._num_subgraphs[split] += 0
+
     def add(self, split: str, subgraphs: SampledSubgraphs) -> None:
         """Counts a batch.
 
@@ -116,6 +124,22 @@ class SubgraphStatisticsBuilder:
             self._hops[name] += counts
         for name, hubs in other._hubs.items():
             self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
+
+    def add_statistics(self, statistics: SubgraphStatistics) -> None:
+        """Adds what another builder has summed up.
+
+        Args:
+            statistics: of other subgraphs of the same plan.
+        """
+        part = SubgraphStatisticsBuilder()
+        part._num_subgraphs.update(statistics.num_subgraphs)
+        part._node_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.node_sets.items()})
+        part._edge_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.edge_sets.items()})
+        part._all_nodes = _SizeSums.of(statistics.all_nodes)
+        part._all_edges = _SizeSums.of(statistics.all_edges)
+        part._hops.update(statistics.hops)
+        part._hubs.update(statistics.truncated_hubs)
+        self.merge(part)
 
     def build(self) -> SubgraphStatistics:
         """Sums up.
@@ -168,6 +192,12 @@ class _SizeSums:
     def __init__(self) -> None:
         self._total = 0
         self._max = 0
+
+    @classmethod
+    def of(cls, sizes: SizeStatistics) -> _SizeSums:
+        sums = cls()
+        sums._total, sums._max = sizes.total, sizes.max
+        return sums
 
     def add(self, sizes: npt.NDArray[np.int64]) -> None:
         self._total += int(sizes.sum())

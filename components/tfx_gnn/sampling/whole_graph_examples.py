@@ -81,19 +81,34 @@ class WholeGraphConverter:
         """Number of graphs by split, for all splits that the plan names."""
         return {name: int((self._split_codes == code).sum()) for code, name in enumerate(self._split_names)}
 
-    def convert(self, split: str, *, batch_size: int = _GRAPHS_AT_ONCE) -> Iterator[GraphBatch]:
-        """Writes the graphs of a split.
+    def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
+        """Lists the keys of the graphs of a split.
 
         Args:
             split: name of the split.
+
+        Returns:
+            uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
+        """
+        return self.grouped.keys[self._graphs_of(split)]
+
+    def convert(
+        self, split: str, *, start: int = 0, stop: int | None = None, batch_size: int = _GRAPHS_AT_ONCE
+    ) -> Iterator[GraphBatch]:
+        """Writes graphs of a split.
+
+        Args:
+            split: name of the split.
+            start: position of the first graph among those of the split.
+            stop: position after the last one; all by default.
             batch_size: most graphs of a batch, at least 1.
 
         Yields:
             Batches, ascending by (key, row of the context table) within and from one to the next.
         """
-        graphs = np.flatnonzero(self._split_codes == self._split_names.index(split))
-        for start in range(0, len(graphs), batch_size):
-            chosen = graphs[start : start + batch_size]
+        graphs = self._graphs_of(split)[start:stop]
+        for first in range(0, len(graphs), batch_size):
+            chosen = graphs[first : first + batch_size]
             subgraphs = SampledSubgraphs(
                 num_subgraphs=len(chosen),
                 node_sets={name: _take_nodes(nodes, chosen) for name, nodes in self.grouped.node_sets.items()},
@@ -101,6 +116,9 @@ class WholeGraphConverter:
             )
             records = self._encode(subgraphs, chosen)
             yield GraphBatch(keys=self.grouped.keys[chosen], graphs=subgraphs, records=records)
+
+    def _graphs_of(self, split: str) -> _Rows:
+        return np.flatnonzero(self._split_codes == self._split_names.index(split))
 
     def _encode(self, graphs: SampledSubgraphs, chosen: _Rows) -> list[bytes]:
         one_each = np.arange(graphs.num_subgraphs + 1)

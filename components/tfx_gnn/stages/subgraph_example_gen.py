@@ -1,36 +1,37 @@
-"""From tables of nodes and edges to graph tf.Examples, one subgraph around each seed."""
+"""From tables of nodes and edges to graph tf.Examples: subgraphs around seeds, or whole graphs."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
+from typing import Literal
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import tensorflow as tf
-from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
+import tfx_gnn
 from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.sampling import seed_splits
-from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.plan import SamplingPlan
 from tfx_gnn.sampling.plan_checks import check_plan
-from tfx_gnn.sampling.random_choice import hash_ids
-from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.seed_tables import seed_table_layout
+from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
-from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.tables.graph_tables import NodeTable, read_tables, read_tables_schema
+from tfx_gnn.sampling.whole_graphs import WholeGraphs, check_whole_graphs, make_whole_graph_schema
+from tfx_gnn.stages import examples_folder, options_json
+from tfx_gnn.stages.fingerprint import fingerprint_text
+from tfx_gnn.stages.in_memory_examples import convert_in_memory, sample_in_memory
+from tfx_gnn.stages.made_examples import MadeExamples
+from tfx_gnn.stages.resumable_folder import resumable_folder
+from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
+from tfx_gnn.tables.row_rules import RowRules, TableReport
 
 STATISTICS_FILE = "statistics.json"
-"""File beside the splits with `SubgraphStatistics` as JSON."""
+"""File beside the splits with the `ExampleGenReport` as JSON."""
 
-_BATCH_SIZE = 256  # larger batches gain nothing, smaller ones pay for more NumPy calls
+_MAX_SHARDS = 100_000  # the names of shards have five digits
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,97 +39,198 @@ class SubgraphExampleGenOptions:
     """Options of `generate_subgraph_examples`.
 
     Attributes:
-        plan: what to sample around each seed.
+        plan: what to sample around each seed; None if `whole_graphs` is given.
+        whole_graphs: how to part tables of many small graphs into examples, without
+            sampling; None if `plan` is given.
         sampling_seed: seed of all random choices, in [0, 2**63).
-        num_shards: files a split; a split with fewer seeds gets one file a seed.
-        split_weights: share of each split where `plan.splits.column` is empty and a hash
-            of the seed's id decides; not used otherwise.
+        num_shards: files a split. A seed's file follows from the hash of its id, so
+            files are about even, and some are empty where there are few seeds.
+        rules: what to do with rows of the tables that break a rule; by default each is an error.
+        execution: "in_memory": one process holds the tables; "beam": a Beam pipeline
+            whose workers hold partitions of the graph. Records are the same.
+        num_partitions: partitions of the graph on Beam, a power of two. 0: one for each
+            64 MiB of input files.
+        hub_degree: on Beam, nodes with more edges than this are spread over partitions.
     """
 
-    plan: SamplingPlan
+    plan: SamplingPlan | None = None
+    whole_graphs: WholeGraphs | None = None
     sampling_seed: int = 0
     num_shards: int = 2
-    split_weights: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"train": 8, "val": 1, "test": 1})
+    rules: RowRules = dataclasses.field(default_factory=RowRules)
+    execution: Literal["in_memory", "beam"] = "in_memory"
+    num_partitions: int = 0
+    hub_degree: int = 4096
 
     def __post_init__(self) -> None:
-        if not isinstance(self.plan, SamplingPlan):
+        if not isinstance(self.plan, SamplingPlan | None):
             raise TypeError(f"`plan` must be a SamplingPlan; got {type(self.plan).__name__}. Make one from hops.")
+        if not isinstance(self.whole_graphs, WholeGraphs | None):
+            raise TypeError(f"`whole_graphs` must be a WholeGraphs; got {type(self.whole_graphs).__name__}. Make one.")
+        if (self.plan is None) == (self.whole_graphs is None):
+            raise ValueError(
+                "`plan` or `whole_graphs` must be given, and only one of them; got "
+                f"{'neither' if self.plan is None else 'both'}. Sample subgraphs, or take graphs as they are."
+            )
         if not 0 <= self.sampling_seed < 2**63:
             raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {self.sampling_seed}. Choose another number.")
-        if self.num_shards < 1:
+        if not 1 <= self.num_shards <= _MAX_SHARDS:
             raise ValueError(
-                f"`num_shards` must be at least 1; got {self.num_shards}. Use 1 for a single file a split."
+                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file a split."
             )
-        seed_splits.check_split_weights(self.split_weights)
-        object.__setattr__(self, "split_weights", dict(self.split_weights))
+        if self.execution not in ("in_memory", "beam"):
+            raise ValueError(
+                f"`execution` must be one of ['in_memory', 'beam']; got {self.execution!r}. Choose one of them."
+            )
+        if self.num_partitions < 0 or self.num_partitions & (self.num_partitions - 1):
+            raise ValueError(
+                f"`num_partitions` must be a power of two, or 0; got {self.num_partitions}. "
+                "Use 0 to have it chosen by size."
+            )
+        if self.hub_degree < 1:
+            raise ValueError(f"`hub_degree` must be at least 1; got {self.hub_degree}. Leave it out.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleGenReport:
+    """What a run of SubgraphExampleGen read and wrote.
+
+    Attributes:
+        statistics: sizes of the examples, and what the hops did.
+        num_seeds: by split, seeds; or graphs that were taken whole.
+        num_no_seeds: rows that could be seeds and are none, see `MadeExamples`.
+        num_negatives: by split, negative pairs that were drawn; none without negatives.
+        num_missing_negatives: by split, negative pairs for which every draw was refused.
+        tables: by label of the table, what became of its rows.
+    """
+
+    statistics: SubgraphStatistics
+    num_seeds: Mapping[str, int]
+    num_no_seeds: int
+    num_negatives: Mapping[str, int]
+    num_missing_negatives: Mapping[str, int]
+    tables: Mapping[str, TableReport]
 
 
 def generate_subgraph_examples(
-    *, tables_dir: str, examples_dir: str, options: SubgraphExampleGenOptions
-) -> SubgraphStatistics:
-    """Samples one subgraph around each node of the plan's seed node set.
+    *, tables_dir: str, examples_dir: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str] = ()
+) -> ExampleGenReport:
+    """Makes one graph tf.Example a seed, or a graph, from tables.
 
-    The records of a split are the same for every number of shards. They are
-    ordered by a hash of the seed's id, so that neighbours in the table, which are
-    often alike, are spread out.
+    The records of a split are the same for every number of shards, every number of
+    workers and both executions. They are ordered by a hash of the seed's id, so that
+    neighbours in the table, which are often alike, are spread out.
+
+    A run that was interrupted is taken up: the shards that it finished stay in a
+    hidden folder beside `examples_dir`, which the next run of the same work finds.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
         examples_dir: folder to make, with `Split-<name>` folders of gzipped TFRecord
-            files, `graph_schema.pbtxt` and `statistics.json`.
-        options: what to sample.
+            files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
+            `dead_letters`.
+        options: what to make.
+        beam_args: options of the Beam runner, for `execution="beam"`.
 
     Returns:
-        The statistics.
+        What was read and written.
 
     Raises:
         ValueError: if the tables break a rule or the plan does not fit them; nothing
             is written then.
         FileExistsError: if `examples_dir` holds files already.
+        BlockingIOError: if another process does the same work now.
     """
-    plan = options.plan
     schema = read_tables_schema(tables_dir)
-    check_plan(plan, schema)
-    tables = read_tables(
-        tables_dir,
-        node_sets=reached_node_sets(plan, schema),
-        edge_sets=plan.edge_set_names,
-        extra_columns={plan.seed_node_set: (plan.splits.column,)} if plan.splits.column else {},
-    )
-    seeds = tables.node_tables[plan.seed_node_set]
-    if plan.splits.column:
-        rows_by_split = seed_splits.split_seeds_by_column(seeds, plan.splits.column)
-    else:
-        rows_by_split = seed_splits.split_seeds_by_hash(seeds, options.split_weights)
-    sampler = InMemorySampler(tables, plan, sampling_seed=options.sampling_seed)
-    encoder = SubgraphExampleEncoder(tables, plan)
-    statistics = SubgraphStatisticsBuilder()
-    with atomic_folder(examples_dir) as folder, _progress() as progress:
-        task = progress.add_task("Sampling subgraphs", total=seeds.num_nodes)
-
-        def make_records(split: str, rows: npt.NDArray[np.int64]) -> Iterator[bytes]:
-            for start in range(0, len(rows), _BATCH_SIZE):
-                subgraphs = sampler.sample_nodes(rows[start : start + _BATCH_SIZE])
-                statistics.add(split, subgraphs)
-                yield from encoder.encode(subgraphs)
-                progress.advance(task, subgraphs.num_subgraphs)
-
-        for split, rows in rows_by_split.items():
-            num_shards = min(options.num_shards, len(rows))
-            for shard, shard_rows in enumerate(np.array_split(_spread(seeds, rows), num_shards)):
-                examples_folder.write_split_shard(folder, split, shard, num_shards, make_records(split, shard_rows))
-        graph_schema.write_schema(make_subgraph_schema(schema, plan), examples_folder.graph_schema_path(folder))
-        summary = statistics.build()
+    examples_schema = _examples_schema(schema, options)
+    with resumable_folder(examples_dir, fingerprint=_fingerprint(tables_dir, options)) as folder:
+        made = _make_examples(tables_dir, schema, folder, options, beam_args)
+        log = ShardLog(folder)
+        report = _report(made, log.read())
+        graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
-            file.write(json.dumps(dataclasses.asdict(summary), indent=2, sort_keys=True) + "\n")
-    return summary
+            file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
+        log.remove()
+    return report
 
 
-def _spread(seeds: NodeTable, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    return rows[np.argsort(hash_ids(seeds.ids.take(pa.array(rows))), kind="stable")]
+def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
+    """Lists the files that the examples are made from.
+
+    Args:
+        tables_dir: folder of the tables.
+        options: what to make of them.
+
+    Returns:
+        Paths of the schema, of every file of every table and of the seed table, if
+        there is one, in ascending order.
+
+    Raises:
+        ValueError: if the schema is missing or invalid, or names an absent file.
+    """
+    files = set(list_table_files(tables_dir))
+    if options.plan is not None and options.plan.seed_table is not None:
+        files.update(seed_table_layout(tables_dir, options.plan, read_tables_schema(tables_dir)).files)
+    return tuple(sorted(files))
 
 
-def _progress() -> Progress:
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+def _make_examples(
+    tables_dir: str, schema: GraphSchema, folder: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str]
+) -> MadeExamples:
+    if options.plan is None:
+        assert options.whole_graphs is not None
+        return convert_in_memory(
+            tables_dir=tables_dir,
+            schema=schema,
+            folder=folder,
+            spec=options.whole_graphs,
+            num_shards=options.num_shards,
+            rules=options.rules,
+        )
+    if options.execution == "beam":
+        from tfx_gnn.beam_sampling.index_build import IndexOptions
+        from tfx_gnn.stages.beam_examples import sample_on_beam
+
+        return sample_on_beam(
+            tables_dir=tables_dir,
+            folder=folder,
+            plan=options.plan,
+            sampling_seed=options.sampling_seed,
+            num_shards=options.num_shards,
+            rules=options.rules,
+            index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
+            beam_args=beam_args,
+        )
+    return sample_in_memory(
+        tables_dir=tables_dir,
+        schema=schema,
+        folder=folder,
+        plan=options.plan,
+        sampling_seed=options.sampling_seed,
+        num_shards=options.num_shards,
+        rules=options.rules,
+    )
+
+
+def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) -> GraphSchema:
+    """Describes the examples, and checks before any table is read that they can be made."""
+    if options.plan is None:
+        assert options.whole_graphs is not None
+        check_whole_graphs(options.whole_graphs, schema)
+        return make_whole_graph_schema(schema, options.whole_graphs)
+    check_plan(options.plan, schema)
+    return make_subgraph_schema(schema, options.plan)
+
+
+def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
+    """Hashes what the shards depend on. Of the tables, size and time of change: to read them all would take long."""
+    stats = [(path, tf.io.gfile.stat(path)) for path in list_input_files(tables_dir, options)]
+    files = [f"{path} {stat.length} {stat.mtime_nsec}" for path, stat in stats]
+    return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
+
+
+def _report(made: MadeExamples, shards: Mapping[tuple[str, int], SubgraphStatistics]) -> ExampleGenReport:
+    statistics = SubgraphStatisticsBuilder()
+    for of_shard in shards.values():
+        statistics.add_statistics(of_shard)
+    return ExampleGenReport(statistics=statistics.build(), **vars(made))

@@ -30,13 +30,13 @@ def dead_letters_file(table: str) -> str:
 
 
 def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
-    """Writes dropped rows, one file a table, one JSON object a line.
+    """Writes dropped rows, one file a table, one JSON object a line, in the order of files and rows.
 
     The keys are those of `RowProblem` and `message`.
 
     Args:
         folder: where to write; it is made if there are problems.
-        problems: rows in the order to write them.
+        problems: rows in any order.
 
     Returns:
         Paths of the files; none if there are no problems.
@@ -49,7 +49,7 @@ def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str
         tf.io.gfile.makedirs(folder)
         paths.append(os.path.join(folder, dead_letters_file(table)))
         with tf.io.gfile.GFile(paths[-1], "w") as file:
-            for problem in dropped:
+            for problem in sorted(dropped, key=lambda problem: (problem.file, problem.row, problem.rule)):
                 file.write(dead_letter_line(problem))
     return tuple(paths)
 

@@ -12,9 +12,10 @@ import pytest
 from tfx_gnn.beam_sampling.index_tables import write_index_from_tables
 from tfx_gnn.beam_sampling.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan, Temporal
+from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SplitPlan, Temporal
 from tfx_gnn.sampling.seed_selection import make_seeds
 from tfx_gnn.sampling.seeds import shard_bounds
+from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatisticsBuilder
@@ -49,6 +50,7 @@ class Names:
     tables_dir: str
     seeds: str
     label: str
+    group: str  # another feature of seeds
     seed_time: str
     near: str  # from seeds to seeds
     far: str  # from seeds to another set
@@ -99,6 +101,7 @@ def names(request):
             tables_dir=request.getfixturevalue("shop_dir"),
             seeds="user",
             label="color",
+            group="age",
             seed_time="age",
             near="knows",
             far="buys",
@@ -113,6 +116,7 @@ def names(request):
             tables_dir=request.getfixturevalue("random_dir"),
             seeds="a",
             label="label",
+            group="born",
             seed_time="born",
             near="aa",
             far="ab",
@@ -126,6 +130,7 @@ def names(request):
         tables_dir=DEBIAN_DIR,
         seeds="package",
         label="section",
+        group="priority",
         seed_time="installed_size_kib",
         near="depends",
         far="depends",
@@ -246,6 +251,15 @@ def _classified_edges(names):
     return _links(names, keeps_seed_edge=True, reverse_edge_sets=())
 
 
+def _negatives(names):
+    return _links(names, negatives=Negatives(num_per_positive=2, num_draws=3), reverse_edge_sets=())
+
+
+def _negatives_of_one_value(names):
+    negatives = Negatives(num_per_positive=2, distribution="in_degree", same_feature=names.group)
+    return _links(names, negatives=negatives, hops=())
+
+
 PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "uniform": _uniform,
     "backward": _backward,
@@ -259,6 +273,8 @@ PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
     "inductive": _inductive,
     "links": _links,
     "classified edges": _classified_edges,
+    "negatives": _negatives,
+    "negatives of one value": _negatives_of_one_value,
 }
 
 
@@ -310,6 +326,7 @@ def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name):
             seeds_per_block=100,
         )
 
+        ShardLog(str(tmp_path / "beam" / str(num_shards))).remove()
         written = _files(tmp_path / "beam" / str(num_shards))
         of_memory = _files(tmp_path / "memory" / str(num_shards))
         assert list(written) == list(of_memory)

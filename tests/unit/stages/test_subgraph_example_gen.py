@@ -1,14 +1,17 @@
 import dataclasses
 import json
 import os
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling.whole_graphs import WholeGraphs
 from tfx_gnn.stages import examples_folder, options_json
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.tables.row_rules import RowRules
 
 NUM_NODES = 60
 
@@ -26,6 +29,7 @@ PLAN = SamplingPlan(
     label_features=("label",),
     splits=SplitPlan(column="part"),
 )
+DROPPING = RowRules(invalid_rows="drop", dangling_edges="drop", max_dropped_share=0.1)
 
 
 @pytest.fixture
@@ -108,16 +112,98 @@ def test_records_do_not_depend_on_the_number_of_shards(ring_dir, tmp_path, num_s
     examples_dir, _ = _generate(ring_dir, tmp_path, num_shards=num_shards)
 
     assert _records(examples_dir) == _records(two_shards)
-    assert len(examples_folder.split_files(examples_dir, "test")) == min(num_shards, 6)
-    assert len(examples_folder.split_files(examples_dir, "train")) == min(num_shards, 54)
+    assert len(examples_folder.split_files(examples_dir, "test")) == num_shards
+    assert len(examples_folder.split_files(examples_dir, "train")) == num_shards
 
 
-def test_shards_are_even(ring_dir, tmp_path):
+def test_shards_are_about_even(ring_dir, tmp_path):
     examples_dir, _ = _generate(ring_dir, tmp_path, num_shards=4)
 
     files = examples_folder.split_files(examples_dir, "train")
     sizes = [sum(1 for _ in tf.data.TFRecordDataset(file, compression_type="GZIP")) for file in files]
-    assert sizes == [14, 14, 13, 13]
+    assert sum(sizes) == 54
+    assert min(sizes) > 5
+    assert max(sizes) < 25
+
+
+def _break_tables(ring_dir):
+    """One node without a number, whose eight edges then dangle, and an edge to nowhere."""
+    for name, old, new in (("n.csv", "n07,odd,1.75", "n07,odd,much"), ("e.csv", "n20,n21", "n20,n99")):
+        path = os.path.join(ring_dir, name)
+        with open(path, encoding="utf-8") as source:
+            text = source.read()
+        with open(path, "w", encoding="utf-8") as target:
+            target.write(text.replace(old, new, 1))
+
+
+def test_dropped_rows_are_counted_and_kept_as_dead_letters(ring_dir, tmp_path):
+    _break_tables(ring_dir)
+
+    examples_dir, report = _generate(ring_dir, tmp_path, rules=DROPPING)
+
+    nodes, edges = report.tables["nodes/n"], report.tables["edges/e"]
+    assert (nodes.rows_read, nodes.rows_used, nodes.dropped) == (NUM_NODES, NUM_NODES - 1, {"finite": 1})
+    assert (edges.rows_read, edges.rows_used) == (4 * NUM_NODES, 4 * NUM_NODES - 9)
+    assert edges.dropped == {"dangling_source": 4, "dangling_target": 5}
+    assert sum(report.num_seeds.values()) == NUM_NODES - 1
+    with open(os.path.join(examples_dir, "dead_letters", "nodes.n.jsonl"), encoding="utf-8") as file:
+        [letter] = map(json.loads, file)
+    assert (letter["row"], letter["rule"], letter["column"]) == (9, "finite", "x")
+    with open(os.path.join(examples_dir, "dead_letters", "edges.e.jsonl"), encoding="utf-8") as file:
+        assert len(file.readlines()) == 9
+
+
+def test_more_bad_rows_than_allowed_are_an_error(ring_dir, tmp_path):
+    _break_tables(ring_dir)
+
+    with pytest.raises(ValueError, match=r"`max_dropped_share` must cover the rows .* got 0.01 for 1 of 60 rows"):
+        _generate(ring_dir, tmp_path, rules=dataclasses.replace(DROPPING, max_dropped_share=0.01))
+
+    assert os.listdir(tmp_path) == ["tables"]
+
+
+def test_an_interrupted_run_is_taken_up(ring_dir, tmp_path, monkeypatch):
+    whole_dir, whole = _generate(ring_dir, tmp_path, "whole", num_shards=3)
+    write, written = examples_folder.write_split_shard, []
+
+    def write_or_fail(folder, split, shard, *arguments):
+        if len(written) == 4:
+            raise OSError("no space left")
+        written.append((split, shard))
+        return write(folder, split, shard, *arguments)
+
+    monkeypatch.setattr(examples_folder, "write_split_shard", write_or_fail)
+    with pytest.raises(OSError, match="no space left"):
+        _generate(ring_dir, tmp_path, num_shards=3)
+    [unfinished] = set(os.listdir(tmp_path)) - {"tables", "whole"}
+    first, written[:] = list(written), []
+
+    examples_dir, report = _generate(ring_dir, tmp_path, num_shards=3)
+
+    assert unfinished.startswith(".unfinished-")
+    assert len(first) == 4
+    assert len(written) == 2
+    assert not set(first) & set(written)
+    assert report == whole
+    assert _files(examples_dir) == _files(whole_dir)
+    assert set(os.listdir(tmp_path)) == {"tables", "whole", "examples"}
+
+
+def test_beam_writes_the_same_folder(ring_dir, tmp_path):
+    _break_tables(ring_dir)
+    memory_dir, in_memory = _generate(ring_dir, tmp_path, "memory", rules=DROPPING, num_shards=3)
+
+    beam_dir, on_beam = _generate(
+        ring_dir, tmp_path, "beam", rules=DROPPING, num_shards=3, execution="beam", num_partitions=2, hub_degree=3
+    )
+
+    assert on_beam == in_memory
+    assert _files(beam_dir) == _files(memory_dir)
+    assert set(os.listdir(tmp_path)) == {"tables", "memory", "beam"}
+
+
+def _files(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
 
 def test_the_sampling_seed_changes_the_subgraphs(ring_dir, tmp_path):
@@ -129,25 +215,28 @@ def test_the_sampling_seed_changes_the_subgraphs(ring_dir, tmp_path):
 
 
 def test_without_a_split_column_a_hash_decides(ring_dir, tmp_path):
-    plan = dataclasses.replace(PLAN, splits=SplitPlan())
+    plan = dataclasses.replace(PLAN, splits=SplitPlan(weights={"a": 1, "b": 1}))
 
-    examples_dir, statistics = _generate(ring_dir, tmp_path, plan=plan, split_weights={"a": 1, "b": 1})
+    examples_dir, report = _generate(ring_dir, tmp_path, plan=plan)
 
     assert examples_folder.split_names(examples_dir) == ["a", "b"]
-    assert sum(statistics.num_subgraphs.values()) == NUM_NODES
-    assert min(statistics.num_subgraphs.values()) > 15
+    assert sum(report.num_seeds.values()) == NUM_NODES
+    assert min(report.num_seeds.values()) > 15
 
 
-def test_statistics_are_returned_and_written(ring_dir, tmp_path):
-    examples_dir, statistics = _generate(ring_dir, tmp_path)
+def test_a_report_is_returned_and_written(ring_dir, tmp_path):
+    examples_dir, report = _generate(ring_dir, tmp_path)
 
+    statistics = report.statistics
+    assert report.num_seeds == statistics.num_subgraphs
+    assert report.tables["edges/e"].rows_used == report.tables["edges/e"].rows_read == 4 * NUM_NODES
     assert statistics.num_subgraphs == {"test": 6, "train": 54}
     assert statistics.hops["e"].num_truncated == statistics.hops["e"].num_inputs == NUM_NODES
     assert statistics.edge_sets["e"].total == sum(
         _values(record, "edges/e.#size")[0] for records in _records(examples_dir).values() for record in records
     )
     with open(os.path.join(examples_dir, "statistics.json"), encoding="utf-8") as file:
-        assert json.load(file) == json.loads(json.dumps(dataclasses.asdict(statistics)))
+        assert json.load(file) == json.loads(json.dumps(dataclasses.asdict(report)))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +244,7 @@ def test_statistics_are_returned_and_written(ring_dir, tmp_path):
     [
         (("n.csv", "part", "share"), "`part` must be one column of the table; got none among .*n.csv"),
         (("n.csv", "test", ""), "`part` must have a value in every record; got an empty cell in .*n.csv, line 11"),
-        (("n.csv", "test", "a/b"), "`part` must name splits .*; got 'a/b' in the record with id 'n09'"),
+        (("n.csv", "test", "a/b"), "`part` must name one of the splits .*; got 'a/b' in the record with id 'n09'"),
         (("e.csv", "n00,n01", "n00,n99"), "`target` must name a node of 'n' .*; got 'n99' in .*e.csv, line 2"),
         (("graph_schema.pbtxt", "e.csv", "f.csv"), "`metadata.filename` must name a file that exists"),
         (("graph_schema.pbtxt", '"e"', '"f"'), r"`edge_set` must be one of \['f'\] in hop 'e'; got 'e'"),
@@ -187,7 +276,7 @@ def test_a_folder_that_holds_files_is_left_alone(ring_dir, tmp_path):
 
 
 def test_options_survive_json():
-    options = SubgraphExampleGenOptions(plan=PLAN, sampling_seed=3, num_shards=5, split_weights={"a": 2})
+    options = SubgraphExampleGenOptions(plan=PLAN, sampling_seed=3, num_shards=5, rules=DROPPING)
 
     assert options_json.from_json(options_json.to_json(options), SubgraphExampleGenOptions) == options
 
@@ -197,8 +286,14 @@ def test_options_survive_json():
     [
         ({"plan": "plan"}, TypeError, "`plan` must be a SamplingPlan; got str"),
         ({"sampling_seed": -1}, ValueError, r"`sampling_seed` must be in \[0, 2\*\*63\); got -1"),
-        ({"num_shards": 0}, ValueError, "`num_shards` must be at least 1; got 0"),
-        ({"split_weights": {}}, ValueError, "`split_weights` must name at least one split"),
+        ({"num_shards": 0}, ValueError, r"`num_shards` must be in \[1, 100000\]; got 0"),
+        ({"num_shards": 100_001}, ValueError, r"`num_shards` must be in \[1, 100000\]; got 100001"),
+        ({"plan": None}, ValueError, "`plan` or `whole_graphs` must be given, and only one of them; got neither"),
+        ({"whole_graphs": WholeGraphs()}, ValueError, "`plan` or `whole_graphs` must be given, .* got both"),
+        ({"whole_graphs": "all"}, TypeError, "`whole_graphs` must be a WholeGraphs; got str"),
+        ({"execution": "spark"}, ValueError, r"`execution` must be one of \['in_memory', 'beam'\]; got 'spark'"),
+        ({"num_partitions": 3}, ValueError, "`num_partitions` must be a power of two, or 0; got 3"),
+        ({"hub_degree": 0}, ValueError, "`hub_degree` must be at least 1; got 0"),
     ],
 )
 def test_bad_options_are_refused(fields, error, message):

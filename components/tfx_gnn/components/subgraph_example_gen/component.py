@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfx.dsl.components.base import base_component, executor_spec
+from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types import standard_artifacts, system_executions
 from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen import executor
-from tfx_gnn.components.tables import fingerprint_tables
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+from tfx_gnn.stages.fingerprint import fingerprint_files
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, list_input_files
 
 
 class SubgraphExampleGenSpec(ComponentSpec):
@@ -27,17 +27,21 @@ class SubgraphExampleGenSpec(ComponentSpec):
     TYPE_ANNOTATION = system_executions.Process
 
 
-class SubgraphExampleGen(base_component.BaseComponent):
-    """Samples one rooted subgraph around every seed node of a graph given as tables.
+class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
+    """Samples a subgraph around every seed of a graph given as tables, or takes many small graphs whole.
 
     | kind | name | type | meaning |
     |---|---|---|---|
     | output | examples | Examples | graph tf.Examples by split, with their `graph_schema.pbtxt` |
     | parameter | tables_dir | str | folder of `graph_schema.pbtxt` and the tables that it names |
-    | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits |
+    | parameter | plan | JSON | seeds, hops, fan-outs, labels and splits; null for whole graphs |
+    | parameter | whole_graphs | JSON | how tables of many graphs are parted; null for a plan |
     | parameter | sampling_seed | int | seed of every random choice |
     | parameter | num_shards | int | files of a split |
-    | parameter | split_weights | JSON | share of each split where the plan names no split column |
+    | parameter | rules | JSON | what to do with rows that break a rule |
+    | parameter | execution | JSON | "in_memory" or "beam" |
+    | parameter | num_partitions | int | partitions of the graph on Beam |
+    | parameter | hub_degree | int | degree above which a node is spread over partitions on Beam |
     | parameter | tables_fingerprint | str | hash of the tables |
     | parameter | library_version | str | version of this library |
 
@@ -54,7 +58,7 @@ class SubgraphExampleGen(base_component.BaseComponent):
     """
 
     SPEC_CLASS = SubgraphExampleGenSpec
-    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+    EXECUTOR_SPEC = executor_spec.BeamExecutorSpec(executor.Executor)
 
     def __init__(
         self,
@@ -70,6 +74,6 @@ class SubgraphExampleGen(base_component.BaseComponent):
                 options,
                 runtime_parameters,
                 tables_dir=tables_dir,
-                tables_fingerprint=tables_fingerprint or fingerprint_tables(tables_dir),
+                tables_fingerprint=tables_fingerprint or fingerprint_files(list_input_files(tables_dir, options)),
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfx.dsl.components.base import base_executor
+from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
@@ -12,7 +12,7 @@ from tfx_gnn.stages import subgraph_example_gen as stage
 from tfx_gnn.stages.examples_folder import split_names
 
 
-class Executor(base_executor.BaseExecutor):
+class Executor(base_beam_executor.BaseBeamExecutor):
     """Runs `generate_subgraph_examples` on the tables."""
 
     def Do(
@@ -27,5 +27,6 @@ class Executor(base_executor.BaseExecutor):
             tables_dir=exec_properties["tables_dir"],
             examples_dir=examples.uri,
             options=parameters.from_exec_properties(stage.SubgraphExampleGenOptions, exec_properties),
+            beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(examples, split_names(examples.uri))

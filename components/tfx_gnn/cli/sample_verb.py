@@ -1,0 +1,154 @@
+"""The verb from tables to examples: sample."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+
+if TYPE_CHECKING:
+    from tfx_gnn.sampling.plan import SamplingPlan
+    from tfx_gnn.stages.subgraph_example_gen import ExampleGenReport
+
+_Kind = TypeVar("_Kind")
+
+_ROWS = "Rows of the tables"
+
+
+def sample(
+    *,
+    tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
+    examples_dir: Annotated[str, arguments.folder("Where to write graph tf.Examples, by split.")],
+    plan: Annotated[
+        str,
+        typer.Option(
+            help="What to sample around each seed: a JSON file, a sampling spec of TF-GNN (`.pbtxt`), or "
+            "'package.module:function' of a function that returns a SamplingPlan.",
+            show_default=False,
+        ),
+    ] = "",
+    whole_graphs: Annotated[
+        str,
+        typer.Option(
+            help="Instead of a plan, for tables of many small graphs: a JSON file, or 'package.module:function' of a "
+            "function that returns a WholeGraphs.",
+            show_default=False,
+        ),
+    ] = "",
+    label_features: Annotated[
+        list[str] | None,
+        typer.Option("--label-feature", help="Label to read out, for a sampling spec; repeat for several."),
+    ] = None,
+    split_column: Annotated[str, typer.Option(help="Column of the seeds' splits, for a sampling spec.")] = "",
+    sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    num_shards: Annotated[int, typer.Option(help="Files a split.")] = 2,
+    invalid_rows: Annotated[
+        str, typer.Option(help="Rows with missing or wrong values: `refuse` or `drop`.", rich_help_panel=_ROWS)
+    ] = "refuse",
+    duplicate_nodes: Annotated[
+        str, typer.Option(help="Nodes with an id that is taken: `refuse` or `keep_first`.", rich_help_panel=_ROWS)
+    ] = "refuse",
+    duplicate_edges: Annotated[
+        str,
+        typer.Option(help="Edges with equal ends (and time): `keep`, `refuse` or `keep_first`.", rich_help_panel=_ROWS),
+    ] = "keep",
+    dangling_edges: Annotated[
+        str, typer.Option(help="Edges of nodes that are not there: `refuse` or `drop`.", rich_help_panel=_ROWS)
+    ] = "refuse",
+    max_dropped_share: Annotated[
+        float, typer.Option(help="Most that may be dropped of a table, in [0, 1].", rich_help_panel=_ROWS)
+    ] = 0.0,
+    execution: Annotated[
+        str, typer.Option(help="`in_memory`, or `beam` for graphs that one machine does not hold.")
+    ] = "in_memory",
+    num_partitions: Annotated[
+        int, typer.Option(help="On Beam, partitions of the graph: a power of two, 0 to choose by size.")
+    ] = 0,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Cut a subgraph out of the tables around every seed, or write many small graphs whole."""
+    from tfx_gnn.sampling.whole_graphs import WholeGraphs
+    from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+    from tfx_gnn.tables.row_rules import RowRules
+
+    fields: dict[str, Any] = {
+        "rules": RowRules(
+            invalid_rows=invalid_rows,  # type: ignore[arg-type] # RowRules checks it
+            duplicate_nodes=duplicate_nodes,  # type: ignore[arg-type]
+            duplicate_edges=duplicate_edges,  # type: ignore[arg-type]
+            dangling_edges=dangling_edges,  # type: ignore[arg-type]
+            max_dropped_share=max_dropped_share,
+        ),
+        "execution": execution,
+    }
+    options = SubgraphExampleGenOptions(
+        plan=_load_plan(plan, tables_dir, tuple(label_features or ()), split_column) if plan else None,
+        whole_graphs=_load("whole_graphs", whole_graphs, WholeGraphs) if whole_graphs else None,
+        sampling_seed=sampling_seed,
+        num_shards=num_shards,
+        num_partitions=num_partitions,
+        **fields,
+    )
+    report = generate_subgraph_examples(
+        tables_dir=tables_dir, examples_dir=examples_dir, options=options, beam_args=tuple(beam_args or ())
+    )
+    _print_report(report)
+    arguments.say_written(examples=examples_dir)
+
+
+def _load_plan(reference: str, tables_dir: str, label_features: tuple[str, ...], split_column: str) -> SamplingPlan:
+    from tfx_gnn.sampling.plan import SamplingPlan
+    from tfx_gnn.sampling.sampling_spec import plan_from_sampling_spec, read_sampling_spec
+    from tfx_gnn.sampling.split_plan import SplitPlan
+    from tfx_gnn.tables.graph_tables import read_tables_schema
+
+    if reference.endswith(".pbtxt"):
+        return plan_from_sampling_spec(
+            read_sampling_spec(reference),
+            read_tables_schema(tables_dir),
+            label_features=label_features,
+            splits=SplitPlan(column=split_column),
+        )
+    if label_features or split_column:
+        raise ValueError(
+            "`label_features` and `split_column` must be part of the plan, unless it is a sampling spec; got "
+            f"{list(label_features)} and {split_column!r} for {reference!r}. Write them into the plan."
+        )
+    return _load("plan", reference, SamplingPlan)
+
+
+def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
+    from tfx_gnn.stages import options_json, user_code
+
+    if reference.endswith(".json"):
+        with open(reference, encoding="utf-8") as file:
+            return options_json.from_json(file.read(), kind)
+    value = user_code.load_function(reference)()
+    if not isinstance(value, kind):
+        raise TypeError(
+            f"`{name}` must name a function that returns a {kind.__name__}; got {type(value).__name__} from "
+            f"{reference!r}. Return one."
+        )
+    return value
+
+
+def _print_report(report: ExampleGenReport) -> None:
+    statistics = report.statistics
+    rows = Table("table", "rows read", "used", "dropped", box=None, pad_edge=False)
+    for label, table in sorted(report.tables.items()):
+        dropped = ", ".join(f"{count} {rule}" for rule, count in sorted(table.dropped.items()))
+        rows.add_row(label, f"{table.rows_read:,}", f"{table.rows_used:,}", dropped or "0")
+    arguments.console.print(rows)
+    splits = ", ".join(f"{count:,} {split}" for split, count in report.num_seeds.items())
+    arguments.console.print(
+        f"{splits}; nodes {statistics.all_nodes.mean:.1f} on average, {statistics.all_nodes.max:,} at most; "
+        f"edges {statistics.all_edges.mean:.1f}, {statistics.all_edges.max:,}",
+        markup=False,
+        soft_wrap=True,
+    )
+    missing = sum(report.num_missing_negatives.values())
+    if missing:
+        arguments.console.print(f"{missing:,} negative pairs could not be drawn", markup=False)
