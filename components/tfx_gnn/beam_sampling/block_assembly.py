@@ -25,7 +25,7 @@ from tfx_gnn.sampling.block_result import BlockEdges, BlockResult
 from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
-from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
+from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable
 
 _Integers = npt.NDArray[np.int64]
 
@@ -71,6 +71,7 @@ class BlockAssembler:
             types = {field.name: field.type for schema in described for field in schema}
             features = {feature for feature in subgraph_schema.edge_sets[name].features if feature[0] != "#"}
             self._edge_types[name] = {feature: types[feature] for feature in sorted(features)}
+        self._context = _context_table(index) if plan.context_features else None
         if plan.is_link_plan and not plan.seed_table:
             of_seeds = tables[files.SEED_TABLE].schema
             labels = {feature: of_seeds.field(feature).type for feature in plan.label_features}
@@ -99,7 +100,9 @@ class BlockAssembler:
         edge_tables = {name: self._edge_table(name, result, state, seed_features) for name in sorted(self._edge_types)}
         if self._plan.seed_table:
             seeds = dataclasses.replace(seeds, rows=np.arange(seeds.num_subgraphs))
-        tables = GraphTables(schema=self._schema, node_tables=node_tables, edge_tables=edge_tables)
+        tables = GraphTables(
+            schema=self._schema, node_tables=node_tables, edge_tables=edge_tables, context_table=self._context
+        )
         return AssembledBlock(
             tables=tables,
             subgraphs=index_block(result, seeds, tables, self._plan),
@@ -112,7 +115,7 @@ class BlockAssembler:
         edges = result.edges.get(name, BlockEdges.union([]))
         rows, sources, targets = edges.rows, edges.sources, edges.targets
         known = [KnownRows(table) for table in _together(state.edge_features.get(name, ()))]
-        if name == self._plan.seed_edge_set and not self._plan.seed_table:
+        if name == self._plan.seed_edge_set and not self._plan.seed_table and seed_features.num_columns:
             seeds = state.seeds
             rows = np.concatenate([rows, seeds.rows])
             # No one asks a seed for its ends by this table.
@@ -130,6 +133,11 @@ class BlockAssembler:
             features=edge_features(rows, known, self._edge_types[name]),
             rows=rows,
         )
+
+
+def _context_table(index: GraphIndex) -> ContextTable:
+    rows = index.load_context()
+    return ContextTable(path="context", features=_columns(rows), extra_columns={}, num_rows=rows.num_rows)
 
 
 def _edge_tables(index: GraphIndex, edge_set: str) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ import pyarrow as pa
 from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
+_State = TypeVar("_State")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class ToPartition:
     """
 
     block: int
-    parts: tuple[PartRequests | BucketRequests | NodeRequests, ...]
+    parts: tuple[Any, ...]
 
 
 def pack(message: object) -> bytes:
@@ -139,6 +141,33 @@ def unpack(data: bytes) -> Any:
         The message.
     """
     return pickle.loads(data)
+
+
+def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type[_State]) -> _State:
+    """Reads what has come to a block: its own state, and answers.
+
+    Args:
+        messages: packed, in any order; each answer is a tuple of parts.
+        add: takes in one part of an answer.
+        kind: class of the state.
+
+    Returns:
+        The state.
+
+    Raises:
+        RuntimeError: if the runner lost the state.
+    """
+    state: _State | None = None
+    for data in messages:
+        message = unpack(data)
+        if isinstance(message, kind):
+            state = message
+        else:
+            for part in message:
+                add(part)
+    if state is None:
+        raise RuntimeError("A block's answers must come with its state; got answers alone. Run the pipeline again.")
+    return state
 
 
 def pack_table(rows: pa.Table) -> bytes:

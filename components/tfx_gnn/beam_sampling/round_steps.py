@@ -18,7 +18,7 @@ from tfx_gnn.beam_sampling.block_ranges import BlockRun
 from tfx_gnn.beam_sampling.block_seeds import read_block_seeds
 from tfx_gnn.beam_sampling.block_state import BlockState, start_block
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
-from tfx_gnn.beam_sampling.messages import ToPartition, pack, unpack
+from tfx_gnn.beam_sampling.messages import ToPartition, pack, read_state, unpack
 from tfx_gnn.beam_sampling.node_answers import answer_nodes, route_nodes
 from tfx_gnn.beam_sampling.partition_answers import PartitionAnswers
 from tfx_gnn.beam_sampling.request_routing import route_requests
@@ -42,7 +42,7 @@ Message = tuple[int, bytes]
 
 
 def read_answers(messages: Iterable[bytes], add: Callable[[Any], None]) -> BlockState:
-    """Reads what has come to a block.
+    """Reads what has come to a block in one of the rounds of sampling.
 
     Args:
         messages: the block's own state and answers, in any order.
@@ -50,35 +50,29 @@ def read_answers(messages: Iterable[bytes], add: Callable[[Any], None]) -> Block
 
     Returns:
         The state.
-
-    Raises:
-        RuntimeError: if the runner lost the state.
     """
-    state: BlockState | None = None
-    for data in messages:
-        message = unpack(data)
-        if isinstance(message, BlockState):
-            state = message
-        else:
-            for answer in message:
-                add(answer)
-    if state is None:
-        raise RuntimeError("A block's answers must come with its state; got answers alone. Run the pipeline again.")
-    return state
+    return read_state(messages, add, BlockState)
 
 
-class _IndexStep(beam.DoFn):
+class IndexStep(beam.DoFn):
     """A step that looks into the index, which every worker opens for itself."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan) -> None:
+        """Sets what is looked into.
+
+        Args:
+            index_dir: folder of the index.
+            plan: the plan that it was built for.
+        """
         self._index_dir = index_dir
         self._plan = plan
 
     def setup(self) -> None:
+        """Opens the index."""
         # Steps keep what they use; the index need not keep it a second time.
         self._index = GraphIndex(self._index_dir, num_cached=1)
 
-    def _ask(self, state: BlockState) -> Iterator[Any]:
+    def ask_of(self, state: BlockState) -> Iterator[Any]:
         """Yields a block's state and what it asks for; at the end, for its nodes."""
         number, num_partitions = state.block.number, self._index.info.num_partitions
         routed: dict[int, Any]
@@ -91,7 +85,7 @@ class _IndexStep(beam.DoFn):
         yield number, pack(state)
 
 
-class StartBlocks(_IndexStep):
+class StartBlocks(IndexStep):
     """Runs of blocks to their states and their first requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
@@ -115,10 +109,10 @@ class StartBlocks(_IndexStep):
             States, and tagged requests.
         """
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
-            yield from self._ask(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
+            yield from self.ask_of(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
 
 
-class AnswerRequests(_IndexStep):
+class AnswerRequests(IndexStep):
     """(partition, messages of blocks) to (block, answers)."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
@@ -162,7 +156,7 @@ class AnswerRequests(_IndexStep):
                 yield pvalue.TaggedOutput(FORWARDED, (bucket_partition, asked))
 
 
-class AcceptAnswers(_IndexStep):
+class AcceptAnswers(IndexStep):
     """(block, answers and its state) to its next state and its next requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int) -> None:
@@ -188,10 +182,10 @@ class AcceptAnswers(_IndexStep):
         merger = AnswerMerger(rounds_of_plan(self._plan)[self._round])
         state = read_answers(element[1], merger.add)
         state.accept(merger)
-        yield from self._ask(state)
+        yield from self.ask_of(state)
 
 
-class AnswerNodes(_IndexStep):
+class AnswerNodes(IndexStep):
     """(partition, messages of blocks) to (block, ids and features of nodes)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Message]:
