@@ -18,7 +18,7 @@ from tfx_gnn.sampling.plan import Negatives
 from tfx_gnn.sampling.random_choice import mix
 
 _STREAM = np.uint64(0x6E65676174697665)  # ASCII of "negative"
-_MAX_CANDIDATES = 1 << 20  # evaluated at once
+_PAIRS_AT_ONCE = 1 << 18
 _MISSING = -1
 
 _Nodes = npt.NDArray[np.int64]
@@ -69,7 +69,7 @@ class DrawableNodes:
     def _before(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         if self.ends is None:
             return positions
-        return np.concatenate([np.zeros(1, np.int64), self.ends])[positions]
+        return np.where(positions > 0, self.ends[positions - 1], 0)
 
 
 def order_drawable_nodes(
@@ -110,10 +110,9 @@ def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _
     Returns:
         uint64 array, shape [n, num_per_positive, num_draws].
     """
-    starts = mix(keys ^ mix(mix(np.array([sampling_seed], np.uint64)) ^ _STREAM))
     shape = negatives.num_per_positive, negatives.num_draws
     numbers = np.arange(shape[0] * shape[1], dtype=np.uint64).reshape(shape)
-    return mix(starts[:, np.newaxis, np.newaxis] + numbers)
+    return mix(_starts(keys, sampling_seed)[:, np.newaxis, np.newaxis] + numbers)
 
 
 def accept_candidates(
@@ -143,7 +142,36 @@ def accept_candidates(
         int16 array, shape [n, num_per_positive]: number of the accepted draw, or -1
         where all were refused.
     """
-    num_pairs, num_negatives, num_draws = candidates.shape
+
+    def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
+        return candidates[rows, number, draw]
+
+    def is_neighbor_at(rows: _Nodes, number: int, draw: int, _: _Nodes) -> npt.NDArray[np.bool_]:
+        assert is_neighbor is not None
+        return is_neighbor(rows, number, draw)
+
+    accepted, _ = _accept(
+        candidates.shape,
+        candidate,
+        can_draw=can_draw,
+        positives=positives,
+        sources=sources,
+        is_neighbor=is_neighbor_at if is_neighbor else None,
+    )
+    return accepted
+
+
+def _accept(
+    shape: tuple[int, ...],
+    candidate: Callable[[_Nodes, int, int], _Nodes],
+    *,
+    can_draw: npt.NDArray[np.bool_],
+    positives: _Nodes,
+    sources: _Nodes | None,
+    is_neighbor: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
+) -> tuple[npt.NDArray[np.int16], _Nodes]:
+    """Asks for candidates only while a negative waits for one; returns draws and nodes."""
+    num_pairs, num_negatives, num_draws = shape
     accepted = np.full((num_pairs, num_negatives), _MISSING, np.int16)
     taken = np.zeros((num_pairs, num_negatives), np.int64)
     for number in range(num_negatives):
@@ -151,18 +179,18 @@ def accept_candidates(
         for draw in range(num_draws):
             if not len(waiting):
                 break
-            nodes = candidates[waiting, number, draw]
+            nodes = candidate(waiting, number, draw)
             is_good = nodes != positives[waiting]
             if sources is not None:
                 is_good &= nodes != sources[waiting]
-            repeats = (taken[waiting, :number] == nodes[:, np.newaxis]) & (accepted[waiting, :number] != _MISSING)
-            is_good &= ~repeats.any(axis=1)
+            for earlier in range(number):
+                is_good &= (nodes != taken[waiting, earlier]) | (accepted[waiting, earlier] == _MISSING)
             if is_neighbor is not None:
-                is_good[is_good] = ~is_neighbor(waiting[is_good], number, draw)
+                is_good[is_good] = ~is_neighbor(waiting[is_good], number, draw, nodes[is_good])
             accepted[waiting[is_good], number] = draw
             taken[waiting[is_good], number] = nodes[is_good]
             waiting = waiting[~is_good]
-    return accepted
+    return accepted, taken
 
 
 class PairLookup:
@@ -229,38 +257,48 @@ def choose_negatives(
         int64 array, shape [n, num_per_positive], of nodes, and a bool array of that
         shape, false where a negative is missing and the node means nothing.
     """
-    size = max(1, _MAX_CANDIDATES // (negatives.num_per_positive * negatives.num_draws))
     nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
     is_there = np.zeros(nodes.shape, np.bool_)
-    for start in range(0, len(keys), size):
-        part = slice(start, start + size)
-        part_sources, part_targets = sources[part], targets[part]
-        numbers = draw_numbers(keys[part], sampling_seed=sampling_seed, negatives=negatives)
-        part_groups = np.zeros(len(part_targets), np.int64) if groups is None else groups[part_targets]
-        totals = drawable.totals(part_groups)
-        offsets = numbers % np.maximum(totals, np.uint64(1))[:, np.newaxis, np.newaxis]
-        can_draw = totals > 0
-        candidates = np.zeros(numbers.shape, np.int64)
-        candidates[can_draw] = drawable.nodes_at(
-            np.broadcast_to(part_groups[can_draw, np.newaxis, np.newaxis], offsets[can_draw].shape), offsets[can_draw]
-        )
-        accepted = accept_candidates(
-            candidates,
-            can_draw=can_draw,
-            positives=part_targets,
+    for start in range(0, len(keys), _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        part_sources = sources[part]
+        part_groups = None if groups is None else groups[targets[part]]
+        draws = _Draws(_starts(keys[part], sampling_seed), part_groups, drawable, negatives.num_draws)
+        accepted, nodes[part] = _accept(
+            (len(part_sources), negatives.num_per_positive, negatives.num_draws),
+            draws.candidate,
+            can_draw=draws.totals > 0,
+            positives=targets[part],
             sources=part_sources if has_one_node_set else None,
-            is_neighbor=_neighbor_test(edges, part_sources, candidates) if negatives.excludes_neighbors else None,
+            is_neighbor=_neighbor_test(edges, part_sources) if negatives.excludes_neighbors else None,
         )
         is_there[part] = accepted != _MISSING
-        draws = np.maximum(accepted, 0).astype(np.int64)
-        nodes[part] = np.take_along_axis(candidates, draws[:, :, np.newaxis], axis=2)[:, :, 0]
     return nodes, is_there
 
 
-def _neighbor_test(
-    edges: PairLookup, sources: _Nodes, candidates: _Nodes
-) -> Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]]:
-    def is_neighbor(rows: npt.NDArray[np.int64], number: int, draw: int) -> npt.NDArray[np.bool_]:
-        return edges.contains(sources[rows], candidates[rows, number, draw])
+class _Draws:
+    """Candidates of some pairs, drawn when they are asked for."""
+
+    def __init__(
+        self, starts: _Codes, groups: npt.NDArray[np.int64] | None, drawable: DrawableNodes, num_draws: int
+    ) -> None:
+        self._starts = starts
+        self._groups = np.zeros(len(starts), np.int64) if groups is None else groups
+        self._drawable = drawable
+        self._num_draws = num_draws
+        self.totals = drawable.totals(self._groups)
+
+    def candidate(self, rows: _Nodes, number: int, draw: int) -> _Nodes:
+        numbers = mix(self._starts[rows] + np.uint64(number * self._num_draws + draw))
+        return self._drawable.nodes_at(self._groups[rows], numbers % self.totals[rows])
+
+
+def _neighbor_test(edges: PairLookup, sources: _Nodes) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]]:
+    def is_neighbor(rows: _Nodes, _number: int, _draw: int, nodes: _Nodes) -> npt.NDArray[np.bool_]:
+        return edges.contains(sources[rows], nodes)
 
     return is_neighbor
+
+
+def _starts(keys: _Codes, sampling_seed: int) -> _Codes:
+    return mix(keys ^ mix(mix(np.array([sampling_seed], np.uint64)) ^ _STREAM))

@@ -256,7 +256,7 @@ def test_chunks_do_not_change_the_outcome(monkeypatch):
     negatives = Negatives(num_per_positive=2)
     whole = choose(pairs, negatives, edges=[(1, 2), (3, 4)], num_nodes=9)
 
-    monkeypatch.setattr("tfx_gnn.sampling.negatives._MAX_CANDIDATES", 48)
+    monkeypatch.setattr("tfx_gnn.sampling.negatives._PAIRS_AT_ONCE", 7)
 
     chunked = choose(pairs, negatives, edges=[(1, 2), (3, 4)], num_nodes=9)
     assert all(np.array_equal(one, other) for one, other in zip(whole, chunked, strict=True))
