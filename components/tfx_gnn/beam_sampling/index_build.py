@@ -22,6 +22,7 @@ from tfx_gnn.beam_sampling.index_problems import join_problems, refuse_rows
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
 from tfx_gnn.beam_sampling.index_reading import DROPPED
 from tfx_gnn.beam_sampling.index_records import assemble_info, write_recorded
+from tfx_gnn.beam_sampling.index_reverses import refuse_other_splits
 from tfx_gnn.beam_sampling.index_schemas import index_schemas
 from tfx_gnn.beam_sampling.index_tables import DEFAULT_HUB_DEGREE
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -246,6 +247,7 @@ def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str,
                 f"{dict(report.dropped)}. The first: {_first_message(dead_letters, label)}"
             )
         reports[label] = report
+    refuse_other_splits(job, results.other_splits)
     return reports
 
 

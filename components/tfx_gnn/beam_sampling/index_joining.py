@@ -29,10 +29,11 @@ from tfx_gnn.beam_sampling.index_messages import (
 from tfx_gnn.beam_sampling.index_partitions import split_by_partition
 from tfx_gnn.beam_sampling.index_problems import value_keys
 from tfx_gnn.beam_sampling.index_reading import TALLIES, PlaceOf, starts_of_units
+from tfx_gnn.beam_sampling.index_reverses import checks_reverses, send_splits
 from tfx_gnn.beam_sampling.messages import pack, pack_table, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
 
-EDGES, COUNTED, SEEDS = "edges", "counted", "seeds"
+EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
 """Outputs of `JoinBlocks`, beside BROKEN and TALLIES."""
 
 REPEATS, SELF_LOOPS = "repeats", "self_loops"
@@ -61,6 +62,7 @@ class JoinBlocks(beam.DoFn):
         EDGES: `EdgeBlock`, by key of the block.
         COUNTED: `EndCounts`, by partition, end and edge set.
         SEEDS: seeds, by partition.
+        SPLITS: `PairSplits`, by partition of the pairs, if reverses are to be checked.
         BROKEN: `BrokenRows`.
         TALLIES: pairs of (what, label) and a count.
     """
@@ -116,6 +118,9 @@ class JoinBlocks(beam.DoFn):
             sources=ends[0], targets=ends[1], source_ranks=source_ranks, target_ranks=target_ranks
         )
         rows = index_rows.edge_rows(job.plan, job.needs, layout.name, given, known_ends)
+        if checks_reverses(job.plan):
+            for message in send_splits(job, layout.name, given, known_ends):
+                yield pvalue.TaggedOutput(SPLITS, message)
         if layout.name == job.plan.seed_edge_set and job.plan.seed_table is None:
             yield from self._send_seeds(index_rows.edge_seeds(job.plan, job.needs, rows))
         yield from self._send_edges(block.key, layout.name, rows, ends)

@@ -17,6 +17,7 @@ from tfx_gnn.beam_sampling.index_messages import BrokenRows
 from tfx_gnn.beam_sampling.index_problems import WriteProblems
 from tfx_gnn.beam_sampling.index_reading import DROPPED, SumByKey, unit_key
 from tfx_gnn.beam_sampling.index_records import PartitionRecord
+from tfx_gnn.beam_sampling.index_reverses import CompareSplits, OtherSplits
 from tfx_gnn.beam_sampling.messages import pack, unpack
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.row_rules import DUPLICATE_EDGE, DUPLICATE_NODE, RowRules
@@ -33,6 +34,7 @@ class IndexResults:
         records: files that were written.
         refused: rows that the rules refuse.
         degrees: by edge set and direction.
+        other_splits: reverse edges in other splits than their edges.
     """
 
     unit_counts: Mapping[tuple[str, int], tuple[int, int]]
@@ -40,6 +42,7 @@ class IndexResults:
     records: tuple[PartitionRecord, ...]
     refused: tuple[BrokenRows, ...]
     degrees: Mapping[tuple[str, str], DegreeSummary]
+    other_splits: tuple[OtherSplits, ...]
 
 
 def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -> None:
@@ -89,6 +92,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
             index_joining.EDGES,
             index_joining.COUNTED,
             index_joining.SEEDS,
+            index_joining.SPLITS,
             index_lookups.BROKEN,
             index_reading.TALLIES,
         )
@@ -107,6 +111,11 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         joined[index_joining.SEEDS]
         | "SeedsByPartition" >> beam.GroupByKey()
         | "WriteSeeds" >> beam.ParDo(index_writing.WriteSeeds(job))
+    )
+    other_splits = (
+        joined[index_joining.SPLITS]
+        | "SplitsByPartition" >> beam.GroupByKey()
+        | "CompareSplits" >> beam.ParDo(CompareSplits())
     )
     broken = (nodes[index_lookups.BROKEN], joined[index_lookups.BROKEN]) | "BrokenRows" >> beam.Flatten()
     dropped = broken | "Dropped" >> beam.Filter(lambda rows: not refuses(job, rows))
@@ -141,6 +150,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
             ("records", records),
             ("refused", refused),
             ("degrees", summaries),
+            ("other_splits", other_splits),
         )
     ]
     _ = (
@@ -172,6 +182,7 @@ def take_results(results_file: str) -> IndexResults:
         records=tuple(by_name.get("records", ())),
         refused=tuple(by_name.get("refused", ())),
         degrees=dict(by_name.get("degrees", ())),
+        other_splits=tuple(by_name.get("other_splits", ())),
     )
 
 

@@ -159,7 +159,7 @@ def edge_rows(plan: SamplingPlan, needs: IndexNeeds, edge_set: str, given: Given
         **{name: given.columns.column(name) for name in of_set.features},
     }
     if plan.is_link_plan and of_set.has_ranks:
-        split_codes, is_supervision = _link_splits(plan, edge_set, given, ends)
+        split_codes, is_supervision = link_splits(plan, edge_set, given, ends)
         columns[files.RANK] = edge_ranks.link_edge_ranks(split_codes, is_supervision)
         if edge_set == plan.seed_edge_set and plan.seed_table is None:
             if plan.splits.disjoint_train_share:
@@ -303,9 +303,21 @@ def integers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
     return np.asarray(table.column(name).to_numpy(), np.int64)
 
 
-def _link_splits(
+def link_splits(
     plan: SamplingPlan, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
+    """Finds the splits of edges that are predicted, or of their reverses.
+
+    Args:
+        plan: a link plan.
+        edge_set: its seed edge set, or a reverse edge set.
+        given: some of its edges.
+        ends: the nodes that they join.
+
+    Returns:
+        Split codes, int16 array, shape [num_edges]; and which edges are supervision
+        only, bool array, shape [num_edges].
+    """
     is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
     is_reverse = edge_set != plan.seed_edge_set
     split_codes = edge_split_codes(

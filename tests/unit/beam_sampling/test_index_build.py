@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SeedTable, Tempo
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.sampling.seed_splits import pair_keys
 from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.sampling.split_tables import tables_with_splits
+from tfx_gnn.sampling.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, dead_letter_line
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
@@ -345,6 +346,30 @@ def test_what_is_refused_in_memory_is_refused_in_the_same_words(
     # Beam adds the name of the step to an error that a worker raises.
     assert str(in_memory.value) in str(on_beam.value)
     assert not (tmp_path / "index").exists()
+
+
+@pytest.mark.parametrize("num_partitions", [1, 4])
+def test_a_reverse_edge_in_another_split_is_refused_in_the_same_words(
+    tables_dir: str, tmp_path: Path, num_partitions: int
+) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    for path in Path(tables_dir).iterdir():
+        (folder / path.name).symlink_to(path)
+    back = gzip.decompress((folder / "back.csv.gz").read_bytes()).decode().splitlines()
+    for row, split_time in ((100, 1), (200, 99)):
+        source, target, _ = back[row].split(",")
+        back[row] = f"{source},{target},{split_time}"
+    (folder / "back.csv.gz").unlink()
+    (folder / "back.csv.gz").write_bytes(gzip.compress("\n".join([*back, ""]).encode()))
+    plan = _PLANS["links by time"]
+
+    with pytest.raises(ValueError, match="`splits` must give an edge and its reverse the same split") as in_memory:
+        rank_edges(_read(str(folder), plan), plan)
+    with pytest.raises(ValueError, match="`splits` must give") as on_beam:
+        _build(str(folder), tmp_path / "index", plan, num_partitions=num_partitions)
+
+    assert str(on_beam.value) == str(in_memory.value)
 
 
 def test_seeds_that_are_not_there_or_come_again_are_refused(shop_dir: str, tmp_path: Path) -> None:
