@@ -51,7 +51,7 @@ class PackedColumn:
     Attributes:
         name: name of the column in the table.
         parts: what each cell packs, in this order.
-        delimiter: what parts one from the next; empty if there is one only.
+        delimiter: what parts one from the next; becomes empty if there is one only.
     """
 
     name: str
@@ -70,8 +70,10 @@ class PackedColumn:
                 f"`delimiter` must be given for {len(self.parts)} parts; got none for column {self.name!r}. "
                 "Say what parts them."
             )
+        if len(self.parts) == 1:
+            object.__setattr__(self, "delimiter", "")
         for part in self.parts:
-            if len(self.parts) > 1 and part.value_delimiter and self.delimiter in part.value_delimiter:
+            if self.delimiter and part.value_delimiter and self.delimiter in part.value_delimiter:
                 raise ValueError(
                     f"`value_delimiter` must not hold the delimiter of the parts, {self.delimiter!r}; got "
                     f"{part.value_delimiter!r} for part {part.name!r} of column {self.name!r}. Use another one."

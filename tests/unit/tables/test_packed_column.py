@@ -4,7 +4,9 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.packed_column import PackedColumn, PackedPart, hash_buckets, parse_packed_column
+from tfx_gnn.tables.row_rules import RowRules
 
 USER = parse_packed_column("attributes", "{age}:{gender}:{score}:{city}:{tags[,]}:{user}")
 SEEDS_USER = "28:0:0.2:Hangzhou:1,5,12:1000008"
@@ -149,3 +151,55 @@ def test_a_column_pickles():
     column = PackedColumn(name="x", parts=(PackedPart(name="a"),), delimiter="")
 
     assert pickle.loads(pickle.dumps(column)) == column
+
+
+SCHEMA = """
+node_sets { key: "user" value {
+  features { key: "age" value { dtype: DT_INT32 } }
+  features { key: "is_new" value { dtype: DT_BOOL } }
+  features { key: "tags" value { dtype: DT_INT64 shape { dim { size: -1 } } } }
+  features { key: "box" value { dtype: DT_FLOAT shape { dim { size: 2 } } } }
+  features { key: "city" value { dtype: DT_INT64 } }
+  metadata { filename: "users.csv"
+    extra { key: "decoder.packed" value: "{age}:{is_new}:{tags[,]}:{box[;]}:{city#10}" }
+    extra { key: "default.age" value: "-1" } } } }
+"""
+
+
+def _read_users(tmp_path, *cells, **options):
+    (tmp_path / "graph_schema.pbtxt").write_text(SCHEMA)
+    (tmp_path / "users.csv").write_text("id,packed\n" + "".join(f'{i},"{cell}"\n' for i, cell in enumerate(cells)))
+    return read_tables(str(tmp_path), **options)
+
+
+def test_parts_have_the_types_and_shapes_that_the_schema_declares(tmp_path):
+    users = _read_users(tmp_path, "5:true:1,2:0.5;1:Bern", ":false::2;3:Basel").node_tables["user"]
+
+    assert {name: (values.type, values.to_pylist()) for name, values in users.features.items()} == {
+        "age": (pa.int32(), [5, -1]),
+        "is_new": (pa.bool_(), [True, False]),
+        "tags": (pa.large_list(pa.int64()), [[1, 2], []]),
+        "box": (pa.list_(pa.float32(), 2), [[0.5, 1.0], [2.0, 3.0]]),
+        "city": (pa.int64(), hash_buckets(_texts("Bern", "Basel"), 10).tolist()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("cell", "rule", "message"),
+    [
+        ("1:true:1,x:0;1:a", "type", "`packed:tags` must be of type int64; got 'x' in .*users.csv, line 3"),
+        ("1:true:1:0;1;2:a", "shape", r"`packed:box` must have the shape \[2\]; got 3 values .*users.csv, line 3"),
+        ("1:maybe:1:0;1:a", "type", "`packed:is_new` must be of type bool; got 'maybe' in .*users.csv, line 3"),
+        ("1:true:1:0;1", "decoder", "`packed` must have 5 parts between ':'; got 4 in .*users.csv, line 3"),
+        ("1:true:1:0;1:", "missing", "`packed:city` must have a value in every record; got .* in .*users.csv, line 3"),
+    ],
+)
+def test_what_does_not_fit_names_row_and_part(tmp_path, cell, rule, message):
+    good = "1:true:1:0;1:a"
+
+    with pytest.raises(ValueError, match=message):
+        _read_users(tmp_path, good, cell)
+    tables = _read_users(tmp_path, good, cell, rules=RowRules(invalid_rows="drop", max_dropped_share=0.5))
+
+    assert tables.node_tables["user"].ids.to_pylist() == ["0"]
+    assert dict(tables.reports["nodes/user"].dropped) == {rule: 1}
