@@ -1,4 +1,4 @@
-"""The seven components, wired once for every task and every runner."""
+"""The eight components, wired once for every task and every runner."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tfx.orchestration.pipeline import Pipeline
 
 from tfx_gnn.components import (
     GraphEvaluator,
+    GraphExampleValidator,
     GraphPusher,
     GraphSchemaGen,
     GraphTrainer,
@@ -21,6 +22,7 @@ from tfx_gnn_pipelines.open_parameters import open_parameters
 COMPONENTS = (
     "SubgraphExampleGen",
     "GraphSchemaGen",
+    "GraphExampleValidator",
     "GraphTransform",
     "SizeConstraintLearner",
     "GraphTrainer",
@@ -55,6 +57,12 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_schema_gen,
         runtime_parameters=opened.pop("GraphSchemaGen", None),
     )
+    validator = GraphExampleValidator(
+        examples=example_gen.outputs["examples"],
+        graph_schema=schema_gen.outputs["graph_schema"],
+        options=config.graph_example_validator,
+        runtime_parameters=opened.pop("GraphExampleValidator", None),
+    )
     transform = GraphTransform(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
@@ -73,6 +81,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         graph_schema=schema_gen.outputs["graph_schema"],
         transformed_graph_schema=transform.outputs["transformed_graph_schema"],
         size_constraints=size_learner.outputs["size_constraints"],
+        blessing=validator.outputs["blessing"],
         options=config.graph_trainer,
         runtime_parameters=opened.pop("GraphTrainer", None),
     )
@@ -90,7 +99,16 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),
     )
-    components: list[BaseComponent] = [example_gen, schema_gen, transform, size_learner, trainer, evaluator, pusher]
+    components: list[BaseComponent] = [
+        example_gen,
+        schema_gen,
+        validator,
+        transform,
+        size_learner,
+        trainer,
+        evaluator,
+        pusher,
+    ]
     if opened:
         raise ValueError(
             f"`runtime_parameters` must name components among {[component.id for component in components]}; "

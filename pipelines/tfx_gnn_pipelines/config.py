@@ -7,10 +7,12 @@ import os
 import re
 
 from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
+from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions
 from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
+from tfx_gnn.stages.plan_promises import promises_of_plan
 from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
 from tfx_gnn_pipelines.task import Task
@@ -32,6 +34,7 @@ class PipelineConfig:
             hash, for which they must be readable where the pipeline is built.
         subgraph_example_gen: options of SubgraphExampleGen.
         graph_schema_gen: options of GraphSchemaGen.
+        graph_example_validator: options of GraphExampleValidator.
         graph_transform: options of GraphTransform.
         size_constraint_learner: options of SizeConstraintLearner.
         graph_trainer: options of GraphTrainer.
@@ -51,6 +54,7 @@ class PipelineConfig:
     tables_fingerprint: str = ""
     subgraph_example_gen: SubgraphExampleGenOptions
     graph_schema_gen: GraphSchemaGenOptions
+    graph_example_validator: GraphExampleValidatorOptions
     graph_transform: GraphTransformOptions
     size_constraint_learner: SizeConstraintLearnerOptions
     graph_trainer: GraphTrainerOptions
@@ -135,6 +139,7 @@ def quickstart(
         push_destination=_absolute(push_destination or os.path.join(root, "serving")),
         subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),
         graph_schema_gen=GraphSchemaGenOptions(),
+        graph_example_validator=promises_of_plan(task.plan),
         graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
         size_constraint_learner=SizeConstraintLearnerOptions(
             batch_size=task.batch_size if batch_size is None else batch_size

@@ -16,6 +16,7 @@ from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline
 WIRING = {
     "SubgraphExampleGen": {},
     "GraphSchemaGen": {"examples": "SubgraphExampleGen.examples"},
+    "GraphExampleValidator": {"examples": "SubgraphExampleGen.examples", "graph_schema": "GraphSchemaGen.graph_schema"},
     "GraphTransform": {"examples": "SubgraphExampleGen.examples", "graph_schema": "GraphSchemaGen.graph_schema"},
     "SizeConstraintLearner": {
         "examples": "GraphTransform.transformed_examples",
@@ -27,6 +28,7 @@ WIRING = {
         "graph_schema": "GraphSchemaGen.graph_schema",
         "transformed_graph_schema": "GraphTransform.transformed_graph_schema",
         "size_constraints": "SizeConstraintLearner.size_constraints",
+        "blessing": "GraphExampleValidator.blessing",
     },
     "GraphEvaluator": {"examples": "SubgraphExampleGen.examples", "model": "GraphTrainer.model"},
     "GraphPusher": {

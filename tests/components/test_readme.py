@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 _WHAT_CAME_OF_IT = """
 graph = next(iter(graphs))
-print("examples:", sum(statistics.num_subgraphs.values()))
+print("examples:", sum(report.num_seeds.values()))
 print("components:", int(graph.num_components))
 print("labels:", graph.node_sets["_readout"]["section"].shape[0])
 """

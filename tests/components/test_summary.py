@@ -13,6 +13,7 @@ from tfx_gnn_pipelines.summary import print_summary
 OUTPUTS = {
     "SubgraphExampleGen": ["examples"],
     "GraphSchemaGen": ["graph_schema", "schema"],
+    "GraphExampleValidator": ["statistics", "anomalies", "blessing"],
     "GraphTransform": ["transform_graph", "transformed_examples", "transformed_graph_schema"],
     "SizeConstraintLearner": ["size_constraints"],
     "GraphTrainer": ["model", "model_run"],
@@ -33,7 +34,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
     monkeypatch.chdir(tmp_path)
 
-    def run(pushed_properties, states=("complete",) * 7):
+    def run(pushed_properties, states=("complete",) * 8):
         runs = [
             ComponentRun(
                 component=component,
@@ -49,7 +50,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
             )
             for component, state in zip(COMPONENTS, states, strict=True)
         ]
-        for record in runs[5].outputs:
+        for record in runs[6].outputs:
             (tmp_path / "GraphEvaluator" / record).mkdir(parents=True)
         (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(METRICS))
         reasons = {"blessed": False, "reasons": ["accuracy 0.1 does not exceed the majority class's 0.2"]}
@@ -99,13 +100,13 @@ def test_every_place_is_named(summarize, version_dir):
 
 
 def test_cached_components_are_told_from_those_that_ran(summarize, version_dir):
-    states = ("cached",) * 4 + ("complete",) * 3
+    states = ("cached",) * 5 + ("complete",) * 3
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, states)
 
     assert (
-        "components    7 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphTransform, SizeConstraintLearner; "
-        "run: GraphTrainer, GraphEvaluator, GraphPusher"
+        "components    8 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphExampleValidator, GraphTransform, "
+        "SizeConstraintLearner; run: GraphTrainer, GraphEvaluator, GraphPusher"
     ) in lines
 
 
@@ -118,7 +119,7 @@ def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
 
 
 def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
-    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 7)
+    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 8)
 
     assert not is_there
     assert "serving/3 is gone. Run with --no-cache to push again." in " ".join(lines[-2:])

@@ -16,7 +16,13 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
-UPSTREAM_OF_TRAINER = ["SubgraphExampleGen", "GraphSchemaGen", "GraphTransform", "SizeConstraintLearner"]
+UPSTREAM_OF_TRAINER = [
+    "SubgraphExampleGen",
+    "GraphSchemaGen",
+    "GraphExampleValidator",
+    "GraphTransform",
+    "SizeConstraintLearner",
+]
 
 
 class TinyPipeline:
@@ -55,7 +61,7 @@ def finished(tmp_path_factory):
     sys.path.insert(0, str(pipeline.package.parent))
     states = pipeline.run()
     assert set(states.values()) == {"complete"}
-    assert len(states) == 7
+    assert len(states) == 8
     yield pipeline
     sys.path.remove(str(pipeline.package.parent))
 
@@ -78,7 +84,7 @@ def test_second_run_repeats_nothing_whatever_the_runner(pipeline, runner):
     states = pipeline.run(runner)
 
     assert cached(states) == list(states)
-    assert len(states) == 7
+    assert len(states) == 8
 
 
 def test_edited_model_repeats_the_training_and_what_follows(pipeline):
@@ -97,7 +103,7 @@ def test_edited_preprocessing_repeats_the_transform_and_what_depends_on_it(pipel
 
     states = pipeline.run("beam")
 
-    assert cached(states) == ["SubgraphExampleGen", "GraphSchemaGen"]
+    assert cached(states) == ["SubgraphExampleGen", "GraphSchemaGen", "GraphExampleValidator"]
 
 
 def test_edited_table_repeats_all(pipeline):

@@ -61,7 +61,7 @@ def completed(killed, project):
 
 def lines_of(output: str) -> dict[str, str]:
     """Last line of each component: its id to what happened."""
-    return dict(re.findall(r"^[ =+x] \d/7 (\w+) +(.+)$", output, flags=re.MULTILINE))
+    return dict(re.findall(r"^[ =+x] \d/8 (\w+) +(.+)$", output, flags=re.MULTILINE))
 
 
 def test_same_command_after_a_kill_completes(killed, completed):
@@ -71,6 +71,7 @@ def test_same_command_after_a_kill_completes(killed, completed):
     assert [name for name, what in happened.items() if what == "cached"] == [
         "SubgraphExampleGen",
         "GraphSchemaGen",
+        "GraphExampleValidator",
         "GraphTransform",
         "SizeConstraintLearner",
     ]
@@ -127,7 +128,7 @@ def test_failed_component_is_one_clear_message(completed, project):
 
     edited.write_text(before)
     assert failed.returncode == 1
-    assert "x 1/7 SubgraphExampleGen     failed after" in failed.stdout
+    assert "x 1/8 SubgraphExampleGen     failed after" in failed.stdout
     assert "paper-99" in failed.stderr
     assert "cites.csv" in failed.stderr
     assert "Traceback" not in failed.stdout + failed.stderr

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import tfx_gnn
-from tfx_gnn.cli import data_verbs, model_verbs, project_verbs, sample_verb
+from tfx_gnn.cli import data_verbs, dataset_verbs, model_verbs, project_verbs, sample_verb, table_verbs, validate_verb
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
@@ -20,13 +20,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Graph neural networks from tables to a served model, one stage a command.\n\n"
-    "The order is sample, schema, transform, sizes, train, evaluate, push, predict; each reads folders that "
+    "The order is sample, schema, validate, transform, sizes, train, evaluate, push, predict; each reads folders that "
     "earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
 )
 for _verb in (
     project_verbs.new,
     sample_verb.sample,
     data_verbs.schema,
+    validate_verb.validate,
     data_verbs.transform,
     data_verbs.sizes,
     model_verbs.train,
@@ -35,6 +36,8 @@ for _verb in (
     model_verbs.predict,
 ):
     app.command()(_verb)
+app.add_typer(table_verbs.tables, name="tables")
+app.add_typer(dataset_verbs.dataset, name="dataset")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so.

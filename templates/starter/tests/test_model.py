@@ -69,10 +69,10 @@ def test_what_was_bought_reaches_the_seed():
 
 
 def test_tables_fit_the_sampling_plan(tmp_path):
-    statistics = generate_subgraph_examples(
+    report = generate_subgraph_examples(
         tables_dir=TASK.tables_dir,
         examples_dir=str(tmp_path / "examples"),
         options=SubgraphExampleGenOptions(plan=TASK.plan),
     )
 
-    assert set(statistics.num_subgraphs) == {"train", "val", "test"}
+    assert set(report.num_seeds) == {"train", "val", "test"}

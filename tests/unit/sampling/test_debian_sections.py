@@ -29,7 +29,8 @@ def tables():
 def generated(tmp_path_factory):
     examples_dir = str(tmp_path_factory.mktemp("debian") / "examples")
     options = SubgraphExampleGenOptions(plan=PLAN)
-    statistics = generate_subgraph_examples(tables_dir=DATA_DIR, examples_dir=examples_dir, options=options)
+    report = generate_subgraph_examples(tables_dir=DATA_DIR, examples_dir=examples_dir, options=options)
+    statistics = report.statistics
     return examples_dir, statistics
 
 

@@ -1,0 +1,48 @@
+"""What a sampling plan promises about its examples, for the validator to check."""
+
+from __future__ import annotations
+
+from tfx_gnn.sampling.plan import LABEL_FEATURE, SamplingPlan
+from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
+
+
+def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
+    """Tells the validator what the examples of a plan are promised to be.
+
+    Promises that examples cannot be held to, as they lack the feature with a time,
+    are left out.
+
+    Args:
+        plan: the plan that the examples are sampled by.
+
+    Returns:
+        Options, with the default limits of drift and skew.
+    """
+    hides_pairs = plan.is_link_plan and not plan.keeps_seed_edge and plan.temporal is None
+    times = _times(plan)
+    return GraphExampleValidatorOptions(
+        split_order=plan.splits.names,
+        label_features=plan.label_features,
+        seed_edge_set=plan.seed_edge_set if hides_pairs else "",
+        reverse_edge_sets=plan.reverse_edge_sets if hides_pairs else (),
+        pair_label_feature=LABEL_FEATURE if plan.negatives else "",
+        seed_time_feature=plan.splits.time_feature if times is not None else "",
+        edge_time_features=times or {},
+        inductive=plan.splits.visibility == "inductive",
+    )
+
+
+def _times(plan: SamplingPlan) -> dict[str, str] | None:
+    """The times of edges that can be compared with those of seeds; None if there are none of seeds."""
+    seed_time = plan.splits.time_feature
+    excluded = plan.excluded_features.get(plan.seed_set, ())
+    is_in_examples = seed_time in plan.label_features or (not plan.is_link_plan and seed_time not in excluded)
+    if not seed_time or not is_in_examples:
+        return None
+    if plan.temporal is None or plan.temporal.seed_time != seed_time or plan.temporal.inclusive:
+        return {}
+    return {
+        edge_set: feature
+        for edge_set, feature in plan.temporal.edge_times.items()
+        if edge_set in plan.edge_set_names and feature not in plan.excluded_features.get(edge_set, ())
+    }
