@@ -9,7 +9,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.proto.sampling_spec_pb2 import SamplingOp, SamplingSpec, SamplingStrategy
+from tfx_gnn.graph.proto.sampling_spec_pb2 import RANDOM_UNIFORM, RANDOM_WEIGHTED, TOP_K, SamplingOp, SamplingSpec
 from tfx_gnn.sampling.hop import SEED, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan import SamplingPlan
 from tfx_gnn.sampling.plan_checks import check_plan
@@ -18,9 +18,9 @@ WEIGHT_FEATURES = ("#weight", "weight")
 """Names under which an edge set may carry the weights of its edges; the first that is declared counts."""
 
 _STRATEGIES = {
-    SamplingStrategy.TOP_K: "top_k",
-    SamplingStrategy.RANDOM_UNIFORM: "uniform",
-    SamplingStrategy.RANDOM_WEIGHTED: "weighted",
+    TOP_K: "top_k",
+    RANDOM_UNIFORM: "uniform",
+    RANDOM_WEIGHTED: "weighted",
 }
 _OF_THE_SPEC = ("hops", "expands_seed_again")
 _READOUT_ENDS = ("_readout/source", "_readout/target")

@@ -232,10 +232,11 @@ def _describe(declared: NodeSet | EdgeSet | Context, evidence: _Evidence, filena
             notes.append(f"Column {name!r} is left out: {reason}.")
         else:
             _declare(declared.features[name], name, column)
-    if notes and isinstance(declared, Context):
-        declared.metadata.extra.add(key=_NOTE, value=" ".join(notes))
-    elif notes:
-        declared.description = " ".join(notes)
+    if notes:
+        if isinstance(declared, Context):
+            declared.metadata.extra.add(key=_NOTE, value=" ".join(notes))
+        else:
+            declared.description = " ".join(notes)
 
 
 def _reason_to_leave_out(name: str, column: ColumnEvidence) -> str:

@@ -101,7 +101,7 @@ class TFRecordFormat(TableFormat):
             start += len(records)
 
     def _shapes(self, column_names: Iterable[str]) -> dict[str, tuple[int, ...]]:
-        shapes = dict.fromkeys(column_names, ())
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(column_names, ())
         for column in self.layout.columns.values():
             for name in (column.name, *column.alternatives):
                 if name in shapes and column.shape and not column.packed_in:
