@@ -104,7 +104,7 @@ class PackedColumn:
             >>> columns["age"].to_pylist(), columns["tags"].to_pylist()
             (['28', '31', None], [['a', 'b'], [], None])
             >>> problems[0].row, problems[0].requirement, problems[0].value
-            (2, "have 2 parts between ':'", "'x'")
+            (2, "have 2 parts between ':'", "1 in 'x'")
         """
         if len(self.parts) == 1:
             return {self.parts[0].name: _decoded(self.parts[0], texts)}, ()
