@@ -34,7 +34,8 @@ class InMemorySampler:
     change it.
 
     Memory beside the tables: 16 bytes an edge for each direction in which the plan
-    follows it, 8 more for each of times and weights that it needs, and 8 bytes a node.
+    follows it, 8 more for each of times, weights and hashes that its choices need, and
+    8 bytes a node.
     """
 
     def __init__(

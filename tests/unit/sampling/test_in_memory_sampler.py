@@ -200,6 +200,36 @@ def test_each_subgraph_and_each_run_draws_for_itself():
     assert not set(drawn(first)) & set(drawn(other))
 
 
+def test_what_is_elsewhere_in_the_graph_does_not_matter():
+    """Nodes that sort before others and edges behind others shift rows of nodes, not choices."""
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, 40, (400, 2))
+    hops = (
+        Hop(edge_set="e", fan_out=3),
+        Hop(edge_set="e", fan_out=2, strategy="in_degree", inputs=("e",), direction="backward"),
+        Hop(edge_set="e", fan_out=2, strategy="uniform_with_replacement", inputs=("e", "e_reverse")),
+    )
+    schema = GraphSchema()
+    schema.node_sets["n"].SetInParent()
+    schema.edge_sets["e"].source = schema.edge_sets["e"].target = "n"
+
+    def sample(num_others):
+        ids = [*(f"a{i:02}" for i in range(num_others)), *(f"n{i:02}" for i in range(40))]
+        others = rng.integers(0, num_others, (5 * num_others, 2)) if num_others else np.zeros((0, 2), np.int64)
+        ends = np.concatenate([pairs + num_others, others])
+        nodes = NodeTable(path="", ids=pa.array(ids, pa.large_string()), features={})
+        edges = EdgeTable(path="", source_set="n", target_set="n", sources=ends[:, 0], targets=ends[:, 1], features={})
+        tables = GraphTables(schema=schema, node_tables={"n": nodes}, edge_tables={"e": edges})
+        sampler = InMemorySampler(tables, SamplingPlan(seed_node_set="n", hops=hops), sampling_seed=7)
+        subgraphs = sampler.sample_nodes(np.arange(40)[::-1] + num_others)
+        return [
+            ([ids[row] for row in nodes["n"]], edges["e"])
+            for nodes, edges in (_describe(subgraphs, which) for which in range(40))
+        ]
+
+    assert sample(0) == sample(30)
+
+
 def test_an_empty_batch_has_no_subgraphs(shop_dir):
     subgraphs = InMemorySampler(read_tables(shop_dir), _plan(KNOWS), sampling_seed=0).sample_nodes(
         np.zeros(0, np.int64)
