@@ -8,6 +8,7 @@ and a record is put together from slices, ten times as fast as through
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Mapping
 
@@ -20,6 +21,9 @@ import pyarrow.compute as pc
 _FIELD_1, _FIELD_2, _FIELD_3 = b"\x0a", b"\x12", b"\x1a"
 # tf.train.Feature's fields.
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = _FIELD_1, _FIELD_2, _FIELD_3
+
+_MAX_KEYS = 1024
+_MAX_HEADERS = 1 << 14
 
 _Rows = npt.NDArray[np.int64]
 
@@ -50,7 +54,6 @@ class RecordEncoder:
                 self._sizes[key] = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
             self._columns[key] = _encode_column(column)
         self._integers = _EncodedIntegers()
-        self._headers: dict[str, _HeaderCache] = {}
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
         """Writes records.
@@ -79,9 +82,7 @@ class RecordEncoder:
 
     def _entries(self, key: str, kind: bytes, values: _EncodedValues, splits: _Rows) -> Iterator[bytes]:
         """Yields `features { feature { key: ... value: ... } }` for one key, record after record."""
-        headers = self._headers.get(key)
-        if headers is None:
-            headers = self._headers[key] = _HeaderCache(key, kind)
+        headers = _headers(key, kind)
         data = values.data
         bounds = values.offsets[splits].tolist()
         for start, stop in itertools.pairwise(bounds):
@@ -102,8 +103,16 @@ class _HeaderCache(dict[int, bytes]):
         value = self._kind + _varint(len(packed) + num_bytes) + packed
         entry = self._key + _FIELD_2 + _varint(len(value) + num_bytes) + value
         header = _FIELD_1 + _varint(len(entry) + num_bytes) + entry
+        if len(self) >= _MAX_HEADERS:
+            self.clear()
         self[num_bytes] = header
         return header
+
+
+@functools.lru_cache(maxsize=_MAX_KEYS)
+def _headers(key: str, kind: bytes) -> _HeaderCache:
+    # Shared by all encoders of a process: one that writes a small part of a graph pays for few.
+    return _HeaderCache(key, kind)
 
 
 class _EncodedValues:
@@ -172,12 +181,32 @@ def _encode_column(column: pa.Array) -> _EncodedColumn:
 
 
 def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
-    distinct = column.dictionary_encode()
     if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
-        kind, pieces = _BYTES_LIST, [_with_length(_FIELD_1, text.encode()) for text in distinct.dictionary.to_pylist()]
-    else:
-        kind, pieces = _INT64_LIST, [_varint(int(value) % 2**64) for value in distinct.dictionary.to_pylist()]
-    return kind, pa.array(pieces, pa.large_binary()).take(distinct.indices)
+        texts = column.cast(pa.large_binary())
+        sizes = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        field = pa.scalar(_FIELD_1, pa.large_binary())
+        separator = pa.scalar(b"", pa.large_binary())
+        return _BYTES_LIST, pc.binary_join_element_wise(field, _varints(sizes.astype(np.uint64)), texts, separator)
+    values = column.to_numpy(zero_copy_only=False)
+    # Negative numbers take all 64 bits.
+    return _INT64_LIST, _varints(values if values.dtype == np.uint64 else values.astype(np.int64).view(np.uint64))
+
+
+def _varints(values: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
+    """Encodes integers: seven bits a byte, low bits first, as `_varint` does."""
+    num_bytes = np.ones(len(values), np.int64)
+    bound = 7
+    while bound < 64 and (longer := values >> np.uint64(bound) > 0).any():
+        num_bytes += longer
+        bound += 7
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(num_bytes)])
+    data = np.empty(int(offsets[-1]), np.uint8)
+    for place in range(int(num_bytes.max(initial=0))):
+        some = np.flatnonzero(num_bytes > place) if place else slice(None)
+        low_bits = (values[some] >> np.uint64(7 * place)).astype(np.uint8) & np.uint8(0x7F)
+        is_continued = (num_bytes[some] > place + 1).astype(np.uint8) << np.uint8(7)
+        data[offsets[:-1][some] + place] = low_bits | is_continued
+    return _large_binary(offsets, pa.py_buffer(data.tobytes()))
 
 
 def _floats(column: pa.Array) -> npt.NDArray[np.float32]:

@@ -76,6 +76,26 @@ def test_integers_of_any_size_stand_beside_columns():
     assert second["n"].int64_list.value == [3]
 
 
+@pytest.mark.parametrize("dtype", [pa.int64(), pa.uint64()], ids=str)
+def test_integers_of_every_length_are_written(dtype):
+    largest = 2**63 if dtype == pa.int64() else 2**64
+    values = [value for bits in range(65) for value in (2**bits - 1, 2**bits) if value < largest]
+    values += [-value for value in values] if dtype == pa.int64() else []
+
+    (example,) = _examples({"x": pa.array(values, dtype)}, range(len(values)))
+
+    as_signed = [value - 2**64 if value >= 2**63 else value for value in values]
+    assert example["x"].int64_list.value == as_signed
+
+
+def test_texts_of_every_length_are_written():
+    texts = ["é" * size for size in (0, 1, 63, 64, 8191, 8192)] + ["a" * 127, "a" * 128]
+
+    (example,) = _examples({"x": pa.array(texts, pa.large_string()).slice(1)}, range(len(texts) - 1))
+
+    assert example["x"].bytes_list.value == [text.encode() for text in texts[1:]]
+
+
 def test_a_column_without_rows_is_written_empty():
     columns = {
         "s": pa.array([], pa.large_string()),
