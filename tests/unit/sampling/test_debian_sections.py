@@ -1,5 +1,6 @@
 """The quickstart's own data and plan: facts about the data, and nothing that gives the answer away."""
 
+import hashlib
 from collections import Counter
 from pathlib import Path
 
@@ -11,7 +12,6 @@ from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.sampling.seed_splits import split_seeds_by_column, split_seeds_by_hash
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
 from tfx_gnn.tables.graph_tables import read_tables
@@ -57,15 +57,14 @@ def test_every_table_is_read_whole(tables):
     assert len(set(tables.node_tables["package"].features["section"].to_pylist())) == 53
 
 
-def test_the_split_column_is_the_default_hash_of_the_name(tables):
+def test_the_split_column_follows_from_the_name(tables):
     packages = tables.node_tables["package"]
 
-    by_column = split_seeds_by_column(packages, "split")
-    by_hash = split_seeds_by_hash(packages, {"train": 8, "val": 1, "test": 1})
+    def split_of(name):
+        bucket = int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) % 10
+        return "train" if bucket < 8 else "val" if bucket == 8 else "test"
 
-    assert {name: rows.tolist() for name, rows in by_column.items()} == {
-        name: rows.tolist() for name, rows in by_hash.items()
-    }
+    assert packages.extra_columns["split"].to_pylist() == [split_of(name) for name in packages.ids.to_pylist()]
 
 
 def test_every_package_has_one_subgraph_of_moderate_size(generated):
