@@ -23,6 +23,7 @@ from tfx_gnn.beam_sampling.index_messages import (
     LinkBlock,
     NodeAnswer,
     Repeats,
+    pack_rows,
     partition_key,
     ranges_by_partition,
 )
@@ -30,7 +31,7 @@ from tfx_gnn.beam_sampling.index_partitions import split_by_partition
 from tfx_gnn.beam_sampling.index_problems import value_keys
 from tfx_gnn.beam_sampling.index_reading import TALLIES, PlaceOf, starts_of_units
 from tfx_gnn.beam_sampling.index_reverses import checks_reverses, send_splits
-from tfx_gnn.beam_sampling.messages import pack, pack_table, unpack, unpack_table
+from tfx_gnn.beam_sampling.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
 
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
@@ -48,7 +49,7 @@ class EdgeBlock:
 
     Attributes:
         edge_set: name of the set.
-        rows: what `index_rows.edge_rows` returned, as `pack_table` writes it.
+        rows: what `index_rows.edge_rows` returned, as `pack_rows` writes it.
     """
 
     edge_set: str
@@ -82,15 +83,16 @@ class JoinBlocks(beam.DoFn):
         Yields:
             Outputs, see the class.
         """
-        _, messages = element
-        block, answers, repeats = _sort_out(messages)
+        block, answers, repeats = _sort_out(*element)
         job, layout = self._job, self._job.layouts[block.label]
         known, ranks = self._known_ends(block, answers)
         is_used = np.ones(len(block.rows), np.bool_)
         for is_known, rule in zip(known, _DANGLING_RULES, strict=False):
             yield from self._broken(block, rule, is_used & ~is_known, refuses=job.rules.dangling_edges == "refuse")
             is_used &= is_known
-        is_repeat = is_used & np.isin(block.rows, repeats)
+        is_repeat = np.zeros(len(block.rows), np.bool_)
+        is_repeat[repeats] = True
+        is_repeat &= is_used
         is_seeds = layout.kind == "seeds"
         if not is_seeds:
             yield pvalue.TaggedOutput(TALLIES, ((REPEATS, block.label), (int(is_repeat.sum()),)))
@@ -106,7 +108,7 @@ class JoinBlocks(beam.DoFn):
             rows=block.rows[is_used] + starts_of_units(counts)[block.label, block.unit],
             place_of=PlaceOf(job, block.label, block.unit, block.rows[is_used]),
         )
-        ends = tuple(codes[is_used] for codes in block.ends)
+        ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)
         if is_seeds:
             yield from self._send_seeds(index_rows.table_seeds(job.plan, job.needs, given, ends))
             return
@@ -129,13 +131,15 @@ class JoinBlocks(beam.DoFn):
         self, block: LinkBlock, answers: list[NodeAnswer]
     ) -> tuple[list[npt.NDArray[np.bool_]], list[npt.NDArray[np.int8] | None]]:
         known, ranks = [], []
-        for end, codes in enumerate(block.ends):
-            distinct, places = np.unique(codes, return_inverse=True)
+        for end, nodes in enumerate(block.ends):
+            distinct, places = nodes.distinct, nodes.places
             is_known = np.zeros(len(distinct), np.bool_)
             of_end = {answer.partition: answer for answer in answers if answer.end == end}
             has_ranks = any(answer.ranks is not None for answer in of_end.values())
             distinct_ranks = np.zeros(len(distinct), np.int8)
             for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
+                if partition not in of_end:
+                    raise _incomplete(block.key, f"no answer of partition {partition} about end {end}")
                 answer = of_end[partition]
                 is_known[where] = answer.is_known
                 if answer.ranks is not None:
@@ -160,12 +164,12 @@ class JoinBlocks(beam.DoFn):
         keys = files.as_codes(seeds.column(files.KEY))
         partitions = files.partition_of_codes(keys, self._job.num_partitions)
         for partition, part in split_by_partition(seeds, partitions):
-            yield pvalue.TaggedOutput(SEEDS, (partition_key(partition, files.SEED_TABLE), pack_table(part)))
+            yield pvalue.TaggedOutput(SEEDS, (partition_key(partition, files.SEED_TABLE), pack_rows(part)))
 
     def _send_edges(
         self, key: str, edge_set: str, rows: pa.Table, ends: tuple[npt.NDArray[np.uint64], ...]
     ) -> Iterator[Any]:
-        yield pvalue.TaggedOutput(EDGES, (key, pack(EdgeBlock(edge_set=edge_set, rows=pack_table(rows)))))
+        yield pvalue.TaggedOutput(EDGES, (key, pack(EdgeBlock(edge_set=edge_set, rows=pack_rows(rows)))))
         asked = {self._job.degree_end(d) for d in self._job.needs.edge_sets[edge_set].degree_directions}
         for end in self._job.counted_ends(edge_set):
             codes, counts = np.unique(ends[ENDS.index(end)], return_counts=True)
@@ -203,7 +207,8 @@ class AttachDegrees(beam.DoFn):
                 block = content
             else:
                 answers[content.end, content.partition] = content
-        assert block is not None
+        if block is None:
+            raise _incomplete(key, f"{len(answers)} answers")
         rows = unpack_table(block.rows)
         for direction in self._job.needs.edge_sets[block.edge_set].degree_directions:
             end = self._job.degree_end(direction)
@@ -213,19 +218,26 @@ class AttachDegrees(beam.DoFn):
             for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
                 degrees[where] = answers[end, partition].counts
             rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
-        yield key, pack(EdgeBlock(edge_set=block.edge_set, rows=pack_table(rows)))
+        yield key, pack(EdgeBlock(edge_set=block.edge_set, rows=pack_rows(rows)))
 
 
-def _sort_out(messages: Iterable[bytes]) -> tuple[LinkBlock, list[NodeAnswer], npt.NDArray[np.int64]]:
-    block, answers, repeats = None, [], [np.zeros(0, np.int64)]
+def _sort_out(key: str, messages: Iterable[bytes]) -> tuple[LinkBlock, list[NodeAnswer], npt.NDArray[Any]]:
+    block, answers, repeats = None, [], [np.zeros(0, np.uint8)]
     for message in messages:
         content = unpack(message)
         if isinstance(content, LinkBlock):
             block = content
         elif isinstance(content, NodeAnswer):
             answers.append(content)
-        else:
-            assert isinstance(content, Repeats)
-            repeats.append(content.rows)
-    assert block is not None
+        elif isinstance(content, Repeats):
+            repeats.append(content.positions)
+    if block is None:
+        raise _incomplete(key, f"{len(answers)} answers and {len(repeats) - 1} messages about repetitions")
     return block, answers, np.concatenate(repeats)
+
+
+def _incomplete(key: str, found: str) -> RuntimeError:
+    return RuntimeError(
+        f"`messages` must hold the block beside the answers to it; got {found} for {key!r}. "
+        "The runner did not group all messages of a key: run the pipeline again."
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -28,7 +29,7 @@ from tfx_gnn.beam_sampling.index_messages import (
     split_key,
 )
 from tfx_gnn.beam_sampling.index_partitions import concatenate
-from tfx_gnn.beam_sampling.index_reader import positions_in
+from tfx_gnn.beam_sampling.index_reader import group_starts, positions_in
 from tfx_gnn.beam_sampling.index_reading import starts_of_units
 from tfx_gnn.beam_sampling.index_records import write_recorded
 from tfx_gnn.beam_sampling.messages import pack, unpack, unpack_table
@@ -150,25 +151,27 @@ class FindRepeats(beam.DoFn):
         """
         _, messages = element
         blocks: list[Pairs] = [unpack(message) for message in messages]
-        rows = np.concatenate([pairs.rows for pairs in blocks])
-        units = np.repeat([pairs.unit for pairs in blocks], [len(pairs.rows) for pairs in blocks])
+        # Blocks in the order of their rows, so that a stable sort leaves what came first in front.
+        blocks.sort(key=lambda pairs: (pairs.unit, pairs.first_row))
+        positions = np.concatenate([pairs.positions for pairs in blocks])
+        owners = np.repeat(np.arange(len(blocks)), [len(pairs.positions) for pairs in blocks])
         identity: list[npt.NDArray[Any]] = [
             np.concatenate(codes) for codes in zip(*(p.ends for p in blocks), strict=True)
         ]
         times = [pairs.times for pairs in blocks if pairs.times is not None]
         if times:
             identity.append(np.concatenate(times))
-        order = np.lexsort((rows, units, *identity))
+        order = np.lexsort((positions, owners, *identity))
         is_same = np.ones(max(len(order) - 1, 0), np.bool_)
         for values in identity:
             is_same &= values[order][1:] == values[order][:-1]
         repeated = np.sort(order[1:][is_same])
         if not len(repeated):
             return
-        ends = np.cumsum([len(pairs.rows) for pairs in blocks])
-        owners = np.searchsorted(ends, repeated, side="right")
-        for owner in np.unique(owners).tolist():
-            yield blocks[owner].block, pack(Repeats(rows=rows[repeated[owners == owner]]))
+        starts = group_starts(owners[repeated]).tolist()
+        for start, stop in itertools.pairwise(starts):
+            again = repeated[start:stop]
+            yield blocks[owners[again[0]]].block, pack(Repeats(positions=positions[again]))
 
 
 def first_of(broken: BrokenRows) -> BrokenRows:

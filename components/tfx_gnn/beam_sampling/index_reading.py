@@ -20,11 +20,13 @@ from tfx_gnn.beam_sampling.index_messages import (
     LinkBlock,
     NodeQuestion,
     Pairs,
+    name_nodes,
+    pack_rows,
     partition_key,
     ranges_by_partition,
 )
 from tfx_gnn.beam_sampling.index_partitions import split_by_partition
-from tfx_gnn.beam_sampling.messages import pack, pack_table
+from tfx_gnn.beam_sampling.messages import pack
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.sampling.seed_splits import pair_keys
 from tfx_gnn.tables.table_files import TableBlock, read_unit
@@ -108,11 +110,12 @@ class SendBlocks(beam.DoFn):
         rows = rows.append_column(UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
         partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
-            yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_table(part)))
+            yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_rows(part)))
 
     def _links(self, layout: TableLayout, block: TableBlock) -> Iterator[Any]:
         end_keys = self._job.end_keys(layout.label)
-        ends = tuple(hash_ids(block.columns[key]) for key in end_keys)
+        codes = tuple(hash_ids(block.columns[key]) for key in end_keys)
+        ends = tuple(map(name_nodes, codes))
         key = f"{layout.label}#{block.unit}#{block.rows[0]}"
         # What is read only once takes its ids along, for messages about them.
         dropped_keys = () if self._job.is_read_once(layout.label) else end_keys
@@ -124,15 +127,14 @@ class SendBlocks(beam.DoFn):
             unit=block.unit,
             rows=block.rows,
             ends=ends,
-            columns=pack_table(pa.table({files.ROW: block.rows, **columns})),
+            columns=pack_rows(pa.table({UNIT: pa.nulls(block.num_rows), **columns})),
         )
         yield pvalue.TaggedOutput(BLOCKS, (key, pack(message)))
-        for end, (codes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):
-            distinct = np.unique(codes)
-            for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
-                question = NodeQuestion(block=key, end=end, partition=partition, codes=distinct[where])
+        for end, (nodes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):
+            for partition, where in ranges_by_partition(nodes.distinct, self._job.num_partitions):
+                question = NodeQuestion(block=key, end=end, partition=partition, codes=nodes.distinct[where])
                 yield pvalue.TaggedOutput(QUESTIONS, (partition_key(partition, node_set), pack(question)))
-        yield from self._pairs(layout.label, key, block, ends)
+        yield from self._pairs(layout.label, key, block, codes)
 
     def _pairs(
         self, label: str, key: str, block: TableBlock, ends: tuple[npt.NDArray[np.uint64], ...]
@@ -146,7 +148,8 @@ class SendBlocks(beam.DoFn):
             message = Pairs(
                 block=key,
                 unit=block.unit,
-                rows=block.rows[chosen],
+                first_row=int(block.rows[0]),
+                positions=chosen.astype(np.min_scalar_type(block.num_rows - 1)),
                 ends=tuple(codes[chosen] for codes in ends),
                 times=None if times is None else times[chosen],
             )

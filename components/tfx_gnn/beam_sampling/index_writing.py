@@ -22,6 +22,7 @@ from tfx_gnn.beam_sampling.index_messages import (
     EndCounts,
     Hubs,
     KnownNodes,
+    pack_rows,
     partition_key,
     split_key,
 )
@@ -37,7 +38,7 @@ from tfx_gnn.beam_sampling.index_partitions import (
 )
 from tfx_gnn.beam_sampling.index_reader import bucket_partition_of, positions_in
 from tfx_gnn.beam_sampling.index_records import write_recorded
-from tfx_gnn.beam_sampling.messages import pack, pack_table, unpack, unpack_table
+from tfx_gnn.beam_sampling.messages import pack, unpack, unpack_table
 
 ANSWERS, HUBS, SUMMARIES, BUCKETS = "answers", "hubs", "summaries", "buckets"
 """Outputs of `SumDegrees`, and of `WriteEdges`."""
@@ -142,10 +143,10 @@ class RouteEdges(beam.DoFn):
             homes = bucket_partition_of(nodes[of_hub], buckets, self._job.num_partitions)
             table = files.bucket_table(edge_set, direction)
             for partition, part in split_by_partition(at_hubs, homes):
-                yield partition_key(partition, table), pack_table(part)
+                yield partition_key(partition, table), pack_rows(part)
             rows, partitions = rows.filter(pa.array(~of_hub)), partitions[~of_hub]
         for partition, part in split_by_partition(rows, partitions):
-            yield partition_key(partition, files.edge_table(edge_set, direction)), pack_table(part)
+            yield partition_key(partition, files.edge_table(edge_set, direction)), pack_rows(part)
 
 
 class WriteEdges(beam.DoFn):
@@ -177,7 +178,7 @@ class WriteEdges(beam.DoFn):
             homes = files.partition_of_codes(files.as_codes(counts.column(files.NODE)), self._job.num_partitions)
             hub_table = f"{table.rpartition('/')[0]}/hubs"
             for home, part in split_by_partition(counts, homes):
-                yield pvalue.TaggedOutput(BUCKETS, (partition_key(home, hub_table), pack_table(part)))
+                yield pvalue.TaggedOutput(BUCKETS, (partition_key(home, hub_table), pack_rows(part)))
 
 
 class WriteHubs(beam.DoFn):
