@@ -3,7 +3,8 @@
 Subgraphs repeat nodes: a feature value that a table holds once is written many
 times. So every value is turned into its piece of the record once, up front,
 and a record is put together from slices, ten times as fast as through
-`tf.train.Example` and byte for byte the same as its deterministic form.
+`tf.train.Example` and byte for byte the same as its deterministic form with
+keys in ascending order.
 """
 
 from __future__ import annotations
