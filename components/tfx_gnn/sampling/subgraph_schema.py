@@ -59,14 +59,16 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
         the edge sets that lead to it. Where the tables came from is left out.
 
     Raises:
-        ValueError: if the plan does not fit the graph, or a set of the graph has a
-            name that is kept for the readout.
+        ValueError: if the plan does not fit the graph, or a set of the graph that has a
+            table has a name that is kept for the readout.
     """
     check_plan(plan, tables_schema)
-    for name in (*tables_schema.node_sets, *tables_schema.edge_sets):
-        if name.startswith("_"):
+    reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}
+    for name, declared in (*tables_schema.node_sets.items(), *tables_schema.edge_sets.items()):
+        # Without a table it describes what examples will have, as TF-GNN wants it for pairs of seeds.
+        if name.startswith("_") and (name in reached or declared.HasField("metadata")):
             raise ValueError(
-                f"`tables_schema` must not name a set with a leading underscore; got {name!r}. "
+                f"`tables_schema` must not name a table with a leading underscore; got {name!r}. "
                 "Such names are kept for auxiliary sets; rename it."
             )
     schema = GraphSchema()

@@ -10,6 +10,7 @@ from typing import Final
 import pyarrow as pa
 import tensorflow as tf
 
+from tfx_gnn.graph.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.tables.column_types import check_default
 from tfx_gnn.tables.packed_column import parse_packed_column
@@ -97,7 +98,8 @@ def layouts_of(
     one, and `id` (or `#id`) of a node table, `source` and `target` (or `#source` and
     `#target`) of an edge table, unless `metadata.extra` gives other names for the keys
     "id_column" (which may be the `source` of a feature `#id` too), "source_column",
-    "target_column". Ids are text, or integers where
+    "target_column"; where the key "edge_type" is "reversed", sources are read from the
+    column of targets and the other way round. Ids are text, or integers where
     the node set declares a feature `#id` of type DT_INT64. Under a key
     "default.<feature>" stands what a missing value is, and under
     "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
@@ -105,8 +107,8 @@ def layouts_of(
     Args:
         schema: the graph schema.
         tables_dir: folder that file names are relative to.
-        node_sets: node sets to read; all by default.
-        edge_sets: edge sets to read; all by default.
+        node_sets: node sets to read; by default all but `_readout` and such without a table.
+        edge_sets: edge sets to read, likewise.
         extra_columns: columns to read as text, declared or not, by the name of the
             set or by the label of its table ("nodes/<set>", "edges/<set>", "context").
         decoders: decoders by column, beside the declared ones, by set or label too.
@@ -125,12 +127,8 @@ def layouts_of(
         _check_known(argument, keys or (), [*schema.node_sets, *schema.edge_sets, *labels, CONTEXT])
     maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {})
     return TableLayouts(
-        node_sets={
-            name: maker.node_layout(name) for name in sorted(schema.node_sets if node_sets is None else node_sets)
-        },
-        edge_sets={
-            name: maker.edge_layout(name) for name in sorted(schema.edge_sets if edge_sets is None else edge_sets)
-        },
+        node_sets={name: maker.node_layout(name) for name in _names(schema.node_sets, node_sets)},
+        edge_sets={name: maker.edge_layout(name) for name in _names(schema.edge_sets, edge_sets)},
         context=maker.context_layout(),
     )
 
@@ -210,7 +208,10 @@ class _LayoutMaker:
     def edge_layout(self, name: str) -> TableLayout:
         edge_set, place = self._schema.edge_sets[name], f"edge set {name!r}"
         columns = {}
-        for key, end, node_set in ((SOURCE_KEY, "source", edge_set.source), (TARGET_KEY, "target", edge_set.target)):
+        is_reversed = _extra(edge_set.metadata, "edge_type") == "reversed"  # TF-GNN's way to say it
+        ends = ("target", "source") if is_reversed else ("source", "target")
+        node_sets = edge_set.source, edge_set.target
+        for key, end, node_set in zip((SOURCE_KEY, TARGET_KEY), ends, node_sets, strict=True):
             dtype = id_type(self._schema.node_sets[node_set], f"node set {node_set!r}")
             columns[key] = _key_column(edge_set, end, dtype)
         if ID_FEATURE in edge_set.features:
@@ -379,6 +380,14 @@ def _key_column(declared: NodeSet | EdgeSet, end: str, dtype: pa.DataType) -> Ta
     if not name and end == "id" and ID_FEATURE in declared.features:
         name = declared.features[ID_FEATURE].source
     return TableColumn(name=name or end, dtype=dtype, alternatives=() if name else (f"#{end}",))
+
+
+def _names(declared: Mapping[str, NodeSet | EdgeSet], wanted: Iterable[str] | None) -> list[str]:
+    if wanted is not None:
+        return sorted(wanted)
+    # Without a table it says what examples will have, as TF-GNN wants it for pairs of seeds.
+    is_table = {name: not get_aux_type_prefix(name) or declared[name].HasField("metadata") for name in declared}
+    return sorted(name for name in declared if is_table[name])
 
 
 def _extra(metadata: Metadata, key: str) -> str | None:

@@ -68,9 +68,19 @@ def test_descriptions_are_kept_and_columns_forgotten(shop_dir):
     assert not schema.node_sets["user"].features["age"].HasField("source")
 
 
-def test_names_of_auxiliary_sets_are_refused(shop_dir):
+def test_names_of_auxiliary_sets_are_refused_for_tables(shop_dir):
     tables_schema = _tables_schema(shop_dir)
-    tables_schema.node_sets["_readout"].SetInParent()
+    tables_schema.node_sets["_readout"].metadata.filename = "readout.csv"
 
-    with pytest.raises(ValueError, match="must not name a set with a leading underscore; got '_readout'"):
+    with pytest.raises(ValueError, match="must not name a table with a leading underscore; got '_readout'"):
         make_subgraph_schema(tables_schema, SamplingPlan(seed_node_set="user"))
+
+
+def test_a_description_of_the_readout_is_passed_over(shop_dir):
+    plain, described = _tables_schema(shop_dir), _tables_schema(shop_dir)
+    described.node_sets["_readout"].features["label"].dtype = 1  # DT_FLOAT
+    described.edge_sets["_readout/source"].source = "user"
+    described.edge_sets["_readout/source"].target = "_readout"
+    plan = SamplingPlan(seed_node_set="user", label_features=("color",))
+
+    assert make_subgraph_schema(described, plan) == make_subgraph_schema(plain, plan)

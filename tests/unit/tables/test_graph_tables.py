@@ -387,3 +387,23 @@ def test_layouts_travel_to_workers(shop_dir):
 def test_names_that_the_schema_does_not_know_are_refused(shop_dir, options, message):
     with pytest.raises(ValueError, match=message):
         read_tables(shop_dir, **options)
+
+
+def test_edge_sets_may_read_a_table_the_other_way_round_and_readouts_have_none(shop_dir):
+    """TF-GNN's key "edge_type", and its description of the readout of pairs."""
+    with Path(shop_dir, "graph_schema.pbtxt").open("a") as file:
+        file.write("""
+            edge_sets { key: "bought" value { source: "item" target: "user"
+              metadata { filename: "buys.csv"
+                extra { key: "edge_type" value: "reversed" }
+                extra { key: "source_column" value: "user" } extra { key: "target_column" value: "item" } } } }
+            node_sets { key: "_readout" value { } }
+            edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }
+        """)
+
+    tables = read_tables(shop_dir)
+
+    buys, bought = tables.edge_tables["buys"], tables.edge_tables["bought"]
+    assert (bought.sources.tolist(), bought.targets.tolist()) == (buys.targets.tolist(), buys.sources.tolist())
+    assert sorted(tables.edge_tables) == ["bought", "buys", "knows"]
+    assert sorted(tables.node_tables) == ["item", "user"]
