@@ -35,7 +35,8 @@ class GraphExampleValidatorOptions:
         label_features: features of `_readout` that are labels; no feature of the seed may be a copy of one.
             Homophily is told of the first.
         seed_edge_set: edge set whose edges are predicted; examples must not hold those that they, or
-            examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose.
+            examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose,
+            or where pairs recur over time.
         reverse_edge_sets: edge sets that hold the edges of `seed_edge_set` the other way round; they may name
             that set itself.
         pair_label_feature: integer feature of `_readout` that is 0 for negative pairs, about which nothing is

@@ -8,7 +8,6 @@ set, so that stock tools find no feature that the schema lacks.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -113,6 +112,21 @@ class SplitSummary:
             self.num_nodes[prefix] = self.num_nodes.get(prefix, 0) + len(joined)
             self.num_isolated[prefix] = self.num_isolated.get(prefix, 0) + int((~joined).sum())
 
+    def merge(self, other: SplitSummary) -> None:
+        """Takes the examples of another summary in, which stays as it is."""
+        self.num_examples += other.num_examples
+        for key, feature in other.features.items():
+            self.features.setdefault(key, FeatureSummary()).merge(feature)
+        for key, degrees in other.degrees.items():
+            self.degrees.setdefault(key, NumberSummary()).merge(degrees)
+        for counts, more in (
+            (self.num_nodes, other.num_nodes),
+            (self.num_isolated, other.num_isolated),
+            (self.num_self_loops, other.num_self_loops),
+        ):
+            for prefix, count in more.items():
+                counts[prefix] = counts.get(prefix, 0) + count
+
     def _add_edges(self, batch: ExampleBatch, one_set: SetLayout, is_joined: dict[str, npt.NDArray[np.bool_]]) -> None:
         ends = []
         for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
@@ -159,34 +173,6 @@ def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
     sizes = np.zeros(batch.num_examples, np.int64)
     sizes[column.lengths == 1] = column.numbers
     return splits_of(sizes)
-
-
-def merge_splits(parts: Iterable[dict[str, SplitSummary]]) -> dict[str, SplitSummary]:
-    """Adds up summaries of disjoint parts.
-
-    Args:
-        parts: summaries by split, in any order.
-
-    Returns:
-        Summaries of the whole by split.
-    """
-    merged: dict[str, SplitSummary] = {}
-    for part in parts:
-        for split, summary in part.items():
-            total = merged.setdefault(split, SplitSummary())
-            total.num_examples += summary.num_examples
-            for key, feature in summary.features.items():
-                total.features.setdefault(key, FeatureSummary()).merge(feature)
-            for key, degrees in summary.degrees.items():
-                total.degrees.setdefault(key, NumberSummary()).merge(degrees)
-            for counts, more in (
-                (total.num_nodes, summary.num_nodes),
-                (total.num_isolated, summary.num_isolated),
-                (total.num_self_loops, summary.num_self_loops),
-            ):
-                for prefix, count in more.items():
-                    counts[prefix] = counts.get(prefix, 0) + count
-    return merged
 
 
 def to_dataset_statistics(

@@ -30,7 +30,7 @@ from tfx_gnn.stages.label_homophily import EdgeAgreement
 from tfx_gnn.stages.readout_roots import READOUT_PREFIX, ReadoutRoots, read_roots
 from tfx_gnn.stages.record_files import RecordFile, read_records
 from tfx_gnn.stages.split_leaks import LeakRules, SeedsOfBatch
-from tfx_gnn.stages.split_statistics import SplitSummary, merge_splits, to_dataset_statistics
+from tfx_gnn.stages.split_statistics import SplitSummary, to_dataset_statistics
 from tfx_gnn.stages.summary_pass import take_merged, write_one
 from tfx_gnn.stages.validation_checks import DAMAGED_FILE, EMPTY_SET, MISSING_ROOT, NO_EXAMPLES
 
@@ -86,6 +86,14 @@ class PassPart:
     label_counts: list[ColumnCounts] = dataclasses.field(default_factory=list)
     agreements: list[EdgeAgreement] = dataclasses.field(default_factory=list)
 
+    def merge(self, other: PassPart) -> None:
+        """Takes in what is known of another part, which stays as it is."""
+        for split, summary in other.statistics.items():
+            self.statistics.setdefault(split, SplitSummary()).merge(summary)
+        self.findings = merge_findings([self.findings, other.findings])
+        self.label_counts = label_copies.merge_label_counts([self.label_counts, other.label_counts])
+        self.agreements = label_homophily.merge_agreements([self.agreements, other.agreements])
+
 
 @dataclasses.dataclass(kw_only=True)
 class PassReport:
@@ -133,14 +141,16 @@ def run_validation_pass(
             | "Read"
             >> beam.ParDo(_ReadFile(plan, num_buckets)).with_outputs(_LEAKS, _LABELS, _ENDS, _TIMES, main="parts")
         )
-        parts = [read["parts"], _compare_leaks(read[_LEAKS], plan, names)]
+        # Merged where they are made: sketches of thousands of files are not to be there at once.
+        summaries = read["parts"] | "MergeFiles" >> beam.CombineGlobally(_MergeParts())
+        parts = [summaries, _compare_leaks(read[_LEAKS], plan, names)]
         if plan.columns:
             parts.append(_count_labels(read[_LABELS], plan))
         if plan.known_label:
             parts.append(_compare_ends(read[_ENDS], num_buckets))
         if plan.time_key:
             parts.append(_compare_times(read[_TIMES], plan, names))
-        merged = tuple(parts) | beam.Flatten() | "Merge" >> beam.CombineGlobally(_merge_parts)
+        merged = tuple(parts) | beam.Flatten() | "Merge" >> beam.CombineGlobally(_MergeParts())
         _ = write_one(merged | "Report" >> beam.Map(_report, plan), path)
     return take_merged(path, PassReport)
 
@@ -310,14 +320,24 @@ def _compare_times(rows: Any, plan: ValidationPlan, names: Mapping[tuple[str, in
     return filled | "Newer" >> beam.Map(find, beam.pvalue.AsDict(earliest))
 
 
-def _merge_parts(parts: Iterable[PassPart]) -> PassPart:
-    found = list(parts)
-    return PassPart(
-        statistics=merge_splits(part.statistics for part in found),
-        findings=merge_findings(part.findings for part in found),
-        label_counts=label_copies.merge_label_counts(part.label_counts for part in found),
-        agreements=label_homophily.merge_agreements(part.agreements for part in found),
-    )
+class _MergeParts(beam.CombineFn):
+    """Parts to what is known of the whole, in any order."""
+
+    def create_accumulator(self) -> PassPart:
+        return PassPart()
+
+    def add_input(self, mutable_accumulator: Any, element: Any) -> Any:
+        mutable_accumulator.merge(element)
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
+        merged = PassPart()
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: Any) -> Any:
+        return accumulator
 
 
 def _report(whole: PassPart, plan: ValidationPlan) -> PassReport:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_bsl import sketches
 
-_QUANTILE_ERROR = 0.005
+_QUANTILE_ERROR = 0.01
 _MANY_VALUES = 1 << 32
 _FINE_QUANTILES = 1000
 _NUM_BUCKETS = 10
@@ -138,9 +139,9 @@ class StringSummary:
     frequent: Any = dataclasses.field(
         default_factory=lambda: sketches.MisraGriesSketch(
             _FREQUENT_BUCKETS,
-            invalid_utf8_placeholder=_NO_TEXT.encode(),
+            invalid_utf8_placeholder=_NO_TEXT,
             large_string_threshold=_MAX_TEXT_BYTES,
-            large_string_placeholder=_LONG_TEXT.encode(),
+            large_string_placeholder=_LONG_TEXT,
         )
     )
 
@@ -153,7 +154,7 @@ class StringSummary:
         if not len(values):
             return
         self.count += len(values)
-        self.num_bytes += int(pa.compute.sum(pa.compute.binary_length(values)).as_py())
+        self.num_bytes += int(pc.sum(pc.binary_length(values)).as_py())
         self.unique.AddValues(values)
         self.frequent.AddValues(values)
 
