@@ -168,7 +168,7 @@ class _BatchCheck:
             lambda row: f"{column.numbers[column.splits[row] : column.splits[row + 1]][:5].tolist()}",
         )
         others = [*one_set.structure_keys, *(feature.key for feature in one_set.features)]
-        num_others = sum(self._batch.column(key).lengths for key in others)
+        num_others = np.sum([self._batch.column(key).lengths for key in others], axis=0)
         self._report(
             WRONG_SIZE,
             one_set.size_key,

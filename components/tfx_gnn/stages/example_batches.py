@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +48,7 @@ class Column:
         return np.diff(self.splits)
 
     @functools.cached_property
-    def numbers(self) -> npt.NDArray[np.generic]:
+    def numbers(self) -> npt.NDArray[Any]:
         """The values as an int64 or float32 array, shape [num_values]; of no use for strings."""
         return self.values.to_numpy(zero_copy_only=False)
 

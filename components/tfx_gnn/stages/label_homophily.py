@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.sampling.hop import SEED
@@ -158,7 +159,7 @@ def merge_agreements(parts: Iterable[list[EdgeAgreement]]) -> list[EdgeAgreement
     return [totals[key] for key in sorted(totals)]
 
 
-def _look_up(rows: Rows) -> tuple[Rows, Rows, np.ndarray, Hashes]:
+def _look_up(rows: Rows) -> tuple[Rows, Rows, npt.NDArray[np.bool_], Hashes]:
     """Labels (one a node), edges, whether the node of an edge has a label (bool), and which, of those that have."""
     labels = first_of_equal(rows[~rows["is_edge"]], ("node",), ("label",))
     edges = rows[rows["is_edge"]]

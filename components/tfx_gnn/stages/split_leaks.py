@@ -8,7 +8,7 @@ come from; an earlier split must not show what a later one claims.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -239,7 +239,7 @@ def _subject(family: int, rules: LeakRules) -> str:
     return "seeds" if family == _SEEDS else f"{const.NODES}/{rules.roots.node_sets[SEED]}"
 
 
-def _places(seen: Rows, claimed: Rows, names: Sequence[str], files: Mapping[tuple[str, int], str]) -> Iterable[Place]:
+def _places(seen: Rows, claimed: Rows, names: Sequence[str], files: Mapping[tuple[str, int], str]) -> list[Place]:
     order = np.lexsort([claimed["record"], claimed["shard"], seen["record"], seen["shard"]])[:MAX_PLACES]
     places = []
     for there, here in zip(seen[order], claimed[order], strict=True):
