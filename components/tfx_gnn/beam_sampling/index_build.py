@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import tensorflow as tf
 from google.protobuf import text_format
@@ -16,7 +17,7 @@ from tfx_gnn.beam_sampling import index_files as files
 from tfx_gnn.beam_sampling.index_degrees import DegreeSummary
 from tfx_gnn.beam_sampling.index_job import IndexJob
 from tfx_gnn.beam_sampling.index_joining import REPEATS, SELF_LOOPS
-from tfx_gnn.beam_sampling.index_needs import needs_of_plan
+from tfx_gnn.beam_sampling.index_needs import FORWARD, needs_of_plan
 from tfx_gnn.beam_sampling.index_pipeline import IndexResults, add_index_steps, take_results
 from tfx_gnn.beam_sampling.index_problems import join_problems, refuse_rows
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
@@ -38,6 +39,7 @@ from tfx_gnn.tables.table_files import TableUnit, list_units, read_table
 from tfx_gnn.tables.table_layout import TableLayout
 
 _BYTES_PER_PARTITION = 1 << 26
+_COMPRESSION = 4  # by about this, files of compressed formats are smaller than as text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,8 +48,8 @@ class IndexOptions:
 
     Attributes:
         num_partitions: number of partitions, a power of two; a worker holds a few in
-            memory. 0: one for at most 64 MiB of input files. Tables in BigQuery do not
-            count there: say how many.
+            memory. 0: one for at most 64 MiB of input files, or 16 MiB of Parquet and of
+            gzipped files. Tables in BigQuery do not count there: say how many.
         hub_degree: nodes with more edges than this in a direction are hubs there, whose
             edges spread over all partitions; at least 1.
     """
@@ -173,7 +175,11 @@ def _list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
 
 
 def _count_partitions(layouts: list[TableLayout]) -> int:
-    num_bytes = sum(tf.io.gfile.stat(path).length for layout in layouts for path in layout.files)
+    num_bytes = 0
+    for layout in layouts:
+        for path in layout.files:
+            is_compressed = layout.format == "parquet" or path.endswith(".gz")
+            num_bytes += tf.io.gfile.stat(path).length * (_COMPRESSION if is_compressed else 1)
     return 1 << max(0, (num_bytes - 1) // _BYTES_PER_PARTITION).bit_length()
 
 
@@ -261,17 +267,21 @@ def _first_message(dead_letters: tuple[str, ...], label: str) -> str:
 
 
 def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tuple[tuple[str | int, int], ...]]:
-    index = GraphIndex(job.index_dir)
-    named = {}
+    hubs = []
     for (edge_set, direction), summary in sorted(results.degrees.items()):
         needs = job.needs.edge_sets[edge_set]
-        node_set = needs.source_set if direction == "forward" else needs.target_set
-        hubs = []
-        for degree, code in summary.top:
-            if degree <= job.hub_degree:
-                break
-            codes = pa.array([code], pa.uint64()).to_numpy()
-            nodes = index.load_nodes(node_set, int(files.partition_of_codes(codes, job.num_partitions)[0]))
-            hubs.append((nodes.ids[int(nodes.positions_of(codes)[0])].as_py(), degree))
-        named[edge_set, direction] = tuple(hubs)
-    return named
+        node_set = needs.source_set if direction == FORWARD else needs.target_set
+        hubs += [
+            ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
+        ]
+    # By partition, so that each is loaded once.
+    index = GraphIndex(job.index_dir, num_cached=1)
+    ids: dict[tuple[str, int], str | int] = {}
+    for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):
+        codes = np.array([code], np.uint64)
+        nodes = index.load_nodes(node_set, int(files.partition_of_codes(codes, job.num_partitions)[0]))
+        ids[node_set, code] = nodes.ids[int(nodes.positions_of(codes)[0])].as_py()
+    return {
+        key: tuple((ids[node_set, code], degree) for name, node_set, code, degree in hubs if name == key)
+        for key in sorted(results.degrees)
+    }

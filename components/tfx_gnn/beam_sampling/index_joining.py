@@ -70,6 +70,11 @@ class JoinBlocks(beam.DoFn):
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
+        self._starts: dict[tuple[str, int], int] = {}
+
+    def start_bundle(self) -> None:
+        """Forgets the units of another run."""
+        self._starts = {}
 
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
@@ -84,6 +89,7 @@ class JoinBlocks(beam.DoFn):
             Outputs, see the class.
         """
         block, answers, repeats = _sort_out(*element)
+        self._starts = self._starts or starts_of_units(counts)
         job, layout = self._job, self._job.layouts[block.label]
         known, ranks = self._known_ends(block, answers)
         is_used = np.ones(len(block.rows), np.bool_)
@@ -105,7 +111,7 @@ class JoinBlocks(beam.DoFn):
         kept = pa.array(np.flatnonzero(is_used))
         given = index_rows.GivenRows(
             columns=unpack_table(block.columns).take(kept),
-            rows=block.rows[is_used] + starts_of_units(counts)[block.label, block.unit],
+            rows=block.rows[is_used] + self._starts[block.label, block.unit],
             place_of=PlaceOf(job, block.label, block.unit, block.rows[is_used]),
         )
         ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)

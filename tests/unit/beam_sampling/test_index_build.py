@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from pathlib import Path
@@ -186,6 +187,49 @@ def test_the_largest_hubs_are_named(tables_dir: str, tmp_path: Path) -> None:
         assert list(summary.histogram) == expected
         assert summary.num_nodes == (of_nodes > 0).sum()
         assert [degree for degree, _ in summary.top] == sorted(of_nodes.tolist(), reverse=True)[:10]
+
+
+def test_the_edges_of_a_hub_spread_over_all_partitions(tmp_path: Path) -> None:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { features { key: "#id" value { dtype: DT_INT64 } }'
+        ' metadata { filename: "n.parquet" } } }'
+        'edge_sets { key: "e" value { source: "n" target: "n" metadata { filename: "e.parquet" } } }'
+    )
+    pq.write_table(pa.table({"id": np.arange(20_001)}), folder / "n.parquet")
+    pq.write_table(
+        pa.table({"source": np.zeros(20_000, np.int64), "target": np.arange(1, 20_001)}), folder / "e.parquet"
+    )
+    plan = SamplingPlan(seed_node_set="n", hops=(Hop(edge_set="e", fan_out=2),))
+
+    report = _build(str(folder), tmp_path / "index", plan, num_partitions=8, hub_degree=100)
+
+    index = GraphIndex(str(tmp_path / "index"))
+    hubs = [index.load_hubs("e", "forward", partition) for partition in range(8)]
+    counts = np.concatenate([hub.bucket_counts for hub in hubs])
+    assert counts.sum() == 20_000
+    assert counts.max() <= 100
+    in_buckets = report.info.tables[index_files.bucket_table("e", "forward")].num_rows
+    assert sum(in_buckets) == 20_000
+    assert max(in_buckets) < 20_000 / 4
+    assert report.info.tables[index_files.edge_table("e", "forward")].total == 0
+    assert report.top_hubs["e", "forward"] == ((0, 20_000),)
+
+
+def test_several_workers_write_the_same_bytes(tables_dir: str, tmp_path: Path) -> None:
+    plan = _PLANS["in-degree"]
+
+    for name, args in (("one", ()), ("two", ("--direct_running_mode=multi_threading", "--direct_num_workers=2"))):
+        build_index(
+            make_pipeline=functools.partial(make_pipeline, args),
+            tables_dir=tables_dir,
+            index_dir=str(tmp_path / name),
+            plan=plan,
+            options=IndexOptions(num_partitions=4, hub_degree=20),
+        )
+
+    assert _contents(tmp_path / "one") == _contents(tmp_path / "two")
 
 
 def test_the_number_of_partitions_follows_from_the_size_of_the_files(tables_dir: str, tmp_path: Path) -> None:
