@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,12 +34,15 @@ from tfx_gnn.tables.row_rules import RowRules
 _SCHEMA = """
 node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } }
   features { key: "t" value { dtype: DT_INT64 } }
+  features { key: "v" value { dtype: DT_FLOAT shape { dim { size: 2 } } } }
+  features { key: "tags" value { dtype: DT_STRING shape { dim { size: -1 } } } }
   metadata { filename: "a.parquet" } } }
 node_sets { key: "b" value { features { key: "#id" value { dtype: DT_INT64 } }
   features { key: "kind" value { dtype: DT_STRING } }
   metadata { filename: "b@3.csv" } } }
 edge_sets { key: "e" value { source: "a" target: "b"
   features { key: "w" value { dtype: DT_FLOAT } } features { key: "t" value { dtype: DT_INT64 } }
+  features { key: "r" value { dtype: DT_INT64 shape { dim { size: -1 } } } }
   metadata { filename: "e-*.parquet" } } }
 edge_sets { key: "back" value { source: "b" target: "a"
   features { key: "t" value { dtype: DT_INT64 } }
@@ -55,7 +59,9 @@ def _write_tables(folder: Path) -> str:
     folder.mkdir()
     (folder / "graph_schema.pbtxt").write_text(_SCHEMA)
     names = [f"a{i:02d}" for i in range(_NUM_A)]
-    nodes = {"id": names, "x": np.arange(_NUM_A, dtype=np.float32), "t": np.arange(_NUM_A) % 9}
+    nodes: dict[str, Any] = {"id": names, "x": np.arange(_NUM_A, dtype=np.float32), "t": np.arange(_NUM_A) % 9}
+    nodes["v"] = generator.random((_NUM_A, 2)).astype(np.float32).tolist()
+    nodes["tags"] = [[f"tag{j}" for j in range(i % 4)] for i in range(_NUM_A)]
     parts = pa.array(["train", "val", "test"]).take(pa.array(np.arange(_NUM_A) % 3))
     pq.write_table(pa.table({**nodes, "part": parts}), folder / "a.parquet", row_group_size=20)
     for shard in range(3):
@@ -69,6 +75,7 @@ def _write_tables(folder: Path) -> str:
             "target": targets,
             "w": generator.random(_NUM_EDGES, np.float32),
             "t": generator.integers(0, 60, _NUM_EDGES),
+            "r": [list(range(i % 3)) for i in range(_NUM_EDGES)],
         }
     )
     pq.write_table(edges.slice(0, 400), folder / "e-1.parquet", row_group_size=150)
