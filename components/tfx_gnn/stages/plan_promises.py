@@ -18,13 +18,14 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
     Returns:
         Options, with the default limits of drift and skew.
     """
-    hides_pairs = plan.is_link_plan and not plan.keeps_seed_edge and plan.temporal is None
+    hides_pairs = plan.seed_edge_set in plan.edge_set_names and not plan.keeps_seed_edge and plan.temporal is None
+    reverse_edge_sets = tuple(name for name in plan.reverse_edge_sets if name in plan.edge_set_names)
     times = _times(plan)
     return GraphExampleValidatorOptions(
         split_order=plan.splits.names,
         label_features=plan.label_features,
         seed_edge_set=plan.seed_edge_set if hides_pairs else "",
-        reverse_edge_sets=plan.reverse_edge_sets if hides_pairs else (),
+        reverse_edge_sets=reverse_edge_sets if hides_pairs else (),
         pair_label_feature=LABEL_FEATURE if plan.negatives else "",
         seed_time_feature=plan.splits.time_feature if times is not None else "",
         edge_time_features=times or {},

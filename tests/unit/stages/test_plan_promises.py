@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import pytest
+
+from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SeedTable, SplitPlan, Temporal
+from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions, validate_graph_examples
+from tfx_gnn.stages.plan_promises import promises_of_plan
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+
+KNOWS = Hop(edge_set="knows", fan_out=2)
+BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
+
+
+@pytest.mark.parametrize(
+    ("plan", "promised"),
+    [
+        (SamplingPlan(seed_node_set="user"), {}),
+        (
+            SamplingPlan(
+                seed_node_set="user",
+                label_features=("age",),
+                splits=SplitPlan(weights={"a": 1, "b": 1}, visibility="inductive"),
+            ),
+            {"label_features": ("age",), "split_order": ("a", "b"), "inductive": True},
+        ),
+        (
+            SamplingPlan(seed_node_set="user", hops=(KNOWS,), splits=BY_TIME),
+            {"split_order": ("train", "test"), "seed_time_feature": "day"},
+        ),
+        (
+            SamplingPlan(
+                seed_node_set="user",
+                hops=(KNOWS,),
+                splits=BY_TIME,
+                temporal=Temporal(seed_time="day", edge_times={"knows": "since", "buys": "since"}),
+            ),
+            {
+                "split_order": ("train", "test"),
+                "seed_time_feature": "day",
+                "edge_time_features": {"knows": "since"},
+            },
+        ),
+        (
+            SamplingPlan(seed_node_set="user", splits=BY_TIME, excluded_features={"user": ("day",)}),
+            {"split_order": ("train", "test")},
+        ),
+        (
+            SamplingPlan(
+                seed_edge_set="knows",
+                hops=(Hop(edge_set="knows", fan_out=2, inputs=("source",)),),
+                reverse_edge_sets=("knows",),
+                negatives=Negatives(num_per_positive=1),
+            ),
+            {"seed_edge_set": "knows", "reverse_edge_sets": ("knows",), "pair_label_feature": "label"},
+        ),
+        (
+            SamplingPlan(
+                seed_edge_set="knows",
+                hops=(Hop(edge_set="knows", fan_out=2, inputs=("source",)),),
+                keeps_seed_edge=True,
+            ),
+            {},
+        ),
+        (
+            SamplingPlan(
+                seed_edge_set="knows",
+                seed_table=SeedTable(filename="pairs.csv", features={"day": "int64"}),
+                hops=(Hop(edge_set="knows", fan_out=2, inputs=("source",)),),
+                temporal=Temporal(seed_time="day", edge_times={"knows": "since"}),
+            ),
+            {},
+        ),
+    ],
+    ids=["nothing", "inductive", "by time", "times of edges", "no time", "links", "kept edges", "recurring pairs"],
+)
+def test_a_plan_promises_what_it_hides(plan, promised):
+    assert promises_of_plan(plan) == GraphExampleValidatorOptions(**promised)
+
+
+@pytest.mark.parametrize("hops", [(), (Hop(edge_set="buys", fan_out=2, inputs=("source",)),)], ids=["none", "others"])
+def test_links_whose_edges_are_in_no_example_keep_their_promises(shop_dir, tmp_path, hops):
+    plan = SamplingPlan(seed_edge_set="knows", hops=hops, splits=SplitPlan(weights={"train": 1}))
+    examples_dir = str(tmp_path / "examples")
+    generate_subgraph_examples(
+        tables_dir=shop_dir, examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=plan)
+    )
+
+    validation = validate_graph_examples(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        statistics_dir=str(tmp_path / "statistics"),
+        anomalies_dir=str(tmp_path / "anomalies"),
+        blessing_dir=str(tmp_path / "blessing"),
+        options=promises_of_plan(plan),
+    )
+
+    assert validation.num_examples == {"train": 4}
+    assert validation.blessed
