@@ -16,6 +16,7 @@ L_INFINITY = anomalies_pb2.DriftSkewInfo.Measurement.L_INFTY
 JENSEN_SHANNON = anomalies_pb2.DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE
 
 _POINT_WIDTH = 1e-9
+_FAR = 1e150
 
 
 def distance(
@@ -56,8 +57,9 @@ def jensen_shannon(one: statistics_pb2.Histogram, other: statistics_pb2.Histogra
     Returns:
         Value in [0, 1].
     """
-    edges = np.unique(np.concatenate([_edges(one)[0], _edges(other)[0]]))
-    parts = [np.diff(_cumulative(histogram, edges)) for histogram in (one, other)]
+    buckets = [_buckets(histogram) for histogram in (one, other)]
+    edges = np.unique(np.concatenate([part[side] for part in buckets for side in (0, 1)]))
+    parts = [np.diff(_cumulative(*part, edges)) for part in buckets]
     # NaNs are a bucket of their own.
     nans = np.array([one.num_nan, other.num_nan], float)
     shares = [np.append(part, nan) / (part.sum() + nan) for part, nan in zip(parts, nans, strict=True)]
@@ -70,23 +72,28 @@ def _relative_entropy(shares: npt.NDArray[np.float64], middle: npt.NDArray[np.fl
     return float((shares[used] * np.log2(shares[used] / middle[used])).sum())
 
 
-def _edges(histogram: statistics_pb2.Histogram) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Edges of buckets in ascending order, and how many values are below each."""
-    edges, below = [], [0.0]
-    for bucket in histogram.buckets:
-        low, high = bucket.low_value, bucket.high_value
-        if low == high:
-            # A bucket of one value would have no width to spread its values in.
-            width = max(abs(low), 1.0) * _POINT_WIDTH
-            low, high = low - width, high + width
-        edges += [low, high]
-        below += [below[-1] + bucket.sample_count] * 2
-    return np.array(edges), np.array(below[:-1])
+def _buckets(
+    histogram: statistics_pb2.Histogram,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Lower and upper edges of the buckets, and how many values are in each; float64 [num_buckets]."""
+    # Statistics of other tools have buckets of infinite values, too.
+    low = np.clip([bucket.low_value for bucket in histogram.buckets], -_FAR, _FAR)
+    high = np.clip([bucket.high_value for bucket in histogram.buckets], -_FAR, _FAR)
+    # A bucket of one value would have no width to spread its values in.
+    width = np.where(low == high, np.maximum(np.abs(low), 1.0) * _POINT_WIDTH, 0.0)
+    return low - width, high + width, np.array([bucket.sample_count for bucket in histogram.buckets])
 
 
-def _cumulative(histogram: statistics_pb2.Histogram, points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    edges, below = _edges(histogram)
-    return np.interp(points, edges, below)
+def _cumulative(
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.float64],
+    points: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """How many values are below each point; float64 [num_points]."""
+    shares = np.clip((points[:, np.newaxis] - low) / (high - low), 0.0, 1.0)
+    below: npt.NDArray[np.float64] = shares @ counts
+    return below
 
 
 def _shares(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:

@@ -39,6 +39,7 @@ def test_strings_are_as_far_apart_as_the_share_that_differs_most():
         ([0.5, float("nan")], [0.5, 0.5], 0.3113, 1e-4),
         # Values of two places fill one bucket in ten from end to end.
         ([0] * 10, [0] * 5 + [9] * 5, 0.3113, 0.1),
+        ([0] * 5 + [1] * 95, [0] * 12 + [1] * 88, 0.01, 0.1),
         ([0] * 900 + [50] * 100, [0] * 900 + [1] * 100, 0.1, 0.1),
     ],
 )
@@ -48,6 +49,14 @@ def test_numbers_are_compared_where_their_values_are(one, other, expected, error
     assert measure == JENSEN_SHANNON
     assert value == pytest.approx(expected, abs=error)
     assert distance(numbers(other), numbers(one))[1] == pytest.approx(value)
+
+
+def test_buckets_of_infinite_values_are_buckets_like_others():
+    feature = numbers([1, 2, 3])
+    feature.num_stats.histograms[1].buckets.add(low_value=float("inf"), high_value=float("inf"), sample_count=3)
+
+    assert distance(feature, feature)[1] == 0.0
+    assert distance(feature, numbers([1, 2, 3]))[1] == pytest.approx(0.3113, abs=1e-4)
 
 
 def test_what_cannot_be_compared_has_no_distance():
