@@ -32,6 +32,7 @@ _MIN_EQUAL = 8
 _MIN_EVIDENCE = math.log(1e6)
 _MIN_REPEATED_SHARE = 0.5
 _MAX_PARTS = 32
+_EDGE = "edge"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,8 @@ class LabelColumn:
     Attributes:
         label: name of the label at `_readout`.
         key: tf.Example key of the feature; that of the label itself for the column of labels alone.
-        root: root of the seed that has the feature; empty for features of the readout and the context.
+        root: root of the seed that has the feature, or "edge" for the seed's edge; empty for features of the
+            readout and the context.
         part: position within the flattened value; -1 for the whole value.
     """
 
@@ -87,10 +89,12 @@ def label_columns(
         others: features of `_readout` that are no input of a model either, such as times.
 
     Returns:
-        For each label its own column first, then those of features of the roots, of the readout and of
-        the context, but no ids.
+        For each label its own column first, then those of features of the roots, of the seed's edge if
+        examples hold it, of the readout and of the context, but no ids.
     """
     sets = [(root, f"{const.NODES}/{node_set}") for root, node_set in sorted(roots.node_sets.items())]
+    if roots.shadowed:
+        sets.append((_EDGE, f"{const.EDGES}/{roots.shadowed}"))
     columns = []
     for label in labels:
         columns.append(LabelColumn(label=label, key=f"{READOUT_PREFIX}.{label}"))
@@ -276,6 +280,9 @@ def _part_hashes(seeds: SeedsOfBatch, feature: FeatureColumn, column: LabelColum
 
 def _item_index(seeds: SeedsOfBatch, column: LabelColumn, layout: GraphLayout) -> npt.NDArray[np.int64]:
     """int64 [num_readouts]: position of the item of each readout that has the feature."""
+    if column.root == _EDGE:
+        assert seeds.roots.edges is not None
+        return seeds.roots.edges
     if column.root:
         return seeds.roots.nodes[column.root]
     if layout.set_of_key[column.key].set_type == const.CONTEXT:

@@ -66,10 +66,13 @@ class ReadoutRoots:
         examples: int64 [num_readouts]; the example of each readout node.
         nodes: by root, int64 [num_readouts]: position among the nodes of its set of all examples; -1 if
             the readout node lacks that root.
+        edges: int64 [num_readouts]: position among the edges of the set of all examples of the edge that a
+            readout is about; -1 if it lacks one. None unless examples are about edges that they hold.
     """
 
     examples: npt.NDArray[np.int64]
     nodes: Mapping[str, npt.NDArray[np.int64]]
+    edges: npt.NDArray[np.int64] | None = None
 
     @property
     def is_whole(self) -> npt.NDArray[np.bool_]:
@@ -108,7 +111,7 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
         is_edge = (edges >= 0) & (edges < len(ends))
         nodes[root] = np.full(len(edges), -1)
         nodes[root][is_edge] = ends[edges[is_edge]]
-    return ReadoutRoots(examples=examples, nodes=nodes)
+    return ReadoutRoots(examples=examples, nodes=nodes, edges=edges)
 
 
 def node_hashes(batch: ExampleBatch, node_set: str, layout: GraphLayout) -> Hashes:

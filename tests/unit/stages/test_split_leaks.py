@@ -86,7 +86,7 @@ def validate(tmp_path, write_examples):
             blessing_dir=str(tmp_path / "blessing"),
             options=GraphExampleValidatorOptions(**{**PROMISES, **options}),
         )
-        return [(a.check, a.split, a.about, a.num_examples, a.places[0]) for a in validation.anomalies]
+        return [(a.check, a.split, a.about, a.num_examples, *a.places[:1]) for a in validation.anomalies]
 
     return run
 
@@ -186,35 +186,60 @@ def test_promises_that_do_not_fit_pairs_are_refused(validate, options, message):
         validate(**options)
 
 
+SHADOW_SCHEMA = SCHEMA.replace(
+    'edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }\n'
+    'edge_sets { key: "_readout/target" value { source: "item" target: "_readout" } }\n',
+    'node_sets { key: "_shadow/buys" value {} }\n'
+    'edge_sets { key: "_readout/seed" value { source: "_shadow/buys" target: "_readout" } }\n',
+)
+
+
+def example_of_edge(user: int, item: str, label: int = 1):
+    """Edge classification: the readout reads from a shadow of the edges, of which the second is the seed."""
+    content = {key: value for key, value in example(user, item, buys=[(user, item)]).items() if "_readout" not in key}
+    return {
+        **content,
+        "nodes/_readout.#size": [1],
+        "nodes/_readout.label": [label],
+        "nodes/_shadow/buys.#size": [2],
+        "edges/_readout/seed.#size": [1],
+        "edges/_readout/seed.#source": [1],
+        "edges/_readout/seed.#target": [0],
+    }
+
+
+NO_PAIRS: dict[str, Any] = {"seed_edge_set": "", "reverse_edge_sets": (), "pair_label_feature": ""}
+
+
 def test_a_seed_edge_in_its_example_is_known_by_its_ends(validate):
-    """Edge classification: the readout reads from a shadow of the edge set."""
-    schema = SCHEMA.replace(
-        'edge_sets { key: "_readout/source" value { source: "user" target: "_readout" } }\n'
-        'edge_sets { key: "_readout/target" value { source: "item" target: "_readout" } }\n',
-        'node_sets { key: "_shadow/buys" value {} }\n'
-        'edge_sets { key: "_readout/seed" value { source: "_shadow/buys" target: "_readout" } }\n',
+    def plant(data):
+        for number, split in enumerate(SPLITS):
+            data[split] = [[example_of_edge(number, "x"), example_of_edge(number, "y")]]
+        data["test"][0][1] = data["val"][0][0]
+
+    found = validate(plant, SHADOW_SCHEMA, **NO_PAIRS)
+
+    place = f"record 0 of {FILE}: has what record 1 of {FILE} (split 'test') is about"
+    assert found == [("seed_in_two_splits", "val", "seeds of split 'test'", 1, place)]
+
+
+@pytest.mark.parametrize("copied", [True, False])
+def test_a_label_in_a_feature_of_the_seed_edge_is_found(validate, copied):
+    schema = SHADOW_SCHEMA.replace(
+        'source: "user" target: "item"',
+        'source: "user" target: "item" features { key: "stars" value { dtype: DT_INT64 } }',
     )
 
     def plant(data):
         for number, split in enumerate(SPLITS):
-            content = {key: value for key, value in example(number, "x").items() if "_readout/" not in key}
-            content.update(
-                {
-                    "nodes/_readout.#size": [1],
-                    "nodes/_readout.label": [1],
-                    "nodes/_shadow/buys.#size": [1],
-                    "edges/_readout/seed.#size": [1],
-                    "edges/_readout/seed.#source": [0],
-                    "edges/_readout/seed.#target": [0],
-                }
-            )
-            data[split] = [[content]]
-        data["test"] = data["val"]
+            contents = [example_of_edge(10 * number + user, "x", user % 2) for user in range(8)]
+            for user, content in enumerate(contents):
+                content["edges/buys.stars"] = [user // 2 % 2, user % 2 if copied else user // 4]
+            data[split] = [contents]
 
-    found = validate(plant, schema, seed_edge_set="", reverse_edge_sets=())
+    found = validate(plant, schema, **{**NO_PAIRS, "label_features": ("label",)}, split_order=SPLITS)
 
-    place = f"record 0 of {FILE}: has what record 0 of {FILE} (split 'test') is about"
-    assert found == [("seed_in_two_splits", "val", "seeds of split 'test'", 1, place)]
+    assert [item[:4] for item in found] == [("label_copied_into_feature", "train", "edges/buys.stars", 24)] * copied
 
 
 @pytest.mark.parametrize("readout", [True, False], ids=["with-readout", "without-readout"])
