@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def _write_random_graph(folder: Path) -> None:
     nodes = np.array([f"a{i:03d}" for i in range(120)])
     write("a.csv", "id,x,born,label", nodes, draw.random(120).round(3), draw.integers(0, 50, 120), nodes)
     write("b.csv", "id", draw.permutation(400) * 7)
-    near = 1500
+    near = 700
     starts = draw.integers(0, 100, near)
     ends = np.where(draw.random(near) < 0.05, starts, draw.integers(0, 110, near))
     columns = draw.integers(-1, 4, near), draw.integers(0, 50, near)
@@ -94,23 +95,26 @@ def random_dir(tmp_path_factory):
     return str(folder)
 
 
+SHOP = Names(
+    tables_dir="",
+    seeds="user",
+    label="color",
+    group="age",
+    seed_time="age",
+    near="knows",
+    far="buys",
+    links="knows",
+    time="count",
+    weight="count",
+    splits=SplitPlan(column="part"),
+    hub_degree=1,
+)
+
+
 @pytest.fixture(params=["shop", "random", "debian"])
 def names(request):
     if request.param == "shop":
-        return Names(
-            tables_dir=request.getfixturevalue("shop_dir"),
-            seeds="user",
-            label="color",
-            group="age",
-            seed_time="age",
-            near="knows",
-            far="buys",
-            links="knows",
-            time="count",
-            weight="count",
-            splits=SplitPlan(column="part"),
-            hub_degree=1,
-        )
+        return dataclasses.replace(SHOP, tables_dir=request.getfixturevalue("shop_dir"))
     if request.param == "random":
         return Names(
             tables_dir=request.getfixturevalue("random_dir"),
@@ -124,7 +128,7 @@ def names(request):
             time="t",
             weight="w",
             splits=SplitPlan(weights={"train": 3, "val": 1}),
-            hub_degree=16,
+            hub_degree=8,
         )
     return Names(
         tables_dir=DEBIAN_DIR,
@@ -278,6 +282,10 @@ PLANS: Mapping[str, Callable[[Names], SamplingPlan]] = {
 }
 
 
+VARIANTS = ("top k", "classified edges", "negatives", "negatives of one value")
+"""Plans that shards cannot make a difference to beyond what the other ten show."""
+
+
 def _read(plan: SamplingPlan, tables_dir: str) -> GraphTables:
     return read_tables(tables_dir, extra_columns=tables_with_splits(plan).extra_columns_by_table)
 
@@ -307,28 +315,47 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def _on_beam(tmp_path: Path, plan: SamplingPlan, num_shards: int, *beam_args: str, **options):
+    examples_dir = str(tmp_path / "beam" / str(num_shards))
+    statistics = sample_with_beam(
+        make_pipeline=functools.partial(make_pipeline, beam_args),
+        index_dir=str(tmp_path / "index"),
+        examples_dir=examples_dir,
+        plan=plan,
+        sampling_seed=SAMPLING_SEED,
+        num_shards=num_shards,
+        **options,
+    )
+    ShardLog(examples_dir).remove()
+    return statistics
+
+
 @pytest.mark.parametrize("plan_name", list(PLANS))
 def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name):
     plan = PLANS[plan_name](names)
+    all_num_shards = (2,) if plan_name in VARIANTS else (1, 2, 7)
     tables = _read(plan, names.tables_dir)
-    info = write_index_from_tables(tables, plan, str(tmp_path / "index"), 4, hub_degree=names.hub_degree)
-    expected = _in_memory(tables, plan, str(tmp_path / "memory"), (1, 2, 7))
-    assert any(table.total for name, table in info.tables.items() if name.endswith("/buckets"))
+    info = write_index_from_tables(tables, plan, str(tmp_path / "index"), 2, hub_degree=names.hub_degree)
+    expected = _in_memory(tables, plan, str(tmp_path / "memory"), all_num_shards)
+    assert plan.is_link_plan or any(table.total for name, table in info.tables.items() if name.endswith("/buckets"))
 
-    for num_shards in (1, 2, 7):
-        statistics = sample_with_beam(
-            make_pipeline=make_pipeline,
-            index_dir=str(tmp_path / "index"),
-            examples_dir=str(tmp_path / "beam" / str(num_shards)),
-            plan=plan,
-            sampling_seed=SAMPLING_SEED,
-            num_shards=num_shards,
-            seeds_per_block=100,
-        )
+    for num_shards in all_num_shards:
+        statistics = _on_beam(tmp_path, plan, num_shards, seeds_per_block=300)
 
-        ShardLog(str(tmp_path / "beam" / str(num_shards))).remove()
         written = _files(tmp_path / "beam" / str(num_shards))
         of_memory = _files(tmp_path / "memory" / str(num_shards))
         assert list(written) == list(of_memory)
         assert written == of_memory
         assert statistics == expected
+
+
+def test_workers_in_processes_of_their_own_write_the_same(tmp_path, shop_dir):
+    names = dataclasses.replace(SHOP, tables_dir=shop_dir)
+    plan = _uniform(names)
+    tables = _read(plan, shop_dir)
+    write_index_from_tables(tables, plan, str(tmp_path / "index"), 4, hub_degree=1)
+    _in_memory(tables, plan, str(tmp_path / "memory"), (2,))
+
+    _on_beam(tmp_path, plan, 2, "--direct_running_mode=multi_processing", "--direct_num_workers=2", seeds_per_block=1)
+
+    assert _files(tmp_path / "beam") == _files(tmp_path / "memory")
