@@ -74,6 +74,7 @@ def _statistics(plain: dict[str, Any]) -> SubgraphStatistics:
 
     return SubgraphStatistics(
         num_subgraphs=plain["num_subgraphs"],
+        num_negatives=plain["num_negatives"],
         node_sets=sizes("node_sets"),
         edge_sets=sizes("edge_sets"),
         all_nodes=SizeStatistics(**plain["all_nodes"]),

@@ -36,6 +36,7 @@ class SubgraphStatistics:
 
     Attributes:
         num_subgraphs: by split.
+        num_negatives: by split, negative pairs that are read out; none without negatives.
         node_sets: sizes by node set.
         edge_sets: sizes by edge set.
         all_nodes: sizes over all node sets together.
@@ -48,6 +49,7 @@ class SubgraphStatistics:
     """
 
     num_subgraphs: Mapping[str, int]
+    num_negatives: Mapping[str, int]
     node_sets: Mapping[str, SizeStatistics]
     edge_sets: Mapping[str, SizeStatistics]
     all_nodes: SizeStatistics
@@ -67,6 +69,7 @@ class SubgraphStatisticsBuilder:
     def __init__(self) -> None:
         """Starts with nothing counted."""
         self._num_subgraphs: dict[str, int] = defaultdict(int)
+        self._num_negatives: dict[str, int] = defaultdict(int)
         self._node_sizes: dict[str, _SizeSums] = defaultdict(_SizeSums)
         self._edge_sizes: dict[str, _SizeSums] = defaultdict(_SizeSums)
         self._all_nodes = _SizeSums()
@@ -91,6 +94,8 @@ class SubgraphStatisticsBuilder:
         """
         num_subgraphs = subgraphs.num_subgraphs
         self._num_subgraphs[split] += num_subgraphs
+        if subgraphs.readouts is not None and subgraphs.readouts.labels is not None:
+            self._num_negatives[split] += int((subgraphs.readouts.labels == 0).sum())
         num_nodes = np.zeros(num_subgraphs, np.int64)
         for name, nodes in subgraphs.node_sets.items():
             self._node_sizes[name].add(np.diff(nodes.splits))
@@ -114,6 +119,8 @@ class SubgraphStatisticsBuilder:
         """
         for split, number in other._num_subgraphs.items():
             self._num_subgraphs[split] += number
+        for split, number in other._num_negatives.items():
+            self._num_negatives[split] += number
         for name, sums in other._node_sizes.items():
             self._node_sizes[name].merge(sums)
         for name, sums in other._edge_sizes.items():
@@ -133,6 +140,7 @@ class SubgraphStatisticsBuilder:
         """
         part = SubgraphStatisticsBuilder()
         part._num_subgraphs.update(statistics.num_subgraphs)
+        part._num_negatives.update(statistics.num_negatives)
         part._node_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.node_sets.items()})
         part._edge_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.edge_sets.items()})
         part._all_nodes = _SizeSums.of(statistics.all_nodes)
@@ -150,6 +158,7 @@ class SubgraphStatisticsBuilder:
         count = sum(self._num_subgraphs.values())
         return SubgraphStatistics(
             num_subgraphs=dict(self._num_subgraphs),
+            num_negatives=dict(self._num_negatives),
             node_sets={name: sums.summary(count) for name, sums in self._node_sizes.items()},
             edge_sets={name: sums.summary(count) for name, sums in self._edge_sizes.items()},
             all_nodes=self._all_nodes.summary(count),

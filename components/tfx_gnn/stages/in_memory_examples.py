@@ -94,8 +94,6 @@ def sample_in_memory(
     return MadeExamples(
         num_seeds=report.num_seeds,
         num_no_seeds=report.num_unused + report.num_message_passing_only,
-        num_negatives=report.num_negatives,
-        num_missing_negatives=report.num_missing_negatives,
         tables=reports,
     )
 

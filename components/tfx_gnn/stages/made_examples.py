@@ -18,12 +18,8 @@ class MadeExamples:
             `SplitPlan.unused_values` excludes, and edges of the first split that are for
             message passing only.
         tables: what became of the rows, by label of the table.
-        num_negatives: by split, negative pairs that were drawn; none without negatives.
-        num_missing_negatives: by split, negative pairs for which every draw was refused.
     """
 
     num_seeds: Mapping[str, int]
     num_no_seeds: int
     tables: Mapping[str, TableReport]
-    num_negatives: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    num_missing_negatives: Mapping[str, int] = dataclasses.field(default_factory=dict)

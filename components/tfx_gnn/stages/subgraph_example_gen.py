@@ -146,7 +146,7 @@ def generate_subgraph_examples(
     with resumable_folder(examples_dir, fingerprint=_fingerprint(tables_dir, options)) as folder:
         made = _make_examples(tables_dir, schema, folder, options, beam_args)
         log = ShardLog(folder)
-        report = _report(made, log.read())
+        report = _report(made, log.read(), options.plan)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
@@ -229,8 +229,19 @@ def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
 
 
-def _report(made: MadeExamples, shards: Mapping[tuple[str, int], SubgraphStatistics]) -> ExampleGenReport:
-    statistics = SubgraphStatisticsBuilder()
+def _report(
+    made: MadeExamples, shards: Mapping[tuple[str, int], SubgraphStatistics], plan: SamplingPlan | None
+) -> ExampleGenReport:
+    builder = SubgraphStatisticsBuilder()
     for of_shard in shards.values():
-        statistics.add_statistics(of_shard)
-    return ExampleGenReport(statistics=statistics.build(), **vars(made))
+        builder.add_statistics(of_shard)
+    statistics = builder.build()
+    num_negatives: dict[str, int] = {}
+    num_missing: dict[str, int] = {}
+    if plan is not None and plan.negatives is not None:
+        for split, num_seeds in made.num_seeds.items():
+            num_negatives[split] = statistics.num_negatives.get(split, 0)
+            num_missing[split] = plan.negatives.num_per_positive * num_seeds - num_negatives[split]
+    return ExampleGenReport(
+        statistics=statistics, num_negatives=num_negatives, num_missing_negatives=num_missing, **vars(made)
+    )

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SplitPlan
 from tfx_gnn.sampling.whole_graphs import WholeGraphs
 from tfx_gnn.stages import examples_folder, options_json
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
@@ -200,6 +200,26 @@ def test_beam_writes_the_same_folder(ring_dir, tmp_path):
     assert on_beam == in_memory
     assert _files(beam_dir) == _files(memory_dir)
     assert set(os.listdir(tmp_path)) == {"tables", "memory", "beam"}
+
+
+def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_dir, tmp_path):
+    """Of 61 nodes, one has an edge to each of the others: nothing can be drawn for it."""
+    with open(os.path.join(ring_dir, "n.csv"), "a", encoding="utf-8") as file:
+        file.write("hub,odd,1.0,train\n")
+    with open(os.path.join(ring_dir, "e.csv"), "a", encoding="utf-8") as file:
+        file.writelines(f"hub,n{i:02d}\n" for i in range(NUM_NODES))
+    links = SamplingPlan(seed_edge_set="e", negatives=Negatives(num_per_positive=2, num_draws=20))
+
+    memory_dir, in_memory = _generate(ring_dir, tmp_path, "memory", plan=links)
+    beam_dir, on_beam = _generate(ring_dir, tmp_path, "beam", plan=links, execution="beam", num_partitions=2)
+
+    assert on_beam == in_memory
+    assert _files(beam_dir) == _files(memory_dir)
+    assert 0 < sum(in_memory.num_missing_negatives.values()) <= 2 * NUM_NODES
+    for split, records in _records(memory_dir).items():
+        labels = [label for record in records for label in _values(record, "nodes/_readout.label")]
+        assert in_memory.num_negatives[split] == labels.count(0)
+        assert in_memory.num_missing_negatives[split] == 2 * labels.count(1) - labels.count(0)
 
 
 def _files(folder):
