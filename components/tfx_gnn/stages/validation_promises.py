@@ -75,7 +75,9 @@ def make_validation_plan(
     for label in label_features:
         _check_declared("label_features", f"{READOUT_PREFIX}.{label}", layout)
     others = {seed_time_feature, pair_label_feature} - {""}
-    tells_homophily = label_features and homophilic_edge_sets(layout, roots)
+    # Plans name the time of seeds among labels, to have it at the readout; it may well be a feature, too.
+    labels = [label for label in label_features if label != seed_time_feature]
+    tells_homophily = labels and homophilic_edge_sets(layout, roots)
     return ValidationPlan(
         checker=checker,
         rules=LeakRules(
@@ -86,8 +88,8 @@ def make_validation_plan(
             reverse_edge_sets=tuple(reverse_edge_sets),
             hides_nodes=inductive,
         ),
-        columns=tuple(label_columns(layout, roots, label_features, sorted(others))),
-        known_label=label_features[0] if tells_homophily else "",
+        columns=tuple(label_columns(layout, roots, labels, sorted(others))),
+        known_label=labels[0] if tells_homophily else "",
         pair_label_key=f"{READOUT_PREFIX}.{pair_label_feature}" if pair_label_feature else "",
         time_key=time_key,
         edge_times=dict(edge_time_features),

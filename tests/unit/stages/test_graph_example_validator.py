@@ -264,6 +264,13 @@ def test_severities_are_chosen_by_check(validate, severity, found):
     assert [item.severity for item in anomalies] == found
 
 
+def test_the_time_of_a_seed_is_no_label_although_plans_name_it_among_them(validate, tmp_path):
+    plant = copy_label(lambda year: {"code": year})
+
+    assert validate(plant, label_features=("year", "topic")) == []
+    assert read_custom_stats(tmp_path, "val", "edges/cites.#size")["label_homophily"] == 0.0
+
+
 def test_what_is_not_promised_is_not_asked(validate):
     def plant(data):
         show_unseen(data)
