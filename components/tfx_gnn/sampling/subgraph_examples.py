@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.plan import LABEL_FEATURE, SamplingPlan
+from tfx_gnn.sampling.plan import LABEL_FEATURE, SEED, SamplingPlan
 from tfx_gnn.sampling.record_encoder import RecordEncoder, Slices
 from tfx_gnn.sampling.sampled_subgraphs import SampledReadouts, SampledSubgraphs
 from tfx_gnn.sampling.subgraph_schema import (
@@ -101,7 +101,7 @@ class SubgraphExampleEncoder:
         for name in self._plan.context_features:
             zeros = np.zeros(subgraphs.num_subgraphs, np.int64)
             slices.columns[f"context/{name}"] = zeros, slices.one_each
-        self._add_readouts(slices, readouts)
+        self._add_readouts(slices, subgraphs, readouts)
         if readouts.seed_edges is not None:
             edge_set = self._plan.seed_edge_set
             slices.add_nodes(shadow_node_set(edge_set), subgraphs.edge_sets[edge_set].splits)
@@ -109,11 +109,15 @@ class SubgraphExampleEncoder:
             slices.add_edges(READOUT_EDGE_SET, readouts.seed_edges, targets, readouts.splits)
         return self._encoder.encode(subgraphs.num_subgraphs, slices.columns, slices.integers)
 
-    def _add_readouts(self, slices: _RecordSlices, readouts: SampledReadouts) -> None:
+    def _add_readouts(self, slices: _RecordSlices, subgraphs: SampledSubgraphs, readouts: SampledReadouts) -> None:
         slices.add_nodes(READOUT_NODE_SET, readouts.splits)
         sizes = np.diff(readouts.splits)
+        # Of a node in a seed table, the table's row is one thing, the node's own another.
         for label in self._plan.label_features:
-            slices.columns[_readout_key(label)] = np.repeat(readouts.seed_rows, sizes), readouts.splits
+            rows = readouts.seed_rows
+            if self._plan.seed_table and label not in self._plan.seed_table_features:
+                rows = _seed_nodes(self._plan, subgraphs, readouts)
+            slices.columns[_readout_key(label)] = np.repeat(rows, sizes), readouts.splits
         if readouts.labels is not None:
             slices.integers[_readout_key(LABEL_FEATURE)] = readouts.labels.astype(np.int64), readouts.splits
         numbers = np.arange(int(readouts.splits[-1])) - np.repeat(readouts.splits[:-1], sizes)
@@ -158,6 +162,11 @@ def _label_column(
     if plan.is_link_plan:
         return tables.edge_tables[plan.seed_edge_set].features[label]
     return tables.node_tables[plan.seed_node_set].features[label]
+
+
+def _seed_nodes(plan: SamplingPlan, subgraphs: SampledSubgraphs, readouts: SampledReadouts) -> _Rows:
+    nodes = subgraphs.node_sets[plan.seed_node_set]
+    return nodes.rows[nodes.splits[:-1] + readouts.positions[SEED]]
 
 
 def _context_column(name: str, tables: GraphTables) -> pa.Array:
