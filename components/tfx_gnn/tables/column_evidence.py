@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 # "007" and "+1" are names rather than integers: as numbers they could not be told from "7" and "1".
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
-# So is what has more digits than int64 holds, and no number of a column of floats.
-_NAME_OF_DIGITS = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
+# So is what has more digits than int64 holds. No column with one of these is of floats.
+_NAME_OF_DIGITS = r"^([+-]?(0[0-9]+|[0-9]{19,})|\+[0-9]+)$"
 _TRUTH = r"(?i)^(true|false)$"
 
 

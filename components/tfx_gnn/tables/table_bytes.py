@@ -60,7 +60,8 @@ class TableBytes(io.RawIOBase):
 
     def close(self) -> None:
         """Closes the file."""
-        if not self.closed:
+        # What has been refused was never opened, but is closed all the same.
+        if not self.closed and hasattr(self, "_file"):
             self._file.close()
         super().close()
 

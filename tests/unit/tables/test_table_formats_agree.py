@@ -61,7 +61,7 @@ def _csv(rows, end):
 def _example(row):
     features = {
         "large": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["large"]])),
-        "truth": tf.train.Feature(int64_list=tf.train.Int64List(value=[row["truth"]])),
+        "truth": tf.train.Feature(int64_list=tf.train.Int64List(value=[int(row["truth"])])),
     }
     if row["text"] is not None:
         features["text"] = tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["text"].encode()]))

@@ -224,7 +224,7 @@ def test_a_list_that_no_record_of_a_file_has_is_in_another_file_or_an_error(tmp_
 
 
 def _damaged(content):
-    return content[:-40] + b"\0" + content[-39:]
+    return content[:-40] + bytes([content[-40] ^ 0xFF]) + content[-39:]
 
 
 @pytest.mark.parametrize(
