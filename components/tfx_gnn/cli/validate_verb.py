@@ -56,7 +56,8 @@ def validate(
         list[str] | None,
         typer.Option(
             "--edge-time",
-            help="'<edge set>=<feature with its time>': no edge is newer than its seed; repeat for several.",
+            help="An edge set and its feature of time: no edge is newer than its seed; repeat for several.",
+            metavar="EDGE_SET=FEATURE",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +87,10 @@ def validate(
     severities: Annotated[
         list[str] | None,
         typer.Option(
-            "--severity", help="'<check>=error', '=warning' or '=off'; repeat for several.", show_default=False
+            "--severity",
+            help="A check and what it is when it does not pass: error, warning or off; repeat for several.",
+            metavar="CHECK=SEVERITY",
+            show_default=False,
         ),
     ] = None,
     beam_args: arguments.BeamArgs = None,
