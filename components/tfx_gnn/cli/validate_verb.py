@@ -32,7 +32,7 @@ def validate(
         list[str] | None,
         typer.Option(
             "--label-feature",
-            help="Label of node set `_readout`; repeat for several. No feature of the seed may be a copy of one.",
+            help="Label of node set `_readout` or the context, of which no feature may be a copy; repeat for several.",
             show_default=False,
         ),
     ] = None,

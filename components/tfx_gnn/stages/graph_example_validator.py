@@ -32,8 +32,9 @@ class GraphExampleValidatorOptions:
         splits: splits to read; empty for all.
         split_order: splits from the first, which is trained on, to the last; each split that is read is
             named, others may be. An earlier split must not show what a later one is tested on.
-        label_features: features of `_readout` that are labels; no feature of the seed may be a copy of one.
-            Homophily is told of the first. `seed_time_feature` is none, named here or not.
+        label_features: features of `_readout`, or else of the context, that are labels; no feature of the seed
+            or the context may be a copy of one. Homophily is told of the first. `seed_time_feature` is none,
+            named here or not.
         seed_edge_set: edge set whose edges are predicted; examples must not hold those that they, or
             examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose,
             or where pairs recur over time.

@@ -40,7 +40,7 @@ class LabelColumn:
     """A feature, or a part of one, that may give a label away.
 
     Attributes:
-        label: name of the label at `_readout`.
+        label: tf.Example key of the label, at `_readout` or in the context.
         key: tf.Example key of the feature; that of the label itself for the column of labels alone.
         root: root of the seed that has the feature, or "edge" for the seed's edge; empty for features of the
             readout and the context.
@@ -85,8 +85,8 @@ def label_columns(
     Args:
         layout: the keys of the schema.
         roots: where readout nodes read from.
-        labels: features of `_readout` that are labels.
-        others: features of `_readout` that are no input of a model either, such as times.
+        labels: keys of labels, at `_readout` or in the context.
+        others: keys that are no input of a model either, such as times.
 
     Returns:
         For each label its own column first, then those of features of the roots, of the seed's edge if
@@ -97,11 +97,11 @@ def label_columns(
         sets.append((_EDGE, f"{const.EDGES}/{roots.shadowed}"))
     columns = []
     for label in labels:
-        columns.append(LabelColumn(label=label, key=f"{READOUT_PREFIX}.{label}"))
+        columns.append(LabelColumn(label=label, key=label))
         for root, prefix in (*sets, ("", READOUT_PREFIX), ("", const.CONTEXT)):
             one_set = layout.set_by_prefix.get(prefix)
             for feature in one_set.features if one_set is not None else ():
-                if feature.name == ID_NAME or (prefix == READOUT_PREFIX and feature.name in {*labels, *others}):
+                if feature.name == ID_NAME or feature.key in {*labels, *others}:
                     continue
                 columns.append(LabelColumn(label=label, key=feature.key, root=root))
                 columns += [
@@ -127,21 +127,18 @@ def label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: Grap
     items: dict[str, Hashes] = {}
     parts = []
     for number, column in enumerate(columns):
-        label_key = f"{READOUT_PREFIX}.{column.label}"
-        if column.key == label_key:
-            label_hashes = hash_items(seeds.batch, layout.features[label_key], READOUT_PREFIX)
-            # Features of a node set are there for all of its nodes or for none.
-            has_label = seeds.roots.is_whole & (len(label_hashes) > 0)
-            items.setdefault(label_key, label_hashes)
-        if not len(label_hashes):
-            continue
         feature = layout.features[column.key]
         if column.key not in items:
             items[column.key] = hash_items(seeds.batch, feature, layout.set_of_key[column.key].prefix)
+        if column.key == column.label:
+            has_label = seeds.roots.is_whole & (len(items[column.key]) > 0)
+            label_hashes = items[column.key][_item_index(seeds, column, layout)[has_label]]
+        if not has_label.any():
+            continue
         values = items[column.key] if column.part < 0 else _part_hashes(seeds, feature, column)
         index = _item_index(seeds, column, layout)[has_label]
         rows = np.ones(len(index), LABEL_ROW)
-        rows["column"], rows["value"], rows["label"] = number, values[index], label_hashes[has_label]
+        rows["column"], rows["value"], rows["label"] = number, values[index], label_hashes
         parts.append(rows)
     return reduce_label_rows(np.concatenate(parts)) if parts else np.zeros(0, LABEL_ROW)
 
@@ -234,7 +231,7 @@ def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCou
     copies: list[LabelCopy] = []
     labels = ColumnCounts()
     for column, found in zip(columns, counts, strict=True):
-        if column.key == f"{READOUT_PREFIX}.{column.label}":
+        if column.key == column.label:
             labels = found
             continue
         if column.part >= 0 and copies and copies[-1].about == column.key:

@@ -23,7 +23,7 @@ from tfx_gnn.stages.batch_check import DANGLING_EDGE, NOT_AN_EXAMPLE, BatchCheck
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.example_batches import ExampleBatch, ExampleDecoder, group_records
 from tfx_gnn.stages.findings import MAX_PLACES, Findings, Place, merge_findings
-from tfx_gnn.stages.graph_layout import GraphLayout
+from tfx_gnn.stages.graph_layout import ID_NAME, GraphLayout
 from tfx_gnn.stages.hash_buckets import RowCollector, Rows, fold_rows, num_buckets_for
 from tfx_gnn.stages.label_copies import ColumnCounts, LabelColumn
 from tfx_gnn.stages.label_homophily import EdgeAgreement
@@ -33,7 +33,9 @@ from tfx_gnn.stages.split_leaks import LeakRules, SeedsOfBatch
 from tfx_gnn.stages.split_statistics import SplitSummary, to_dataset_statistics
 from tfx_gnn.stages.summary_pass import take_merged, write_one
 from tfx_gnn.stages.validation_checks import DAMAGED_FILE, EMPTY_SET, MISSING_ROOT, NO_EXAMPLES
+from tfx_gnn.stages.value_hashes import hash_values
 
+_GRAPH_ID = f"{const.CONTEXT}/{ID_NAME}"
 _LEAKS, _LABELS, _ENDS, _TIMES = "leaks", "labels", "ends", "times"
 
 
@@ -66,7 +68,7 @@ class ValidationPlan:
 
     @property
     def knows_seeds_by_record(self) -> bool:
-        """Whether seeds have no ids, so that only equal records are the same seed."""
+        """Whether seeds have no ids, so that only equal records, or graphs of equal id, are the same seed."""
         return not self.rules.roots.node_sets or bool(self.rules.roots.without_id(self.layout))
 
 
@@ -235,7 +237,9 @@ def _seeds_of(batch: ExampleBatch, records: Sequence[bytes], first: int, plan: V
     if plan.pair_label_key:
         counts &= batch.column(plan.pair_label_key).numbers != 0
     hashes = None
-    if plan.knows_seeds_by_record:
+    if plan.knows_seeds_by_record and _GRAPH_ID in plan.layout.features:
+        hashes = hash_values(batch.column(_GRAPH_ID).values)
+    elif plan.knows_seeds_by_record:
         chosen = pa.array([records[number - first] for number in batch.numbers.tolist()], pa.large_binary())
         hashes = hash_ids(chosen.view(pa.large_string()))
     return SeedsOfBatch(batch=batch, roots=roots, counts=counts, times=_times(batch, roots, plan), records=hashes)

@@ -72,12 +72,11 @@ def make_validation_plan(
         _check_whole_number("edge_time_features", one_set.key_of(feature), layout)
     if pair_label_feature:
         _check_whole_number("pair_label_feature", f"{READOUT_PREFIX}.{pair_label_feature}", layout)
-    for label in label_features:
-        _check_declared("label_features", f"{READOUT_PREFIX}.{label}", layout)
-    others = {seed_time_feature, pair_label_feature} - {""}
+    pair_label_key = f"{READOUT_PREFIX}.{pair_label_feature}" if pair_label_feature else ""
     # Plans name the time of seeds among labels, to have it at the readout; it may well be a feature, too.
-    labels = [label for label in label_features if label != seed_time_feature]
-    tells_homophily = labels and homophilic_edge_sets(layout, roots)
+    labels = [key for key in (_label_key(label, layout) for label in label_features) if key != time_key]
+    is_of_nodes = labels and labels[0].startswith(READOUT_PREFIX)
+    tells_homophily = is_of_nodes and homophilic_edge_sets(layout, roots)
     return ValidationPlan(
         checker=checker,
         rules=LeakRules(
@@ -88,9 +87,9 @@ def make_validation_plan(
             reverse_edge_sets=tuple(reverse_edge_sets),
             hides_nodes=inductive,
         ),
-        columns=tuple(label_columns(layout, roots, labels, sorted(others))),
-        known_label=labels[0] if tells_homophily else "",
-        pair_label_key=f"{READOUT_PREFIX}.{pair_label_feature}" if pair_label_feature else "",
+        columns=tuple(label_columns(layout, roots, labels, (time_key, pair_label_key))),
+        known_label=labels[0].removeprefix(f"{READOUT_PREFIX}.") if tells_homophily else "",
+        pair_label_key=pair_label_key,
         time_key=time_key,
         edge_times=dict(edge_time_features),
     )
@@ -111,6 +110,16 @@ def _time_key(feature: str, layout: GraphLayout, roots: RootSets) -> str:
         f"{feature!r}, but none of {keys} is in the graph schema. "
         "Name it among the `label_features` of the sampling plan."
     )
+
+
+def _label_key(label: str, layout: GraphLayout) -> str:
+    """Key of a label: at the readout or else, where examples are whole graphs, in the context."""
+    in_context = f"{const.CONTEXT}/{label}"
+    at_readout = f"{READOUT_PREFIX}.{label}"
+    if in_context in layout.features and at_readout not in layout.features:
+        return in_context
+    _check_declared("label_features", at_readout, layout)
+    return at_readout
 
 
 def _check_declared(option: str, key: str, layout: GraphLayout) -> None:

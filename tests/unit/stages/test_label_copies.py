@@ -13,7 +13,8 @@ from tfx_gnn.stages.label_copies import (
 )
 
 LABELS = np.arange(60) % 3 + 100
-COLUMNS = [LabelColumn(label="y", key="nodes/_readout.y"), LabelColumn(label="y", key="nodes/a.x", root="seed")]
+KEY = "context/y"
+COLUMNS = [LabelColumn(label=KEY, key=KEY), LabelColumn(label=KEY, key="nodes/a.x", root="seed")]
 
 
 def rows_of(values, labels, column):
@@ -67,7 +68,7 @@ def test_agreement_with_a_frequent_label_proves_less():
 
 
 def test_a_part_is_not_told_beside_its_whole():
-    columns = [*COLUMNS, LabelColumn(label="y", key="nodes/a.x", root="seed", part=0)]
+    columns = [*COLUMNS, LabelColumn(label=KEY, key="nodes/a.x", root="seed", part=0)]
     rows = np.concatenate([rows_of(LABELS, LABELS, 0), rows_of(LABELS * 7, LABELS, 1), rows_of(LABELS * 9, LABELS, 2)])
     counts = count_label_rows(reduce_label_rows(rows), 3)
 
@@ -76,7 +77,10 @@ def test_a_part_is_not_told_beside_its_whole():
     (part,) = find_label_copies(columns, counts)
 
     assert (whole.about, whole.num_seeds) == ("nodes/a.x", 60)
-    assert whole.detail == "one value for each label 'y' and one label for each value: 3 values, 3 labels, 60 seeds"
+    assert (
+        whole.detail
+        == "one value for each label 'context/y' and one label for each value: 3 values, 3 labels, 60 seeds"
+    )
     assert part.about == "nodes/a.x[0]"
 
 

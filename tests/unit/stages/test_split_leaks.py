@@ -261,6 +261,40 @@ def test_examples_without_ids_are_known_by_their_bytes(validate, readout):
     assert found == [("seed_in_two_splits", "train", "seeds of split 'test'", 1, place)]
 
 
+def test_whole_graphs_are_known_by_their_id_and_have_their_label_in_the_context(validate):
+    schema = """
+    context {
+        features { key: "#id" value { dtype: DT_STRING } }
+        features { key: "label" value { dtype: DT_INT64 } }
+        features { key: "code" value { dtype: DT_INT64 } } }
+    node_sets { key: "atom" value {} }
+    """
+
+    def plant(data):
+        data.clear()
+        for split, count in (("train", 40), ("test", 10)):
+            data[split] = [
+                [
+                    {
+                        "nodes/atom.#size": [1 + number],
+                        "context/#id": [f"{split}-{number}"],
+                        "context/label": [number % 2],
+                        "context/code": [8 - number % 2],
+                    }
+                    for number in range(count)
+                ]
+            ]
+        data["test"][0][7]["context/#id"] = ["train-5"]
+
+    found = validate(plant, schema, **{**NO_PAIRS, "label_features": ("label",)})
+
+    place = f"record 5 of {FILE}: has what record 7 of {FILE} (split 'test') is about"
+    assert found == [
+        ("seed_in_two_splits", "train", "seeds of split 'test'", 1, place),
+        ("label_copied_into_feature", "train", "context/code", 50),
+    ]
+
+
 ROW = np.dtype([("key", "<u8"), ("value", "<i8")])
 
 

@@ -46,7 +46,7 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | output | blessing | tfx_gnn.ExamplesBlessingArtifact | `BLESSED` or `NOT_BLESSED`, with the reasons |
     | parameter | splits | JSON | splits to read; empty for all |
     | parameter | split_order | JSON | splits from first to last |
-    | parameter | label_features | JSON | labels of the `_readout` node set |
+    | parameter | label_features | JSON | labels of the `_readout` node set or the context |
     | parameter | seed_edge_set | str | edge set whose edges are predicted |
     | parameter | reverse_edge_sets | JSON | edge sets that hold them the other way round |
     | parameter | pair_label_feature | str | feature of `_readout` that is 0 for negative pairs |
