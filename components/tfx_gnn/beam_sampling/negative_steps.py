@@ -132,18 +132,11 @@ class AnswerTotals(beam.DoFn):
         Yields:
             Answers.
         """
-        # Either kind may come first. Questions are kept packed: they name a group for each pair.
-        totals, questions = [], []
-        for data in element[1]:
-            message = unpack(data)
-            if isinstance(message, GroupTotals):
-                totals.append(message)
-            else:
-                questions.append(data)
-        joined = join_totals(totals)
-        for data in questions:
-            question: ToPartition = unpack(data)
-            yield question.block, pack(tuple(answer_totals(joined, part) for part in question.parts))
+        # Either kind may come first, and there may be many questions: a second pass answers them.
+        totals = join_totals([message for message in map(unpack, element[1]) if isinstance(message, GroupTotals)])
+        for question in map(unpack, element[1]):
+            if isinstance(question, ToPartition):
+                yield question.block, pack(tuple(answer_totals(totals, part) for part in question.parts))
 
 
 class AcceptTotals(beam.DoFn):
