@@ -1,4 +1,4 @@
-"""Examples of subgraphs made by a Beam pipeline, whose workers hold partitions of the graph."""
+"""Examples of subgraphs, or of whole graphs, made by a Beam pipeline whose workers hold parts of the tables."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ import tensorflow as tf
 from tfx_gnn.beam_sampling.index_build import IndexOptions, build_index
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
 from tfx_gnn.beam_sampling.sampling_pipeline import sample_with_beam
+from tfx_gnn.beam_sampling.whole_graph_pipeline import write_whole_graphs_with_beam
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan import SamplingPlan
 from tfx_gnn.sampling.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.shard_log import ShardLog
+from tfx_gnn.sampling.whole_graphs import WholeGraphs
 from tfx_gnn.stages import options_json
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.made_examples import MadeExamples
-from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR
+from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.row_rules import RowRules, TableReport
 
 _INDEX_DIR = ".index"
@@ -97,6 +100,46 @@ def sample_on_beam(
         num_no_seeds=reports[of_seeds].rows_used - sum(num_seeds.values()),
         tables=reports,
     )
+
+
+def convert_on_beam(
+    *,
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    spec: WholeGraphs,
+    num_shards: int,
+    rules: RowRules,
+    beam_args: Sequence[str],
+) -> MadeExamples:
+    """Writes every graph of tables of many graphs, all shards at once.
+
+    Args:
+        tables_dir: folder of the tables; all workers see it.
+        schema: schema of the tables, which `spec` fits.
+        folder: unfinished folder of examples; all workers see it.
+        spec: how the tables are parted into graphs.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule.
+        beam_args: options of the runner.
+
+    Returns:
+        What the examples were made from.
+
+    Raises:
+        ValueError: if a row breaks a rule, or a split has no graphs.
+    """
+    report = write_whole_graphs_with_beam(
+        make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
+        tables_dir=tables_dir,
+        tables_schema=schema,
+        examples_dir=folder,
+        spec=spec,
+        num_shards=num_shards,
+        rules=rules,
+    )
+    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
+    return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)
 
 
 def _read_reports(folder: str) -> dict[str, TableReport] | None:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import tensorflow as tf
 
@@ -177,38 +177,29 @@ def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tup
 def _make_examples(
     tables_dir: str, schema: GraphSchema, folder: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str]
 ) -> MadeExamples:
-    if options.plan is None:
-        assert options.whole_graphs is not None
-        return convert_in_memory(
-            tables_dir=tables_dir,
-            schema=schema,
-            folder=folder,
-            spec=options.whole_graphs,
-            num_shards=options.num_shards,
-            rules=options.rules,
-        )
-    if options.execution == "beam":
-        from tfx_gnn.beam_sampling.index_build import IndexOptions
-        from tfx_gnn.stages.beam_examples import sample_on_beam
+    shared: dict[str, Any] = {
+        "tables_dir": tables_dir,
+        "folder": folder,
+        "num_shards": options.num_shards,
+        "rules": options.rules,
+    }
+    if options.execution == "in_memory":
+        if options.plan is None:
+            return convert_in_memory(schema=schema, spec=options.whole_graphs, **shared)
+        return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
+    # Beam costs seconds to import.
+    from tfx_gnn.beam_sampling.index_build import IndexOptions
+    from tfx_gnn.stages.beam_examples import convert_on_beam, sample_on_beam
 
-        return sample_on_beam(
-            tables_dir=tables_dir,
-            folder=folder,
-            plan=options.plan,
-            sampling_seed=options.sampling_seed,
-            num_shards=options.num_shards,
-            rules=options.rules,
-            index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
-            beam_args=beam_args,
-        )
-    return sample_in_memory(
-        tables_dir=tables_dir,
-        schema=schema,
-        folder=folder,
+    if options.plan is None:
+        return convert_on_beam(schema=schema, spec=options.whole_graphs, beam_args=beam_args, **shared)
+    index_options = IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree)
+    return sample_on_beam(
         plan=options.plan,
         sampling_seed=options.sampling_seed,
-        num_shards=options.num_shards,
-        rules=options.rules,
+        index_options=index_options,
+        beam_args=beam_args,
+        **shared,
     )
 
 

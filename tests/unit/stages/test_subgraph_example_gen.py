@@ -222,6 +222,50 @@ def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_
         assert in_memory.num_missing_negatives[split] == 2 * labels.count(1) - labels.count(0)
 
 
+MOLECULES = """
+context { features { key: "toxic" value { dtype: DT_INT64 } } metadata { filename: "molecules.csv" } }
+node_sets { key: "atom" value {
+  features { key: "element" value { dtype: DT_STRING } } metadata { filename: "atoms.csv" } } }
+edge_sets { key: "bond" value { source: "atom" target: "atom" metadata { filename: "bonds.csv" } } }
+"""
+
+
+@pytest.fixture
+def molecules_dir(tmp_path):
+    """Twenty chains of two to six atoms; one bond leads to an atom that is not there."""
+    folder = tmp_path / "molecules"
+    folder.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(MOLECULES)
+    graphs = [(f"g{i}", 2 + i % 5) for i in range(20)]
+    tables = {
+        "molecules.csv": ["graph_id,toxic", *(f"{graph},{size % 2}" for graph, size in graphs)],
+        "atoms.csv": ["graph_id,id,element", *(f"{graph},{n},C" for graph, size in graphs for n in range(size))],
+        "bonds.csv": [
+            "graph_id,source,target",
+            *(f"{graph},{n},{n + 1}" for graph, size in graphs for n in range(size - 1)),
+            "g3,0,9",
+        ],
+    }
+    for name, lines in tables.items():
+        (folder / name).write_text("\n".join([*lines, ""]))
+    return str(folder)
+
+
+def test_beam_writes_the_same_whole_graphs(molecules_dir, tmp_path):
+    whole_graphs = WholeGraphs(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "test": 1}))
+    options = {"plan": None, "whole_graphs": whole_graphs, "rules": DROPPING, "num_shards": 2}
+    memory_dir, in_memory = _generate(molecules_dir, tmp_path, "memory", **options)
+
+    beam_dir, on_beam = _generate(molecules_dir, tmp_path, "beam", execution="beam", **options)
+
+    assert on_beam == in_memory
+    assert _files(beam_dir) == _files(memory_dir)
+    assert sum(in_memory.num_seeds.values()) == 20
+    assert in_memory.tables["edges/bond"].dropped == {"dangling_target": 1}
+    toxic = [_values(record, "context/toxic") for records in _records(memory_dir).values() for record in records]
+    assert sorted(toxic) == [[0]] * 12 + [[1]] * 8
+
+
 def _files(folder):
     return {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
 
