@@ -184,20 +184,21 @@ def _make_examples(
         "rules": options.rules,
     }
     if options.execution == "in_memory":
-        if options.plan is None:
+        if options.whole_graphs is not None:
             return convert_in_memory(schema=schema, spec=options.whole_graphs, **shared)
+        assert options.plan is not None
         return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
     # Beam costs seconds to import.
     from tfx_gnn.beam_sampling.index_build import IndexOptions
     from tfx_gnn.stages.beam_examples import convert_on_beam, sample_on_beam
 
-    if options.plan is None:
+    if options.whole_graphs is not None:
         return convert_on_beam(schema=schema, spec=options.whole_graphs, beam_args=beam_args, **shared)
-    index_options = IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree)
+    assert options.plan is not None
     return sample_on_beam(
         plan=options.plan,
         sampling_seed=options.sampling_seed,
-        index_options=index_options,
+        index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
         beam_args=beam_args,
         **shared,
     )
