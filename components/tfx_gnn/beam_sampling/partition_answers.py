@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from tfx_gnn.sampling.edge_choice import find_edges, merge_scored, positions_of_
 from tfx_gnn.sampling.edge_requests import EdgeRequests, FoundEdges, expand_ranges
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 
-_MAX_BUCKET_REQUESTS = 1 << 16  # in one message: a hub of a billion edges has a million buckets
+MAX_BUCKET_REQUESTS = 1 << 16
+"""About how many questions about buckets wait to be sent: a hub of a billion edges has a million buckets."""
 
 _Integers = npt.NDArray[np.int64]
 
@@ -52,7 +54,7 @@ class PartitionAnswers:
 
     def answer(
         self, partition: int, parts: Sequence[PartRequests]
-    ) -> tuple[tuple[PartAnswer, ...], dict[int, list[BucketRequests]]]:
+    ) -> tuple[tuple[PartAnswer, ...], Iterator[tuple[int, BucketRequests]]]:
         """Answers requests about nodes of a partition.
 
         Args:
@@ -60,24 +62,33 @@ class PartitionAnswers:
             parts: requests of one block.
 
         Returns:
-            The answers, and what is asked of other partitions, which hold the edges of
-            this partition's hubs.
+            The answers; and pairs of another partition and what is asked of it, as it
+            holds edges of this partition's hubs. These are made one after the other,
+            as there may be many: to be used up before the next call.
         """
         self._turn_to(partition)
         answers: list[PartAnswer] = []
-        forwarded: dict[int, list[BucketRequests]] = {}
+        forwarded: list[Iterable[BucketRequests]] = []
         for part in parts:
             hop = self._hops[part.hop]
-            at_hub = self._hubs_of(hop, part.hop).positions_of(part.requests.nodes.view(np.uint64))
+            hubs = self._hubs_of(hop, part.hop)
+            at_hub = hubs.positions_of(part.requests.nodes.view(np.uint64))
             if (at_hub < 0).all():
                 answers.append(self._answer_nodes(part))
                 continue
             others = np.flatnonzero(at_hub < 0)
             if len(others):
                 answers.append(self._answer_nodes(_take(part, others)))
-            hubs = np.flatnonzero(at_hub >= 0)
-            answers += self._forward_hubs(_take(part, hubs), at_hub[hubs], forwarded)
-        return tuple(answers), forwarded
+            is_scored = visits_all_edges(hop, part.requests)
+            positional = np.flatnonzero((at_hub >= 0) & ~is_scored)
+            if len(positional):
+                counts, asked = self._choose_positions(_take(part, positional), hubs, at_hub[positional])
+                answers.append(counts)
+                forwarded.append((asked,))
+            scored = np.flatnonzero((at_hub >= 0) & is_scored)
+            if len(scored):
+                forwarded.append(_ask_all_buckets(_take(part, scored), hubs, at_hub[scored]))
+        return tuple(answers), self._forward(itertools.chain.from_iterable(forwarded))
 
     def answer_buckets(self, partition: int, parts: Sequence[BucketRequests]) -> tuple[PartAnswer, ...]:
         """Answers requests about hubs' edges in the buckets of a partition.
@@ -154,22 +165,10 @@ class PartitionAnswers:
             hop=part.hop, positions=part.positions, found=found, features=edges.features_of(found.edge_rows)
         )
 
-    def _forward_hubs(
-        self, part: PartRequests, at_hub: _Integers, forwarded: dict[int, list[BucketRequests]]
-    ) -> Iterator[PartAnswer]:
-        hop = self._hops[part.hop]
-        hubs = self._hubs_of(hop, part.hop)
-        is_scored = visits_all_edges(hop, part.requests)
-        positional, scored = np.flatnonzero(~is_scored), np.flatnonzero(is_scored)
-        if len(positional):
-            yield self._forward_positions(_take(part, positional), hubs, at_hub[positional], forwarded)
-        if len(scored):
-            self._forward_choices(_take(part, scored), hubs, at_hub[scored], forwarded)
-
-    def _forward_positions(
-        self, part: PartRequests, hubs: HubPartition, at_hub: _Integers, forwarded: dict[int, list[BucketRequests]]
-    ) -> PartAnswer:
-        """Chooses edges of hubs by position and asks for them; counts what there is to choose."""
+    def _choose_positions(
+        self, part: PartRequests, hubs: HubPartition, at_hub: _Integers
+    ) -> tuple[PartAnswer, BucketRequests]:
+        """Counts what hubs have to choose from, and asks for the chosen edges."""
         degrees = hubs.degrees[at_hub]
         requests, positions, draws = positions_of_requests(self._hops[part.hop], part.requests.keys, degrees)
         ends = np.cumsum(hubs.bucket_counts)
@@ -178,17 +177,14 @@ class PartitionAnswers:
         overall = starts[hubs.offsets[at_hub]][requests] + positions
         bucket = np.searchsorted(ends, overall, side="right")
         buckets = (bucket - hubs.offsets[at_hub][requests]).astype(np.int32)
-        self._forward(
-            forwarded,
-            BucketRequests(
-                hop=part.hop,
-                positions=part.positions[requests],
-                nodes=part.requests.nodes.view(np.uint64)[requests],
-                buckets=buckets,
-                requests=part.requests.take(np.zeros(0, np.int64)),
-                offsets=overall - starts[bucket],
-                draws=draws,
-            ),
+        asked = BucketRequests(
+            hop=part.hop,
+            positions=part.positions[requests],
+            nodes=part.requests.nodes.view(np.uint64)[requests],
+            buckets=buckets,
+            requests=part.requests.take(np.zeros(0, np.int64)),
+            offsets=overall - starts[bucket],
+            draws=draws,
         )
         nothing = np.zeros(0, np.int64)
         counts = FoundEdges(
@@ -201,36 +197,34 @@ class PartitionAnswers:
             num_candidates=degrees,
             num_eligible=degrees,
         )
-        return PartAnswer(hop=part.hop, positions=part.positions, found=counts)
+        return PartAnswer(hop=part.hop, positions=part.positions, found=counts), asked
 
-    def _forward_choices(
-        self, part: PartRequests, hubs: HubPartition, at_hub: _Integers, forwarded: dict[int, list[BucketRequests]]
-    ) -> None:
-        """Asks all buckets of hubs for their best edges."""
-        num_buckets = np.diff(hubs.offsets)[at_hub]
-        requests = np.repeat(np.arange(len(at_hub)), num_buckets)
-        buckets = expand_ranges(np.zeros(len(at_hub), np.int64), num_buckets)
+    def _forward(self, asked: Iterable[BucketRequests]) -> Iterator[tuple[int, BucketRequests]]:
+        num_partitions = self._index.info.num_partitions
+        for part in asked:
+            for partition, at in group_by_partition(bucket_partition_of(part.nodes, part.buckets, num_partitions)):
+                yield partition, part if at is None else _take_buckets(part, at)
+
+
+def _ask_all_buckets(part: PartRequests, hubs: HubPartition, at_hub: _Integers) -> Iterator[BucketRequests]:
+    """Asks all buckets of hubs for their best edges, a bounded number at a time."""
+    num_buckets = np.diff(hubs.offsets)[at_hub]
+    batch = (np.cumsum(num_buckets) - num_buckets) // MAX_BUCKET_REQUESTS
+    bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1)).tolist()
+    for start, stop in itertools.pairwise(bounds):
+        of_batch = num_buckets[start:stop]
+        requests = start + np.repeat(np.arange(stop - start), of_batch)
+        buckets = expand_ranges(np.zeros(stop - start, np.int64), of_batch)
         # Buckets without edges have no place in the files.
         filled = hubs.bucket_counts[hubs.offsets[at_hub][requests] + buckets] > 0
-        requests, buckets = requests[filled], buckets[filled].astype(np.int32)
-        for start in range(0, len(requests), _MAX_BUCKET_REQUESTS):
-            chosen = requests[start : start + _MAX_BUCKET_REQUESTS]
-            self._forward(
-                forwarded,
-                BucketRequests(
-                    hop=part.hop,
-                    positions=part.positions[chosen],
-                    nodes=part.requests.nodes.view(np.uint64)[chosen],
-                    buckets=buckets[start : start + _MAX_BUCKET_REQUESTS],
-                    requests=part.requests.take(chosen),
-                ),
-            )
-
-    def _forward(self, forwarded: dict[int, list[BucketRequests]], asked: BucketRequests) -> None:
-        num_partitions = self._index.info.num_partitions
-        for partition, at in group_by_partition(bucket_partition_of(asked.nodes, asked.buckets, num_partitions)):
-            part = asked if at is None else _take_buckets(asked, at)
-            forwarded.setdefault(partition, []).append(part)
+        requests = requests[filled]
+        yield BucketRequests(
+            hop=part.hop,
+            positions=part.positions[requests],
+            nodes=part.requests.nodes.view(np.uint64)[requests],
+            buckets=buckets[filled].astype(np.int32),
+            requests=part.requests.take(requests),
+        )
 
 
 class _EdgesByRow:

@@ -18,9 +18,9 @@ from tfx_gnn.beam_sampling.block_ranges import BlockRun
 from tfx_gnn.beam_sampling.block_seeds import read_block_seeds
 from tfx_gnn.beam_sampling.block_state import BlockState, start_block
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
-from tfx_gnn.beam_sampling.messages import ToPartition, pack, read_state, unpack
+from tfx_gnn.beam_sampling.messages import BucketRequests, ToPartition, pack, read_state, unpack
 from tfx_gnn.beam_sampling.node_answers import answer_nodes, route_nodes
-from tfx_gnn.beam_sampling.partition_answers import PartitionAnswers
+from tfx_gnn.beam_sampling.partition_answers import MAX_BUCKET_REQUESTS, PartitionAnswers
 from tfx_gnn.beam_sampling.request_routing import route_requests
 from tfx_gnn.sampling.block_sampling import rounds_of_plan
 from tfx_gnn.sampling.plan import SamplingPlan
@@ -151,9 +151,24 @@ class AnswerRequests(IndexStep):
                 continue
             answers, forwarded = self._answers.answer(partition, message.parts)
             yield message.block, pack(answers)
-            for bucket_partition, parts in forwarded.items():
-                asked = pack(ToPartition(block=message.block, parts=tuple(parts)))
+            for bucket_partition, parts in _gather(forwarded):
+                asked = pack(ToPartition(block=message.block, parts=parts))
                 yield pvalue.TaggedOutput(FORWARDED, (bucket_partition, asked))
+
+
+def _gather(
+    forwarded: Iterable[tuple[int, BucketRequests]],
+) -> Iterator[tuple[int, tuple[BucketRequests, ...]]]:
+    """Puts questions to one partition into one message, unless they are many."""
+    waiting: dict[int, list[BucketRequests]] = {}
+    num_waiting = 0
+    for partition, asked in forwarded:
+        waiting.setdefault(partition, []).append(asked)
+        num_waiting += len(asked.positions)
+        if num_waiting >= MAX_BUCKET_REQUESTS:
+            yield from ((of_partition, tuple(parts)) for of_partition, parts in waiting.items())
+            waiting, num_waiting = {}, 0
+    yield from ((of_partition, tuple(parts)) for of_partition, parts in waiting.items())
 
 
 class AcceptAnswers(IndexStep):

@@ -5,6 +5,8 @@ import pyarrow as pa
 import pytest
 from google.protobuf import text_format
 
+from tfx_gnn.beam_sampling import answer_merging, partition_answers
+from tfx_gnn.beam_sampling.answer_merging import AnswerMerger
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
 from tfx_gnn.beam_sampling.index_tables import write_index_from_tables
 from tfx_gnn.beam_sampling.messages import unpack_table
@@ -12,7 +14,7 @@ from tfx_gnn.beam_sampling.partition_answers import PartitionAnswers
 from tfx_gnn.beam_sampling.request_routing import route_requests
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.adjacency import build_adjacency
-from tfx_gnn.sampling.edge_choice import find_edges, merge_scored
+from tfx_gnn.sampling.edge_choice import find_edges
 from tfx_gnn.sampling.edge_requests import EdgeRequests
 from tfx_gnn.sampling.plan import Hop, SamplingPlan, Temporal
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -79,8 +81,8 @@ def _answer(index, plan, requests):
     for partition, parts in route_requests([requests], index.info.num_partitions).items():
         direct, forwarded = at_home.answer(partition, parts)
         answers += direct
-        for bucket_partition, asked in forwarded.items():
-            answers += of_buckets.answer_buckets(bucket_partition, asked)
+        for bucket_partition, asked in forwarded:
+            answers += of_buckets.answer_buckets(bucket_partition, [asked])
     return answers
 
 
@@ -94,6 +96,21 @@ def _found(found):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
 def test_partitions_and_buckets_find_what_the_whole_graph_has(tmp_path, tables, strategy, direction, filters):
+    _check_answers(tmp_path, tables, strategy, direction, filters)
+
+
+@pytest.mark.parametrize("strategy", ["uniform_with_replacement", "weighted", "full"])
+def test_edges_of_hubs_come_in_many_messages_and_are_merged_on_the_way(tmp_path, tables, monkeypatch, strategy):
+    monkeypatch.setattr(partition_answers, "MAX_BUCKET_REQUESTS", 7)
+    monkeypatch.setattr(answer_merging, "_MAX_SCORED_EDGES", 20)
+
+    num_messages = _check_answers(tmp_path, tables, strategy, "forward", "excluded")
+
+    assert num_messages > 20
+
+
+def _check_answers(tmp_path, tables, strategy, direction, filters):
+    """Compares with the whole graph; returns the number of answers."""
     hop = Hop(
         edge_set="e",
         fan_out=0 if strategy == "full" else 5,
@@ -120,9 +137,10 @@ def test_partitions_and_buckets_find_what_the_whole_graph_has(tmp_path, tables, 
 
     answers = _answer(index, plan, requests)
 
-    merged = merge_scored(
-        hop, [answer.found for answer in answers], [answer.positions for answer in answers], len(nodes)
-    )
+    merger = AnswerMerger(plan.hops)
+    for answer in answers:
+        merger.add(answer)
+    (merged,) = merger.merge([len(nodes)])
     assert _found(merged) == _found(find_edges(hop, whole, nodes, requests))
     features = {}
     for answer in answers:
@@ -131,3 +149,4 @@ def test_partitions_and_buckets_find_what_the_whole_graph_has(tmp_path, tables, 
             rows = unpack_table(answer.features)
             features.update(zip(rows["#row"].to_pylist(), rows["w"].to_pylist(), strict=True))
     assert features.items() >= {row: edges.features["w"][row].as_py() for row in merged.edge_rows.tolist()}.items()
+    return len(answers)
