@@ -35,6 +35,8 @@ def quiet_start() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for message in _NOISE:
         warnings.filterwarnings("ignore", message=message)
+    # Workers of Beam are processes of their own.
+    os.environ.setdefault("PYTHONWARNINGS", ",".join(f"ignore:{message}" for message in _NOISE))
     for name in ("absl", "tensorflow"):
         logging.getLogger(name).setLevel(logging.ERROR)
     # Beam logs an error with its traceback and then raises it.

@@ -77,11 +77,11 @@ def _buckets(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Lower and upper edges of the buckets, and how many values are in each; float64 [num_buckets]."""
     # Statistics of other tools have buckets of infinite values, too.
-    low = np.clip([bucket.low_value for bucket in histogram.buckets], -_FAR, _FAR)
-    high = np.clip([bucket.high_value for bucket in histogram.buckets], -_FAR, _FAR)
+    low = np.clip(np.array([bucket.low_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
+    high = np.clip(np.array([bucket.high_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
     # A bucket of one value would have no width to spread its values in.
     width = np.where(low == high, np.maximum(np.abs(low), 1.0) * _POINT_WIDTH, 0.0)
-    return low - width, high + width, np.array([bucket.sample_count for bucket in histogram.buckets])
+    return low - width, high + width, np.array([bucket.sample_count for bucket in histogram.buckets], np.float64)
 
 
 def _cumulative(

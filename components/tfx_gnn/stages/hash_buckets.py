@@ -101,7 +101,7 @@ def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any
     Returns:
         The reduced rows of all chunks.
     """
-    kept = np.zeros(0, dtype)
+    kept: Rows = np.zeros(0, dtype)
     pending: list[Rows] = []
     num_pending = 0
     for chunk in chunks:

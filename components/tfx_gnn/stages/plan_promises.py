@@ -40,7 +40,7 @@ def _times(plan: SamplingPlan) -> dict[str, str] | None:
     is_in_examples = seed_time in plan.label_features or (not plan.is_link_plan and seed_time not in excluded)
     if not seed_time or not is_in_examples:
         return None
-    if plan.temporal is None or plan.temporal.seed_time != seed_time or plan.temporal.inclusive:
+    if plan.temporal is None or plan.temporal.seed_time != seed_time:
         return {}
     return {
         edge_set: feature

@@ -14,6 +14,7 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from apache_beam import pvalue
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.graph import graph_constants as const
@@ -182,7 +183,7 @@ class _ReadFile(beam.DoFn):
                 yield from self._look(seeds, element, part.findings, collectors)
         for tag, collector in collectors.items():
             for bucket in collector.flush():
-                yield beam.pvalue.TaggedOutput(tag, bucket)
+                yield pvalue.TaggedOutput(tag, bucket)
         yield part
 
     def _check(self, first: int, records: list[bytes], file: RecordFile, findings: Findings) -> Iterator[ExampleBatch]:
@@ -214,9 +215,9 @@ class _ReadFile(beam.DoFn):
             seed_times.find_newer_edges(seeds, plan.edge_times, plan.layout, place, findings)
         for tag, found in rows.items():
             for bucket in collectors[tag].add(found):
-                yield beam.pvalue.TaggedOutput(tag, bucket)
+                yield pvalue.TaggedOutput(tag, bucket)
         if plan.time_key:
-            yield beam.pvalue.TaggedOutput(_TIMES, seed_times.time_rows(seeds, rank, file.shard))
+            yield pvalue.TaggedOutput(_TIMES, seed_times.time_rows(seeds, rank, file.shard))
 
 
 def _records_of(file: RecordFile, findings: Findings) -> Iterator[bytes]:
@@ -321,7 +322,7 @@ def _compare_times(rows: Any, plan: ValidationPlan, names: Mapping[tuple[str, in
         | "Earliest" >> beam.Map(lambda times: (int(times["rank"][0]), int(times["time"].min())))
         | "EarliestOfSplit" >> beam.CombinePerKey(min)
     )
-    return filled | "Newer" >> beam.Map(find, beam.pvalue.AsDict(earliest))
+    return filled | "Newer" >> beam.Map(find, pvalue.AsDict(earliest))
 
 
 class _MergeParts(beam.CombineFn):

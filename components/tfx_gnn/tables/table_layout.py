@@ -32,6 +32,7 @@ class ColumnDecoder(Protocol):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features that it makes."""
+        ...
 
     def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
         """Decodes one block.
@@ -44,6 +45,7 @@ class ColumnDecoder(Protocol):
             type can be made from (see `convert_column`), null where nothing was given; and
             problems, whose rows are positions in `texts`.
         """
+        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
