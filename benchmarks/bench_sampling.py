@@ -188,6 +188,7 @@ def bench_memory(report: Report, tmp_path: Path) -> None:
             copy_tables(tables, str(folder), times=times, num_seeds=_PEER_SEEDS)
             # Partitions of about the same size: what a worker holds of a graph is a few of them.
             results[times] = _run_on_beam(tmp_path / str(times), folder, "seeds", 2, 8 if times == 1 else 64)
+            results[times]["in_memory_peak"] = _run("sampling_runs.py", "in_memory", folder, "four_edge_sets")["peak"]
 
     report.repeat(measure, rounds=1)
     one, ten = results[1], results[10]
@@ -195,6 +196,7 @@ def bench_memory(report: Report, tmp_path: Path) -> None:
         ("sampling", "worker_peak", MEMORY_BOUND),
         ("making the index", "index_worker_peak", MEMORY_BOUND),
         ("the runner's process while making the index, which is no worker", "index_peak", None),
+        ("for comparison, sampling in memory", "in_memory_peak", None),
     ):
         report.add(
             Row(
