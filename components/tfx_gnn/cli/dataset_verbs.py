@@ -109,6 +109,7 @@ def _show(report: DebianReport) -> None:
         relations.add_row(kind, *(f"{number:,}" for number in numbers))
     for column in (*sets.columns[1:], *relations.columns[1:]):
         column.justify = "right"
+    relations.columns[0].min_width = max(map(len, report.relations))
     arguments.console.print(sets)
     arguments.console.print(relations)
     arguments.console.print(
