@@ -38,8 +38,8 @@ class GraphExampleValidatorOptions:
         seed_edge_set: edge set whose edges are predicted; examples must not hold those that they, or
             examples of a later split, are about. Leave it empty where the seed's edge is in its example on purpose,
             or where pairs recur over time.
-        reverse_edge_sets: edge sets that hold the edges of `seed_edge_set` the other way round; they may name
-            that set itself.
+        reverse_edge_sets: edge sets that hold predicted edges the other way round; they may name `seed_edge_set`
+            itself, and stand alone where examples have no edges of it.
         pair_label_feature: integer feature of `_readout` that is 0 for negative pairs, about which nothing is
             promised ("label" where a plan draws negatives); empty if there are none.
         seed_time_feature: integer feature of `_readout`, of the seed node set, or of the context, with the time
@@ -88,11 +88,6 @@ class GraphExampleValidatorOptions:
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give 1 to allow everything.")
-        if self.reverse_edge_sets and not self.seed_edge_set:
-            raise ValueError(
-                f"`seed_edge_set` must be given with `reverse_edge_sets`; got only {self.reverse_edge_sets}. "
-                "Name the edge set that they are the reverse of."
-            )
         if self.edge_time_features and not self.seed_time_feature:
             raise ValueError(
                 "`seed_time_feature` must be given with `edge_time_features`; got only "

@@ -18,14 +18,14 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
     Returns:
         Options, with the default limits of drift and skew.
     """
-    hides_pairs = plan.seed_edge_set in plan.edge_set_names and not plan.keeps_seed_edge and plan.temporal is None
-    reverse_edge_sets = tuple(name for name in plan.reverse_edge_sets if name in plan.edge_set_names)
+    hides_pairs = plan.is_link_plan and not plan.keeps_seed_edge and plan.temporal is None
+    hidden = set(plan.edge_set_names) if hides_pairs else set()
     times = _times(plan)
     return GraphExampleValidatorOptions(
         split_order=plan.splits.names,
         label_features=plan.label_features,
-        seed_edge_set=plan.seed_edge_set if hides_pairs else "",
-        reverse_edge_sets=reverse_edge_sets if hides_pairs else (),
+        seed_edge_set=plan.seed_edge_set if plan.seed_edge_set in hidden else "",
+        reverse_edge_sets=tuple(name for name in plan.reverse_edge_sets if name in hidden),
         pair_label_feature=LABEL_FEATURE if plan.negatives else "",
         seed_time_feature=plan.splits.time_feature if times is not None else "",
         edge_time_features=times or {},

@@ -47,7 +47,8 @@ class LeakRules:
         layout: keys of the schema.
         roots: where readout nodes read from.
         splits: the splits from first to last.
-        seed_edge_set: edge set of which pairs are predicted; empty if none is.
+        seed_edge_set: edge set of which pairs are predicted; empty if none is, or
+            examples do not have it.
         reverse_edge_sets: edge sets that hold its edges the other way round.
         hides_nodes: whether seeds of a later split are hidden from earlier ones.
     """
@@ -62,9 +63,8 @@ class LeakRules:
     @property
     def shown_edge_sets(self) -> list[tuple[str, bool]]:
         """Edge sets that may give pairs away, and whether they hold them the other way round."""
-        if not self.seed_edge_set:
-            return []
-        return [(self.seed_edge_set, False), *((name, True) for name in self.reverse_edge_sets)]
+        forward = [(self.seed_edge_set, False)] if self.seed_edge_set else []
+        return [*forward, *((name, True) for name in self.reverse_edge_sets)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> 
         if not is_last:
             node_set = rules.roots.node_sets[SEED]
             parts.append((_NODES, _SIGHTING, hashes[node_set], _owners(seeds.batch, f"{const.NODES}/{node_set}")))
-    if rules.seed_edge_set and hashes:
+    if rules.shown_edge_sets and hashes:
         if rank:
             parts.append((_PAIRS, _CLAIM, hash_pairs(ids[SOURCE], ids[TARGET]), examples))
         if not is_last:
@@ -235,7 +235,7 @@ def _rows(  # noqa: PLR0917 - one argument a field.
 
 def _subject(family: int, rules: LeakRules) -> str:
     if family == _PAIRS:
-        return f"{const.EDGES}/{rules.seed_edge_set}"
+        return f"{const.EDGES}/{rules.shown_edge_sets[0][0]}"
     return "seeds" if family == _SEEDS else f"{const.NODES}/{rules.roots.node_sets[SEED]}"
 
 

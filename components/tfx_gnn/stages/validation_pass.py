@@ -204,7 +204,7 @@ class _ReadFile(beam.DoFn):
         rank = rules.splits.index(file.split)
         _report_missing_roots(seeds, file, findings)
         rows = {_LEAKS: split_leaks.leak_rows(seeds, rules, file.split, file.shard)}
-        if rules.seed_edge_set:
+        if rules.shown_edge_sets:
             split_leaks.supervision_in_example(seeds, rules, file.split, file_name(file), findings)
         if plan.columns:
             rows[_LABELS] = label_copies.label_rows(seeds, plan.columns, plan.layout)

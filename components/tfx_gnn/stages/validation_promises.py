@@ -65,7 +65,7 @@ def make_validation_plan(
     time_key = _time_key(seed_time_feature, layout, roots)
     if inductive:
         _check_nodes_are_known(layout, roots)
-    if seed_edge_set:
+    if seed_edge_set or reverse_edge_sets:
         _check_pairs_are_known(seed_edge_set, reverse_edge_sets, layout, roots)
     for name, feature in edge_time_features.items():
         one_set = _edge_set("edge_time_features", name, layout)
@@ -158,23 +158,25 @@ def _check_nodes_are_known(layout: GraphLayout, roots: RootSets) -> None:
 def _check_pairs_are_known(
     seed_edge_set: str, reverse_edge_sets: Sequence[str], layout: GraphLayout, roots: RootSets
 ) -> None:
-    forward = _edge_set("seed_edge_set", seed_edge_set, layout)
     if not roots.are_pairs or roots.without_id(layout):
         raise ValueError(
-            "`seed_edge_set` must be empty unless each example is about a pair of nodes with '#id'; got "
-            f"{seed_edge_set!r} and a graph schema with readout roots {dict(roots.node_sets)}. Write `#id` and the "
-            "edge sets '_readout/source' and '_readout/target', or promise nothing."
+            "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair of nodes with "
+            f"'#id'; got {seed_edge_set!r}, {tuple(reverse_edge_sets)} and a graph schema with readout roots "
+            f"{dict(roots.node_sets)}. Write `#id` and the edge sets '_readout/source' and '_readout/target', or "
+            "promise nothing."
         )
     ends = (roots.node_sets[SOURCE], roots.node_sets[TARGET])
-    if ends != (forward.source, forward.target):
-        raise ValueError(
-            f"`seed_edge_set` must join the node sets of the pairs, {ends}; got {seed_edge_set!r} from "
-            f"{forward.source!r} to {forward.target!r}. Name the edge set that is predicted."
-        )
+    if seed_edge_set:
+        forward = _edge_set("seed_edge_set", seed_edge_set, layout)
+        if ends != (forward.source, forward.target):
+            raise ValueError(
+                f"`seed_edge_set` must join the node sets of the pairs, {ends}; got {seed_edge_set!r} from "
+                f"{forward.source!r} to {forward.target!r}. Name the edge set that is predicted."
+            )
     for name in reverse_edge_sets:
         reverse = _edge_set("reverse_edge_sets", name, layout)
         if (reverse.target, reverse.source) != ends:
             raise ValueError(
                 f"`reverse_edge_sets` must join the node sets of the pairs the other way round, {ends[::-1]}; got "
-                f"{name!r} from {reverse.source!r} to {reverse.target!r}. Name reverses of {seed_edge_set!r}."
+                f"{name!r} from {reverse.source!r} to {reverse.target!r}. Name reverses of the predicted edges."
             )

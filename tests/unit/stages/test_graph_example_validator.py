@@ -398,7 +398,6 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
     [
         ({"split_order": ()}, "`split_order` must name splits, each once"),
         ({"max_l_infinity_skew": 2.0}, r"`max_l_infinity_skew` must lie in \[0, 1\]; got 2.0"),
-        ({"reverse_edge_sets": ("cites",)}, "`seed_edge_set` must be given with `reverse_edge_sets`"),
         ({"seed_time_feature": ""}, "`seed_time_feature` must be given with `edge_time_features`"),
         ({"severities": {"typo": "off"}}, r"`severities` must be of known checks; got \['typo'\]"),
         ({"severities": {"drift": "loud"}}, r"`severities` must be one of .* got \{'drift': 'loud'\}"),
@@ -411,7 +410,7 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
             r"`edge_time_features` must name edge sets .* \['_readout/seed', 'ci",
         ),
         ({"pair_label_feature": "topic"}, "`pair_label_feature` must be one integer an item"),
-        ({"seed_edge_set": "cites"}, "`seed_edge_set` must be empty unless each example is about a pair"),
+        ({"seed_edge_set": "cites"}, "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair"),
         ({"unstable_features": ("paper",)}, "`unstable_features` must be tf.Example keys"),
         ({"splits": ("train", "dev")}, "`split` must be one of"),
     ],

@@ -173,6 +173,19 @@ def test_without_their_label_negative_pairs_are_pairs_like_others(validate):
     assert [item[:4] for item in found] == [("supervision_edge_in_example", "train", "edges/buys", 1)]
 
 
+def test_reverses_alone_give_pairs_away_too(validate):
+    def plant(data):
+        data["val"][0][1] = example(1, "i2", reverse=[(1, "i2")])
+        data["train"][0][1] = example(0, "i1", reverse=[(2, "i3")])
+
+    found = validate(plant, seed_edge_set="")
+
+    assert [item[:3] for item in found] == [
+        ("supervision_edge_shown", "train", "edges/bought_by of split 'test'"),
+        ("supervision_edge_in_example", "val", "edges/bought_by"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
