@@ -99,9 +99,8 @@ def _show(report: DebianReport) -> None:
     for name in report.empty_sets:
         sets.add_row(name, "none: left out")
     relations = Table(
-        "relation", "named", "to packages", "to virtual", "named again", "to itself", "not in the archive",
-        title="What became of the relations",
-    )  # fmt: skip
+        "relation", "named", "package", "virtual", "again", "itself", "unknown", title="What the relations lead to"
+    )
     for kind, counts in report.relations.items():
         numbers = (
             counts.read, counts.to_packages, counts.to_virtual, counts.repeated, counts.to_itself, counts.unknown
@@ -109,7 +108,8 @@ def _show(report: DebianReport) -> None:
         relations.add_row(kind, *(f"{number:,}" for number in numbers))
     for column in (*sets.columns[1:], *relations.columns[1:]):
         column.justify = "right"
-    relations.columns[0].min_width = max(map(len, report.relations))
+    for column in relations.columns:
+        column.no_wrap = True
     arguments.console.print(sets)
     arguments.console.print(relations)
     arguments.console.print(
