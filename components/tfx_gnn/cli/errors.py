@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -21,6 +22,10 @@ _EXTRA_OF_MODULE = {
     "tfx": "tfx",
     "tfx_bsl": "beam",
 }
+
+_RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
+_MENDABLE = ("ValueError", "TypeError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError")
+"""Names of the errors of workers that the user can mend."""
 
 
 class OneLineErrors(TyperGroup):
@@ -71,4 +76,12 @@ def error_line(error: Exception) -> str | None:
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
         return f"{type(error).__name__}: {getattr(error, 'message', error)}"
-    return None
+    return _line_of_worker(str(error)) if isinstance(error, RuntimeError) else None
+
+
+def _line_of_worker(text: str) -> str | None:
+    """Finds what a process of Beam's raised: it comes as a RuntimeError with the traceback as text."""
+    raised = _RAISED.findall(text) if text.startswith("Traceback (most recent call last)") else []
+    if not raised or raised[-1][0] not in _MENDABLE:
+        return None
+    return str(raised[-1][1])

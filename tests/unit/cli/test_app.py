@@ -146,6 +146,18 @@ def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
     assert "Could not parse example input" in shown.stderr
 
 
+WORKER_ERROR = """Traceback (most recent call last):
+  File "index_reading.py", line 60, in process
+ValueError: first
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "sdk_worker.py", line 313, in _execute
+{}
+"""
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
@@ -161,6 +173,12 @@ def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
         (FileNotFoundError("`path` must exist."), "`path` must exist."),
         (ValueError("`x` must be 1."), "`x` must be 1."),
         (RuntimeError("a defect"), None),
+        (
+            RuntimeError(WORKER_ERROR.format("ValueError: `age` must be there; got ''. [while running 'Read']")),
+            "`age` must be there; got ''. [while running 'Read']",
+        ),
+        (RuntimeError(WORKER_ERROR.format("KeyError: 'age'")), None),
+        (RuntimeError("Traceback: ValueError: not one of Beam's"), None),
     ],
 )
 def test_error_lines(error, line):

@@ -102,6 +102,23 @@ def test_only_named_warnings_are_silenced(run_python):
     assert "your own warning" in done.stderr
 
 
+def test_processes_that_are_started_later_are_quiet_too(run_python):
+    done = run_python(
+        """
+        import subprocess, sys
+        from tfx_gnn.cli.quiet_start import quiet_start
+        quiet_start()
+        warn = "import warnings; warnings.warn('{}', FutureWarning)"
+        for text in ("You are using a non-supported Python version (3.10.13).", "grpcio < 1.83.0", "your own warning"):
+            subprocess.run([sys.executable, "-c", warn.format(text)], check=True)
+        """
+    )
+
+    assert "non-supported" not in done.stderr
+    assert "grpcio" not in done.stderr
+    assert "your own warning" in done.stderr
+
+
 def test_quiet_start_imports_nothing_heavy(run_python):
     done = run_python(
         """
