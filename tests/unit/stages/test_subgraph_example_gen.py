@@ -189,12 +189,26 @@ def test_an_interrupted_run_is_taken_up(ring_dir, tmp_path, monkeypatch):
     assert set(os.listdir(tmp_path)) == {"tables", "whole", "examples"}
 
 
-def test_beam_writes_the_same_folder(ring_dir, tmp_path):
+LINK_HOPS = (
+    Hop(edge_set="e", fan_out=2, inputs=("source",)),
+    Hop(edge_set="e", fan_out=2, inputs=("target",), direction="backward"),
+)
+LINK_PLAN = SamplingPlan(
+    seed_edge_set="e", hops=LINK_HOPS, splits=SplitPlan(weights={"train": 3, "test": 1}, disjoint_train_share=0.3)
+)
+KEPT_EDGE_PLAN = SamplingPlan(
+    seed_edge_set="e", hops=LINK_HOPS, keeps_seed_edge=True, splits=SplitPlan(weights={"train": 1})
+)
+
+
+@pytest.mark.parametrize("plan", [PLAN, LINK_PLAN, KEPT_EDGE_PLAN], ids=["nodes", "links", "kept edges"])
+def test_beam_writes_the_same_folder(ring_dir, tmp_path, plan):
     _break_tables(ring_dir)
-    memory_dir, in_memory = _generate(ring_dir, tmp_path, "memory", rules=DROPPING, num_shards=3)
+    options = {"plan": plan, "rules": DROPPING, "num_shards": 3}
+    memory_dir, in_memory = _generate(ring_dir, tmp_path, "memory", **options)
 
     beam_dir, on_beam = _generate(
-        ring_dir, tmp_path, "beam", rules=DROPPING, num_shards=3, execution="beam", num_partitions=2, hub_degree=3
+        ring_dir, tmp_path, "beam", execution="beam", num_partitions=2, hub_degree=3, **options
     )
 
     assert on_beam == in_memory
@@ -220,6 +234,24 @@ def test_both_executions_count_negatives_and_those_that_could_not_be_drawn(ring_
         labels = [label for record in records for label in _values(record, "nodes/_readout.label")]
         assert in_memory.num_negatives[split] == labels.count(0)
         assert in_memory.num_missing_negatives[split] == 2 * labels.count(1) - labels.count(0)
+
+
+def test_the_kept_edge_is_the_one_that_is_read_out_where_rows_were_dropped(ring_dir, tmp_path):
+    _break_tables(ring_dir)
+
+    examples_dir, report = _generate(ring_dir, tmp_path, plan=KEPT_EDGE_PLAN, rules=DROPPING)
+
+    rows = []
+    for record in _records(examples_dir)["train"]:
+        [position] = _values(record, "edges/_readout/seed.#source")
+        row = _values(record, "edges/e.#id")[position]
+        ids = _values(record, "nodes/n.#id")
+        source = ids[_values(record, "edges/e.#source")[position]]
+        target = ids[_values(record, "edges/e.#target")[position]]
+        assert (source, target) == (b"n%02d" % (row // 4), b"n%02d" % ((row // 4 + row % 4 + 1) % NUM_NODES))
+        assert [ids.index(source), ids.index(target)] == [0, 1]
+        rows.append(row)
+    assert len(rows) == len(set(rows)) == report.num_seeds["train"] == 4 * NUM_NODES - 9
 
 
 MOLECULES = """
