@@ -69,7 +69,7 @@ class BlockAssembler:
             if name == plan.seed_edge_set:
                 described.append(tables[files.SEED_TABLE].schema)
             types = {field.name: field.type for schema in described for field in schema}
-            features = {feature for feature in subgraph_schema.edge_sets[name].features if feature[0] != "#"}
+            features = set(subgraph_schema.edge_sets[name].features) - files.RESERVED
             self._edge_types[name] = {feature: types[feature] for feature in sorted(features)}
         self._context = _context_table(index) if plan.context_features else None
         if plan.is_link_plan and not plan.seed_table:
@@ -160,7 +160,7 @@ def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTabl
     table = NodeTable(
         path=name,
         ids=columns[files.ID].take(order),
-        features={key: values.take(order) for key, values in columns.items() if not key.startswith("#")},
+        features={key: values.take(order) for key, values in columns.items() if key not in files.RESERVED},
     )
     return table, row_of_place[by_code[np.searchsorted(codes[by_code], handles)]]
 

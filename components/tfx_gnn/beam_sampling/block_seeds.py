@@ -81,5 +81,5 @@ def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> Block
         time_limits=np.asarray(rows.column(files.TIME).to_numpy(), np.int64) if plan.temporal else None,
         rank_limits=np.full(count, edge_ranks.rank_limit(block.split), np.int8) if has_ranks else None,
     )
-    names = [name for name in rows.column_names if not name.startswith("#")]
+    names = [name for name in rows.column_names if name not in files.RESERVED]
     return BlockSeeds(block=block, seeds=seeds, features=rows.select(names).combine_chunks())

@@ -65,6 +65,12 @@ SPLIT = "#split"
 """Column of seed tables: position of the split in `IndexInfo.splits`, int16."""
 TIME = "#time"
 """Column of seed tables: time limit of the subgraph, int64."""
+UNIT = "#unit"
+"""Column of rows on their way to the index: position of the unit that they were read from, int32."""
+RESERVED = frozenset(
+    (CODE, ID, NODE, NEIGHBOR, ROW, RANK, IN_DEGREE, BUCKET, BUCKET_COUNT, KEY, SOURCE, TARGET, SPLIT, TIME, UNIT)
+)
+"""All columns that are no features. A feature may begin with # too: TF-GNN's weights are `#weight`."""
 
 _INFO_FILE = "index.json"
 _SCHEMA_FILE = "graph_schema.pbtxt"

@@ -18,7 +18,6 @@ from tfx_gnn.beam_sampling import index_files as files
 from tfx_gnn.beam_sampling import index_rows
 from tfx_gnn.beam_sampling.index_job import TARGET_END, IndexJob
 from tfx_gnn.beam_sampling.index_messages import (
-    UNIT,
     BrokenRows,
     KnownNodes,
     NodeAnswer,
@@ -69,7 +68,7 @@ class IndexNodes(beam.DoFn):
         job, label = self._job, f"nodes/{node_set}"
         rows = concatenate([unpack_table(message) for message in messages])
         starts = starts_of_units(counts)
-        units = rows.column(UNIT).to_numpy()
+        units = rows.column(files.UNIT).to_numpy()
         in_unit = rows.column(files.ROW).to_numpy()
         unit_starts = np.array([starts.get((label, unit), 0) for unit in range(int(units.max()) + 1)], np.int64)
         order = np.lexsort((in_unit, units, files.as_codes(rows.column(files.CODE))))

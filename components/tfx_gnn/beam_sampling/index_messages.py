@@ -18,9 +18,6 @@ import pyarrow as pa
 from tfx_gnn.beam_sampling.index_files import partition_of_codes
 from tfx_gnn.beam_sampling.index_reader import group_starts
 
-UNIT = "#unit"
-"""Column of rows on their way: position of the unit that they were read from, int32."""
-
 _Codes = npt.NDArray[np.uint64]
 _Integers = npt.NDArray[np.int64]
 

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from tfx_gnn.beam_sampling import index_files as files
 from tfx_gnn.sampling.plan import SamplingPlan, reached_node_sets, root_node_sets
 
 if TYPE_CHECKING:
@@ -114,7 +115,13 @@ def _has_ranks(plan: SamplingPlan, schema: GraphSchema, edge_set: str) -> bool:
 
 
 def _features(plan: SamplingPlan, declared: Mapping[str, object], set_name: str) -> set[str]:
-    return {name for name in declared if not name.startswith("#")} - set(plan.excluded_features.get(set_name, ()))
+    taken = sorted(files.RESERVED.intersection(declared) - {files.ID, files.SOURCE, files.TARGET})
+    if taken:
+        raise ValueError(
+            f"`features` must have names that no column of an index has; got {taken} in set {set_name!r}. "
+            "Rename them: `source` can name the column."
+        )
+    return set(declared) - files.RESERVED - set(plan.excluded_features.get(set_name, ()))
 
 
 def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:

@@ -390,7 +390,7 @@ def _to_in_degrees(rows: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _features(rows: pa.Table) -> dict[str, pa.Array]:
-    return {name: files.one_array(rows, name) for name in rows.column_names if not name.startswith("#")}
+    return {name: files.one_array(rows, name) for name in rows.column_names if name not in files.RESERVED}
 
 
 def _numbers(rows: pa.Table, name: str) -> npt.NDArray[Any] | None:

@@ -16,7 +16,6 @@ from tfx_gnn.beam_sampling import index_files as files
 from tfx_gnn.beam_sampling import index_rows
 from tfx_gnn.beam_sampling.index_job import IndexJob
 from tfx_gnn.beam_sampling.index_messages import (
-    UNIT,
     LinkBlock,
     NodeQuestion,
     Pairs,
@@ -107,7 +106,7 @@ class SendBlocks(beam.DoFn):
             place_of=PlaceOf(self._job, layout.label, block.unit, block.rows),
         )
         rows = index_rows.node_rows(self._job.plan, self._job.needs, layout.name, given)
-        rows = rows.append_column(UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
+        rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
         partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
             yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_rows(part)))
@@ -127,7 +126,7 @@ class SendBlocks(beam.DoFn):
             unit=block.unit,
             rows=block.rows,
             ends=ends,
-            columns=pack_rows(pa.table({UNIT: pa.nulls(block.num_rows), **columns})),
+            columns=pack_rows(pa.table({files.UNIT: pa.nulls(block.num_rows), **columns})),
         )
         yield pvalue.TaggedOutput(BLOCKS, (key, pack(message)))
         for end, (nodes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):

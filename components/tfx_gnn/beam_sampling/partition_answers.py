@@ -44,8 +44,7 @@ class PartitionAnswers:
         self._plan = plan
         self._hops = tuple(hops)
         self._features = {
-            name: tuple(sorted(feature for feature in edge_set.features if not feature.startswith("#")))
-            for name, edge_set in schema.edge_sets.items()
+            name: tuple(sorted(set(edge_set.features) - files.RESERVED)) for name, edge_set in schema.edge_sets.items()
         }
         self._partition = -1
         self._loaded: dict[tuple[str, str, bool], _EdgesByRow] = {}

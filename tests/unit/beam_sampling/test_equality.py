@@ -37,8 +37,8 @@ edge_sets { key: "aa" value { source: "a" target: "a"
   features { key: "w" value { dtype: DT_FLOAT } } features { key: "t" value { dtype: DT_INT64 } }
   metadata { filename: "aa.csv" } } }
 edge_sets { key: "ab" value { source: "a" target: "b"
-  features { key: "w" value { dtype: DT_FLOAT } } features { key: "t" value { dtype: DT_INT64 } }
-  metadata { filename: "ab.csv" } } }
+  features { key: "#weight" value { source: "w" dtype: DT_FLOAT } }
+  features { key: "t" value { dtype: DT_INT64 } } metadata { filename: "ab.csv" } } }
 edge_sets { key: "ba" value { source: "b" target: "a" metadata { filename: "ba.csv" } } }
 """
 HUB_DEGREE = 20_000
@@ -126,7 +126,7 @@ def names(request):
             far="ab",
             links="aa",
             time="t",
-            weight="w",
+            weight="#weight",
             splits=SplitPlan(weights={"train": 3, "val": 1}),
             hub_degree=8,
         )

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.beam_sampling import index_files
+from tfx_gnn.beam_sampling.index_needs import needs_of_plan
 from tfx_gnn.beam_sampling.index_reader import EdgePartition, GraphIndex, bucket_partition_of
 from tfx_gnn.beam_sampling.index_tables import write_index_from_tables
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -315,3 +316,12 @@ def test_only_the_last_partitions_stay_in_memory(tmp_path: Path) -> None:
     index.load_nodes("a", 1)
     index.load_nodes("a", 2)
     assert index.load_nodes("a", 0) is not first
+
+
+def test_a_feature_named_like_a_column_of_the_index_is_refused(tmp_path: Path) -> None:
+    schema = text_format.Parse(
+        'node_sets { key: "n" value { features { key: "#row" value { dtype: DT_INT64 } } } }', GraphSchema()
+    )
+
+    with pytest.raises(ValueError, match=r"`features` must have names that no column .* got \['#row'\] in set 'n'"):
+        needs_of_plan(SamplingPlan(seed_node_set="n"), schema)
