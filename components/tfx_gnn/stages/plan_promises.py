@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from tfx_gnn.sampling.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
+from tfx_gnn.stages.split_leaks import SEED_IN_TWO_SPLITS
+from tfx_gnn.stages.validation_checks import WARNING
 
 
 def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
     """Tells the validator what the examples of a plan are promised to be.
 
     Promises that examples cannot be held to, as they lack the feature with a time,
-    are left out.
+    are left out. Where a pair, or a node of a seed table, may be a seed again at another
+    time or by another edge, in another split, it is worth a warning and no error.
 
     Args:
         plan: the plan that the examples are sampled by.
@@ -30,7 +33,15 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
         seed_time_feature=plan.splits.time_feature if times is not None else "",
         edge_time_features=times or {},
         inductive=plan.splits.visibility == "inductive",
+        severities={SEED_IN_TWO_SPLITS: WARNING} if _may_recur(plan, has_times=times is not None) else {},
     )
+
+
+def _may_recur(plan: SamplingPlan, *, has_times: bool) -> bool:
+    """Whether different seeds of different splits may look the same to the validator."""
+    if plan.splits.rule == "time":
+        return not has_times and (plan.is_link_plan or plan.seed_table is not None)
+    return plan.splits.rule == "column" and plan.keeps_seed_edge
 
 
 def _times(plan: SamplingPlan) -> dict[str, str] | None:

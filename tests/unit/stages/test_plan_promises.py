@@ -70,8 +70,46 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
             ),
             {},
         ),
+        (
+            SamplingPlan(
+                seed_edge_set="knows",
+                splits=BY_TIME,
+                temporal=Temporal(seed_time="day", edge_times={"knows": "day"}),
+            ),
+            {"split_order": ("train", "test"), "severities": {"seed_in_two_splits": "warning"}},
+        ),
+        (
+            SamplingPlan(
+                seed_node_set="user",
+                seed_table=SeedTable(filename="q.csv", features={"day": "int64"}),
+                splits=BY_TIME,
+                excluded_features={"user": ("day",)},
+            ),
+            {"split_order": ("train", "test"), "severities": {"seed_in_two_splits": "warning"}},
+        ),
+        (
+            SamplingPlan(seed_edge_set="knows", splits=BY_TIME, label_features=("day",)),
+            {"split_order": ("train", "test"), "seed_time_feature": "day", "label_features": ("day",)},
+        ),
+        (
+            SamplingPlan(seed_edge_set="knows", splits=SplitPlan(column="part"), keeps_seed_edge=True),
+            {"split_order": ("train", "val", "test"), "severities": {"seed_in_two_splits": "warning"}},
+        ),
     ],
-    ids=["nothing", "inductive", "by time", "times of edges", "no time", "links", "kept edges", "recurring pairs"],
+    ids=[
+        "nothing",
+        "inductive",
+        "by time",
+        "times of edges",
+        "no time",
+        "links",
+        "kept edges",
+        "recurring pairs",
+        "pairs by time",
+        "table by time",
+        "known times",
+        "parallel edges by column",
+    ],
 )
 def test_a_plan_promises_what_it_hides(plan, promised):
     assert promises_of_plan(plan) == GraphExampleValidatorOptions(**promised)
