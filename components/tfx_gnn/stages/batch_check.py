@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.stages.example_batches import Column, ExampleBatch
-from tfx_gnn.stages.example_check import FLOATS, INTS, KIND_OF_DTYPE
+from tfx_gnn.stages.example_batches import Column, ExampleBatch, ExampleDecoder
+from tfx_gnn.stages.example_values import FLOATS, INTS, KIND_OF_DTYPE
 from tfx_gnn.stages.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout, SetLayout, graph_layout, schema_features
 from tfx_gnn.stages.record_files import RecordFile
@@ -30,6 +30,19 @@ MISSING_SET = "missing_set"
 NOT_FINITE = "not_finite"
 OUT_OF_DTYPE = "out_of_dtype"
 
+READABLE = frozenset(
+    {
+        NOT_AN_EXAMPLE,
+        WRONG_KIND,
+        WRONG_SIZE,
+        WRONG_NUMBER_OF_VALUES,
+        WRONG_ROW_LENGTHS,
+        MISSING_FEATURE,
+        DANGLING_EDGE,
+    }
+)
+"""What an example must pass to be read as a graph."""
+
 _Mask = npt.NDArray[np.bool_]
 _Sizes = npt.NDArray[np.int64]
 
@@ -41,25 +54,34 @@ def file_name(file: RecordFile) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class BatchChecker:
-    """Checks batches by a graph schema.
+    """Checks many examples at once by a graph schema.
+
+    A set without `#size` is empty, as TF-GNN has it; the features of an empty set may be absent.
 
     Attributes:
         schema: the graph schema.
         layout: its tf.Example keys.
         required_sets: prefixes, as "nodes/paper", of sets that must have items in every example.
+        decisive: checks that an example must pass to be kept.
     """
 
     schema: graph_schema_pb2.GraphSchema
     layout: GraphLayout
     required_sets: tuple[str, ...] = ()
+    decisive: frozenset[str] = READABLE
 
     @staticmethod
-    def by(schema: graph_schema_pb2.GraphSchema, required_sets: Sequence[str] = ()) -> BatchChecker:
+    def by(
+        schema: graph_schema_pb2.GraphSchema,
+        required_sets: Sequence[str] = (),
+        decisive: frozenset[str] = READABLE,
+    ) -> BatchChecker:
         """Makes the checker of a schema.
 
         Args:
             schema: a valid graph schema.
             required_sets: sets that must have items in every example, beside `_readout` if the schema has it.
+            decisive: checks that an example must pass to be kept.
 
         Returns:
             The checker.
@@ -75,29 +97,49 @@ class BatchChecker:
                 f"`required_sets` must be sets of the graph schema, as in 'nodes/paper'; got {unknown}. "
                 f"It has {sorted(layout.set_by_prefix)}."
             )
-        return BatchChecker(schema, layout, tuple(sorted({*required_sets, *readouts})))
+        return BatchChecker(schema, layout, tuple(sorted({*required_sets, *readouts})), decisive)
 
-    def check(self, batch: ExampleBatch, file: RecordFile, findings: Findings) -> _Mask:
-        """Checks examples.
+    def read(
+        self, decoder: ExampleDecoder, first: int, records: Sequence[bytes], file: RecordFile, findings: Findings
+    ) -> Iterator[ExampleBatch]:
+        """Decodes records that follow one another, and checks them.
 
         Args:
-            batch: examples of a file.
-            file: the file.
+            decoder: decodes them.
+            first: position of the first one in its file.
+            records: serialized tf.Examples, or what should be such.
+            file: their file.
             findings: what is broken is added to it.
 
-        Returns:
-            bool [num_examples]: which examples can be read as graphs. Others break a rule of kinds, sizes,
-            lengths or indices; values and undeclared features do not matter for that.
+        Yields:
+            The examples that pass the decisive checks.
         """
-        return _BatchCheck(self, batch, file, findings).run()
+        decoded = decoder.decode(first, records)
+        if len(decoded.undecodable):
+            places = [
+                Place(file=file_name(file), record=record, detail=f"{len(records[record - first])} other bytes")
+                for record in decoded.undecodable[:MAX_PLACES].tolist()
+            ]
+            findings.at(NOT_AN_EXAMPLE, file.split).add(len(decoded.undecodable), places)
+        for batch in decoded.batches:
+            chosen = [records[number - first] for number in batch.numbers.tolist()]
+            yield batch.keep(_BatchCheck(self, batch, chosen, file, findings).run())
 
 
 class _BatchCheck:
     """Carries what the checks of one batch share."""
 
-    def __init__(self, checker: BatchChecker, batch: ExampleBatch, file: RecordFile, findings: Findings) -> None:
+    def __init__(
+        self,
+        checker: BatchChecker,
+        batch: ExampleBatch,
+        records: Sequence[bytes],
+        file: RecordFile,
+        findings: Findings,
+    ) -> None:
         self._checker = checker
         self._batch = batch
+        self._records = records
         self._file = file
         self._findings = findings
         self._is_good = np.ones(batch.num_examples, bool)
@@ -106,31 +148,32 @@ class _BatchCheck:
         layout = self._checker.layout
         for key in sorted(set(self._batch.columns) - set(layout.set_of_key)):
             column = self._batch.column(key)
-            has_key = column.is_present if column.kind else np.ones(self._batch.num_examples, bool)
-            self._report(UNDECLARED_FEATURE, key, has_key, lambda _: "not in the graph schema", breaks=False)
+            # One without a kind beside others that have one goes uncounted: no reader sees it.
+            has_key = column.is_present if column.kind else self._has_key(key, ~column.is_present)
+            self._report(UNDECLARED_FEATURE, key, has_key, lambda _: "not in the graph schema")
         sizes = {one_set.prefix: self._sizes(one_set) for one_set in layout.sets}
         for prefix in self._checker.required_sets:
             is_empty = self._is_good & (sizes[prefix] == 0)
-            self._report(MISSING_SET, prefix, is_empty, lambda _: "the set has no items", breaks=False)
+            self._report(MISSING_SET, prefix, is_empty, lambda _: "the set has no items")
         for one_set in layout.sets:
             if one_set.set_type == const.EDGES:
                 for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
-                    self._check_ends(key, sizes[one_set.prefix], sizes[f"{const.NODES}/{node_set}"])
+                    self._check_ends(key, sizes[one_set.prefix], node_set, sizes[f"{const.NODES}/{node_set}"])
             declared = schema_features(self._checker.schema, one_set.prefix)
             for feature in one_set.features:
                 column = self._check_column(feature, sizes[one_set.prefix])
                 self._check_values(feature.key, column, tf.dtypes.as_dtype(declared[feature.name].dtype))
         return self._is_good
 
+    def _has_key(self, key: str, among: _Mask) -> _Mask:
+        """Which of some examples have a key, be it without a kind, which Arrow does not tell; bool [num_examples]."""
+        has_key = np.zeros(self._batch.num_examples, bool)
+        for row in np.flatnonzero(among):
+            has_key[row] = key in tf.train.Example.FromString(self._records[row]).features.feature
+        return has_key
+
     def _report(
-        self,
-        check: str,
-        key: str,
-        is_broken: _Mask,
-        detail: Callable[[int], str],
-        *,
-        num_values: int = 0,
-        breaks: bool = True,
+        self, check: str, key: str, is_broken: _Mask, detail: Callable[[int], str], *, num_values: int = 0
     ) -> None:
         rows = np.flatnonzero(is_broken)
         if not len(rows):
@@ -140,7 +183,7 @@ class _BatchCheck:
             for row in rows[:MAX_PLACES]
         ]
         self._findings.at(check, self._file.split, key).add(len(rows), places, num_values)
-        if breaks:
+        if check in self._checker.decisive:
             self._is_good &= ~is_broken
 
     def _of_kind(self, key: str, kind: str) -> Column:
@@ -177,7 +220,7 @@ class _BatchCheck:
         )
         return np.where(has_size & (sizes > 0), sizes, 0)
 
-    def _check_ends(self, key: str, num_edges: _Sizes, num_nodes: _Sizes) -> None:
+    def _check_ends(self, key: str, num_edges: _Sizes, node_set: str, num_nodes: _Sizes) -> None:
         column = self._of_kind(key, INTS)
         lengths = column.lengths
         self._report(
@@ -192,7 +235,7 @@ class _BatchCheck:
 
             def detail(row: int) -> str:
                 first = int(index[dangles & (owners == row)][0])
-                return f"index {first} with {num_nodes[row]} nodes"
+                return f"index {first} with {num_nodes[row]} nodes in node set {node_set!r}"
 
             is_broken = np.zeros(self._batch.num_examples, bool)
             is_broken[owners[dangles]] = True
@@ -202,6 +245,7 @@ class _BatchCheck:
         key = feature.key
         column = self._of_kind(key, KIND_OF_DTYPE[feature.dtype])
         is_missing = self._is_good & (sizes > 0) & ~column.is_present
+        is_missing &= ~self._has_key(key, is_missing)
         self._report(MISSING_FEATURE, key, is_missing, lambda row: f"absent although there are {sizes[row]} items")
         rows = sizes
         for axis, size in enumerate(feature.shape):
@@ -209,12 +253,12 @@ class _BatchCheck:
                 rows = rows * size
                 continue
             rows = self._check_row_lengths(feature.row_length_keys[axis], rows)
-        lengths, expected = column.lengths, rows
+        lengths, expected, shape = column.lengths, rows, list(feature.shape)
         self._report(
             WRONG_NUMBER_OF_VALUES,
             key,
             self._is_good & (lengths != expected),
-            lambda row: f"{lengths[row]} values instead of {expected[row]}, for {sizes[row]} items",
+            lambda row: f"{lengths[row]} values instead of {expected[row]}, for {sizes[row]} items of shape {shape}",
         )
         return column
 
@@ -256,5 +300,4 @@ class _BatchCheck:
             is_broken,
             lambda row: f"value {column.numbers[is_wrong & (owners == row)][0]}",
             num_values=int(is_wrong.sum()),
-            breaks=False,
         )

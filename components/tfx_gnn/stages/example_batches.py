@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from tfx_bsl.coders import example_coder
 
-from tfx_gnn.stages.example_check import BYTES, FLOATS, INTS
+from tfx_gnn.stages.example_values import BYTES, FLOATS, INTS
 
 MAX_RECORDS = 1024
 """Records of a batch at most."""

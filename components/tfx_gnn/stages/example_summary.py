@@ -7,7 +7,8 @@ import re
 from collections.abc import Collection, Iterable
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.stages.example_check import INTS, BrokenRuleError, Features, check_ends, num_values, values_of
+from tfx_gnn.stages.example_batches import ExampleBatch
+from tfx_gnn.stages.example_values import INTS, BrokenRuleError, Features, num_values, values_of
 from tfx_gnn.stages.graph_layout import prefix_of_key
 
 _SIZE_SUFFIX = "." + const.SIZE_NAME
@@ -24,7 +25,7 @@ class KeySummary:
     """What is known of one tf.Example key.
 
     Attributes:
-        num_present: examples that have the key, empty or not.
+        num_present: examples that have the key, empty or not; of checked ones, those that have it with a kind.
         num_with_items: of those, examples in which the set of the key has items.
         kinds: kind of the values ("bytes_list", "int64_list", "float_list") and where it was first seen.
         rows_per_item: for features and row lengths, how many entries there are for each row of the
@@ -54,16 +55,16 @@ class ExamplesSummary:
     keys: dict[str, KeySummary] = dataclasses.field(default_factory=dict)
 
 
-def add_presence(summary: ExamplesSummary, features: Features) -> None:
-    """Counts the keys of an example that was checked against a schema.
+def add_presence(summary: ExamplesSummary, batch: ExampleBatch) -> None:
+    """Counts the keys of examples that were checked against a schema.
 
     Args:
         summary: changed in place.
-        features: the feature map of a parsed tf.Example.
+        batch: the examples.
     """
-    summary.num_examples += 1
-    for key in features:
-        summary.keys.setdefault(key, KeySummary()).num_present += 1
+    summary.num_examples += batch.num_examples
+    for key, column in batch.columns.items():
+        summary.keys.setdefault(key, KeySummary()).num_present += int(column.is_present.sum())
 
 
 def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> None:
@@ -80,9 +81,10 @@ def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> No
     sizes = _sizes(features)
     row_lengths = row_length_axes(features)
     evidence = {key: _rows_per_item(features, key, sizes, row_lengths) for key in features if not is_size_key(key)}
-    add_presence(summary, features)
+    summary.num_examples += 1
     for key in features:
-        key_summary = summary.keys[key]
+        key_summary = summary.keys.setdefault(key, KeySummary())
+        key_summary.num_present += 1
         key_summary.num_with_items += sizes.get(prefix_of_key(key, sizes) or "", 0) > 0
         if num_values(features[key]):
             key_summary.kinds.setdefault(features[key].WhichOneof("kind") or "", place)
@@ -207,12 +209,21 @@ def _rows_per_item(
 
 
 def _check_ends(features: Features, key: str, sizes: dict[str, int], num_edges: int) -> None:
-    node_sets = [prefix for prefix in sizes if prefix.startswith(f"{const.NODES}/")]
-    if len(node_sets) == 1:
-        check_ends(features, key, num_edges, sizes[node_sets[0]], node_sets[0].removeprefix(f"{const.NODES}/"))
-    elif num_values(features[key]) != num_edges:
+    ends = values_of(features, key, INTS)
+    if len(ends) != num_edges:
         raise BrokenRuleError(
             f"{key!r} has one node index for each of the edges",
-            f"{num_values(features[key])} values for {num_edges} edges",
+            f"{len(ends)} values for {num_edges} edges",
             "Write all ends.",
+        )
+    node_sets = [prefix for prefix in sizes if prefix.startswith(f"{const.NODES}/")]
+    if len(node_sets) != 1 or not ends:
+        return
+    num_nodes = sizes[node_sets[0]]
+    if not (min(ends) >= 0 and max(ends) < num_nodes):
+        worst = max(ends) if max(ends) >= num_nodes else min(ends)
+        raise BrokenRuleError(
+            f"{key!r} points into node set {node_sets[0].removeprefix(f'{const.NODES}/')!r}",
+            f"index {worst} with {num_nodes} nodes",
+            "Remove the dangling edge.",
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
@@ -13,13 +14,19 @@ from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.example_check import BrokenRuleError, check_example
+from tfx_gnn.stages.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
+from tfx_gnn.stages.example_batches import ExampleDecoder, group_records
 from tfx_gnn.stages.example_summary import ExamplesSummary, add_evidence, add_presence, merge_summaries
-from tfx_gnn.stages.graph_layout import GraphLayout, graph_layout
+from tfx_gnn.stages.example_values import BrokenRuleError
+from tfx_gnn.stages.findings import Finding, Findings
+from tfx_gnn.stages.graph_layout import graph_layout
 from tfx_gnn.stages.graph_schema_inference import infer_graph_schema
 from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
 from tfx_gnn.stages.summary_pass import summarize_files
 from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.stages.validation_checks import CHECKS
+
+_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are for GraphExampleValidator to judge.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,11 +69,13 @@ def generate_graph_schema(
     """
     files = record_files(examples_dir, options.splits)
     schema = _schema_beside(examples_dir)
-    layout = None if schema is None else graph_layout(schema)
+    summarize: Callable[[RecordFile], ExamplesSummary] = _gather_evidence
+    if schema is not None:
+        summarize = functools.partial(_check_file, checker=BatchChecker.by(schema, decisive=_DECISIVE))
     with atomic_folder(graph_schema_dir) as graph_schema_partial, atomic_folder(schema_dir) as schema_partial:
         summary = summarize_files(
             files,
-            summarize=_SummarizeFile(layout),
+            summarize=summarize,
             merge=merge_summaries,
             kind=ExamplesSummary,
             scratch_dir=graph_schema_partial,
@@ -81,11 +90,9 @@ def generate_graph_schema(
             )
         if schema is None:
             schema = infer_graph_schema(summary)
-            layout = graph_layout(schema)
-        assert layout is not None
         presence = {key: found.num_present / summary.num_examples for key, found in summary.keys.items()}
         graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(graph_schema_partial))
-        write_tfmd_schema(make_tfmd_schema(layout, presence), schema_partial)
+        write_tfmd_schema(make_tfmd_schema(graph_layout(schema), presence), schema_partial)
     return schema
 
 
@@ -98,27 +105,41 @@ def _schema_beside(examples_dir: str) -> graph_schema_pb2.GraphSchema | None:
     return schema
 
 
-@dataclasses.dataclass(frozen=True)
-class _SummarizeFile:
-    """What the examples of a file show; with a layout, they are checked against it."""
+def _check_file(file: RecordFile, checker: BatchChecker) -> ExamplesSummary:
+    """Holds the examples of a file against their schema."""
+    summary, findings, decoder = ExamplesSummary(), Findings(), ExampleDecoder()
+    num_records = 0
+    for first, records in group_records(read_records(file)):
+        num_records += len(records)
+        for batch in checker.read(decoder, first, records, file, findings):
+            add_presence(summary, batch)
+    summary.num_broken = num_records - summary.num_examples
+    if summary.num_broken:
+        broken = [finding for finding in findings.found if finding.check in checker.decisive]
+        summary.first_broken = _message(min(broken, key=lambda finding: finding.places[0].record), file)
+    return summary
 
-    layout: GraphLayout | None
 
-    def __call__(self, file: RecordFile) -> ExamplesSummary:
-        summary = ExamplesSummary()
-        for number, record in enumerate(read_records(file)):
-            place = place_of(file, number)
-            try:
-                features = _parse(record).features.feature
-                if self.layout is None:
-                    add_evidence(summary, features, place)
-                else:
-                    check_example(features, self.layout)
-                    add_presence(summary, features)
-            except BrokenRuleError as error:
-                summary.num_broken += 1
-                summary.first_broken = summary.first_broken or error.message(place)
-        return summary
+def _message(finding: Finding, file: RecordFile) -> str:
+    check, place = CHECKS[finding.check], finding.places[0]
+    about = f"{finding.about!r}: " if finding.about else ""
+    return (
+        f"`examples_dir` must hold examples that keep the graph schema beside them; got {about}{place.detail} in "
+        f"{place_of(file, place.record)}. {check.summary}. {check.advice}"
+    )
+
+
+def _gather_evidence(file: RecordFile) -> ExamplesSummary:
+    """Reads off the examples of a file what their schema could be."""
+    summary = ExamplesSummary()
+    for number, record in enumerate(read_records(file)):
+        place = place_of(file, number)
+        try:
+            add_evidence(summary, _parse(record).features.feature, place)
+        except BrokenRuleError as error:
+            summary.num_broken += 1
+            summary.first_broken = summary.first_broken or error.message(place)
+    return summary
 
 
 def _parse(record: bytes) -> tf.train.Example:

@@ -6,7 +6,6 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.stages.example_check import BYTES, FLOATS, INTS
 from tfx_gnn.stages.example_summary import (
     Evidence,
     ExamplesSummary,
@@ -14,6 +13,7 @@ from tfx_gnn.stages.example_summary import (
     row_length_axes,
     row_length_key,
 )
+from tfx_gnn.stages.example_values import BYTES, FLOATS, INTS
 from tfx_gnn.stages.graph_layout import prefix_of_key, schema_features
 
 _DTYPE_OF_KIND = {BYTES: types_pb2.DT_STRING, INTS: types_pb2.DT_INT64, FLOATS: types_pb2.DT_FLOAT}

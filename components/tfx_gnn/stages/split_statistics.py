@@ -15,7 +15,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.stages.example_batches import Column, ExampleBatch, splits_of
-from tfx_gnn.stages.example_check import BYTES, FLOATS
+from tfx_gnn.stages.example_values import BYTES, FLOATS
 from tfx_gnn.stages.graph_layout import GraphLayout, SetLayout
 from tfx_gnn.stages.value_summaries import NumberSummary, StringSummary
 

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.example_check import KIND_OF_DTYPE
+from tfx_gnn.stages.example_values import KIND_OF_DTYPE
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.stages.record_files import RecordFile, place_of
 from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features

@@ -19,7 +19,7 @@ from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.windowed_value import WindowedValue
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.stages.example_check import INTS, KIND_OF_DTYPE, BrokenRuleError, Features, set_size, values_of
+from tfx_gnn.stages.example_values import INTS, KIND_OF_DTYPE, BrokenRuleError, Features, set_size, values_of
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout, SetLayout
 from tfx_gnn.stages.record_files import RecordFile, place_of, read_records
 

@@ -20,7 +20,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.stages import label_copies, label_homophily, seed_times, split_leaks
-from tfx_gnn.stages.batch_check import DANGLING_EDGE, NOT_AN_EXAMPLE, BatchChecker, file_name
+from tfx_gnn.stages.batch_check import DANGLING_EDGE, BatchChecker, file_name
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.example_batches import ExampleBatch, ExampleDecoder, group_records
 from tfx_gnn.stages.findings import MAX_PLACES, Findings, Place, merge_findings
@@ -177,7 +177,7 @@ class _ReadFile(beam.DoFn):
             _ENDS: RowCollector(label_homophily.end_row_keys, label_homophily.reduce_end_rows, self._num_buckets),
         }
         for first, records in group_records(_records_of(element, part.findings)):
-            for batch in self._check(first, records, element, part.findings):
+            for batch in plan.checker.read(self._decoder, first, records, element, part.findings):
                 part.statistics[element.split].add(batch, plan.layout)
                 seeds = _seeds_of(batch, records, first, plan)
                 yield from self._look(seeds, element, part.findings, collectors)
@@ -185,17 +185,6 @@ class _ReadFile(beam.DoFn):
             for bucket in collector.flush():
                 yield pvalue.TaggedOutput(tag, bucket)
         yield part
-
-    def _check(self, first: int, records: list[bytes], file: RecordFile, findings: Findings) -> Iterator[ExampleBatch]:
-        decoded = self._decoder.decode(first, records)
-        if len(decoded.undecodable):
-            places = [
-                Place(file=file_name(file), record=record, detail=f"{len(records[record - first])} other bytes")
-                for record in decoded.undecodable[:MAX_PLACES].tolist()
-            ]
-            findings.at(NOT_AN_EXAMPLE, file.split).add(len(decoded.undecodable), places)
-        for batch in decoded.batches:
-            yield batch.keep(self._plan.checker.check(batch, file, findings))
 
     def _look(
         self, seeds: SeedsOfBatch, file: RecordFile, findings: Findings, collectors: Mapping[str, RowCollector]

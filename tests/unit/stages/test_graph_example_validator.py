@@ -225,7 +225,13 @@ def test_the_same_node_at_another_time_is_another_seed(validate):
         ),
         pytest.param(
             lambda data: data["val"][0][0].update({"edges/cites.#target": [7]}),
-            ("dangling_edge", "val", "edges/cites.#target", 1, [f"record 0 of {VAL}: index 7 with 2 nodes"]),
+            (
+                "dangling_edge",
+                "val",
+                "edges/cites.#target",
+                1,
+                [f"record 0 of {VAL}: index 7 with 2 nodes in node set 'paper'"],
+            ),
             id="dangling-edge",
         ),
         pytest.param(

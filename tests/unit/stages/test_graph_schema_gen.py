@@ -63,11 +63,50 @@ def test_an_example_against_its_schema_is_named_by_split_file_record_key_and_rul
 
     with pytest.raises(
         ValueError,
-        match=r"'nodes/a.x' has shape \[\] for each of 2 items, 2 values in all; got 1 values in record 1 of "
-        r"graphs-00001-of-00002.gz \(split 'val'\).*Examples that break a rule: 2\.",
+        match=r"^`examples_dir` must hold examples that keep the graph schema beside them; got 'nodes/a.x': 1 values "
+        r"instead of 2, for 2 items of shape \[\] in record 1 of graphs-00001-of-00002.gz \(split 'val'\)\. The number "
+        r"of values is not that of the items\. Write all values.* Examples that break a rule: 2\.$",
     ):
         generate({"train": [[EXAMPLE]], "val": [[EXAMPLE], [EXAMPLE, broken, broken]]}, SCHEMA)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["examples"]
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "message"),
+    [
+        ("nodes/a.x", None, "'nodes/a.x': absent although there are 2 items in record 1 .* Write the declared feature"),
+        ("nodes/a.x", [1, 2], "'nodes/a.x': int64_list instead of float_list in record 1 .* of another kind"),
+        ("nodes/a.#size", [1, 1], r"'nodes/a.#size': \[1, 1\] in record 1 .* not one number, at least 0"),
+        ("edges/e.#target", [5], "'edges/e.#target': index 5 with 2 nodes in node set 'a' in record 1 .* not there"),
+        ("nodes/a.y", [], "'nodes/a.y': not in the graph schema in record 1 .* Declare it, or leave it out"),
+    ],
+)
+def test_the_first_broken_example_is_named_with_its_rule(generate, key, values, message):
+    broken = {**EXAMPLE, key: values}
+    if values is None:
+        del broken[key]
+    broken_twice = {**EXAMPLE, "nodes/a.v": [1], "nodes/a.w": [1], "edges/e.#source": [7]}
+
+    with pytest.raises(ValueError, match=rf"got {message}.* Examples that break a rule: 2\."):
+        generate({"train": [[EXAMPLE, broken, broken_twice]]}, SCHEMA)
+
+
+def test_values_that_are_no_numbers_and_readouts_without_items_keep_the_schema(generate):
+    readout = """
+        node_sets { key: "_readout" }
+        edge_sets { key: "_readout/seed" value { source: "a" target: "_readout" } }"""
+
+    _, schema_dir = generate({"train": [[EXAMPLE, {**EXAMPLE, "nodes/a.x": [1.0, float("nan")]}]]}, SCHEMA + readout)
+
+    required = {feature.name for feature in read_tfmd_schema(schema_dir).feature if feature.presence.min_fraction == 1}
+    assert required == set(EXAMPLE)
+
+
+def test_only_keys_of_all_examples_are_required(generate):
+    _, schema_dir = generate({"train": [[EXAMPLE], [{"nodes/a.#size": [0]}]]}, SCHEMA)
+
+    required = {feature.name for feature in read_tfmd_schema(schema_dir).feature if feature.presence.min_fraction == 1}
+    assert required == {"nodes/a.#size"}
 
 
 def test_without_schema_kinds_and_shapes_are_read_off_the_data(generate):
@@ -151,5 +190,8 @@ def test_a_record_that_is_no_example_is_refused(generate, tmp_path):
     with tf.io.TFRecordWriter(str(folder / "graphs-00000-of-00001.gz"), options="GZIP") as writer:
         writer.write(b"\xff\xff")
 
-    with pytest.raises(ValueError, match=r"every record is a serialized tf\.Example; got 2 other bytes in record 0"):
+    with pytest.raises(ValueError, match=r"got 2 other bytes in record 0 of .*Write serialized tf\.Examples\. "):
         generate({}, SCHEMA)
+    (tmp_path / "examples" / "graph_schema.pbtxt").unlink()
+    with pytest.raises(ValueError, match=r"every record is a serialized tf\.Example; got 2 other bytes in record 0"):
+        generate({})
