@@ -125,7 +125,14 @@ def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
 
     if reference.endswith(".json"):
         with open(reference, encoding="utf-8") as file:
-            return options_json.from_json(file.read(), kind)
+            text = file.read()
+        try:
+            return options_json.from_json(text, kind)
+        except ValueError as error:
+            raise ValueError(
+                f"`{name}` must name a JSON file of a {kind.__name__}; got {reference!r} with a mistake. "
+                f"Correct it: {error.__cause__}"
+            ) from error
     value = user_code.load_function(reference)()
     if not isinstance(value, kind):
         raise TypeError(

@@ -162,7 +162,7 @@ def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> S
     """
 
     def place_of(row: int) -> str:
-        return f"row {int(table.rows[row])} of {table.path}"
+        return f"row {int(table.rows[row])} (from 0) of {table.path}"
 
     return _split_columns(plan, table, split_time_feature(plan, edge_set), place_of=place_of)
 
@@ -240,8 +240,8 @@ def _check_reverses(
         code = int(splits[name][row])
         raise ValueError(
             "`splits` must give an edge and its reverse the same split; got "
-            f"{plan.splits.names[code] if code >= 0 else 'unused'!r} for row {int(table.rows[row])} of {table.path}, "
-            f"one of {len(rows)} whose edge in {plan.seed_edge_set!r} has another. Correct the table, or split by hash."
+            f"{plan.splits.names[code] if code >= 0 else 'unused'!r} for row {int(table.rows[row])} (from 0) of "
+            f"{table.path}, one of {len(rows)} whose edge in {plan.seed_edge_set!r} has another. Correct the table, or split by hash."
         )
 
 

@@ -183,3 +183,26 @@ Traceback (most recent call last):
 )
 def test_error_lines(error, line):
     assert error_line(error) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (
+            '{"seed_node_set": "n", "hops": [{"edge_set": "e", "fanout": 3}]}',
+            "Extra fields in constructor for Hop: fanout",
+        ),
+        ('{"seed_node_set": "n", "hops": [{"edge_set": "e"}]}', "`fan_out` must be an integer of at least 1; got 0"),
+        ('{"seed_node_set": "n",}', "line 1 column 23"),
+    ],
+)
+def test_a_plan_with_a_mistake_is_named(tmp_path, text, cause):
+    path = str(tmp_path / "plan.json")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+    shown = _run("sample", "--tables-dir", str(tmp_path), "--examples-dir", str(tmp_path / "out"), "--plan", path)
+
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(f"`plan` must name a JSON file of a SamplingPlan; got {path!r} with a mistake.")
+    assert cause in shown.stderr

@@ -186,7 +186,9 @@ def test_a_reverse_edge_of_another_split_is_refused():
         sold=edge_table("item", "user", [(1, 1), (0, 0)], ["train", "train"]),
     )
 
-    with pytest.raises(ValueError, match="an edge and its reverse the same split; got 'train' for row 1 of item-user"):
+    with pytest.raises(
+        ValueError, match=r"an edge and its reverse the same split; got 'train' for row 1 .from 0. of item-user"
+    ):
         rank_edges(tables, REVERSED)
 
 
@@ -205,7 +207,7 @@ def test_both_directions_in_one_set_must_agree():
     differing = edge_table("user", "user", [(0, 1), (1, 0), (2, 2)], ["train", "val", "test"])
 
     assert rank_edges(make_tables(knows=agreeing), plan)["knows"].tolist() == [0, 0, 3, 3]
-    with pytest.raises(ValueError, match=r"got 'train' for row 0 of user-user\.csv, one of 2"):
+    with pytest.raises(ValueError, match=r"got 'train' for row 0 .from 0. of user-user\.csv, one of 2"):
         rank_edges(make_tables(knows=differing), plan)
 
 
@@ -213,7 +215,7 @@ def test_an_edge_without_a_split_is_named_by_its_row():
     plan = SamplingPlan(seed_edge_set="knows", splits=BY_PART)
     table = edge_table("user", "user", [(0, 1), (1, 2)], ["train", "dev"])
 
-    with pytest.raises(ValueError, match=r"got 'dev' in row 1 of user-user\.csv"):
+    with pytest.raises(ValueError, match=r"got 'dev' in row 1 .from 0. of user-user\.csv"):
         rank_edges(make_tables(knows=table), plan)
 
 
