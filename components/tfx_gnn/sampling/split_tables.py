@@ -241,7 +241,8 @@ def _check_reverses(
         raise ValueError(
             "`splits` must give an edge and its reverse the same split; got "
             f"{plan.splits.names[code] if code >= 0 else 'unused'!r} for row {int(table.rows[row])} (from 0) of "
-            f"{table.path}, one of {len(rows)} whose edge in {plan.seed_edge_set!r} has another. Correct the table, or split by hash."
+            f"{table.path}, one of {len(rows)} whose edge in {plan.seed_edge_set!r} has another. Correct the table, "
+            "or split by hash."
         )
 
 
