@@ -159,6 +159,9 @@ ONE_NODE = {"nodes/a.#size": [1], "nodes/a.x": [1.0]}
         ([{"nodes/a.x": [1.0]}], "belongs to the context or to a set with `#size`; got 'nodes/a.x'"),
         ([{"nodes/a.#size": [1, 2]}], "is one number, at least 0"),
         ([{**EXAMPLE, "edges/e.#target": [5]}], "points into node set 'a'; got index 5 with 2 nodes"),
+        ([{**EXAMPLE, "edges/e.#target": [-1]}], "points into node set 'a'; got index -1 with 2 nodes"),
+        ([{**EXAMPLE, "edges/e.#source": []}], "'edges/e.#source' has one node index .*; got 0 values for 1 edges"),
+        ([{**EXAMPLE, "edges/e.#source": [1.0]}], "'edges/e.#source' is a int64_list; got a float_list"),
         (
             [{**EXAMPLE, "nodes/b.#size": [1], "edges/e.#target": [0, 1]}],
             "one node index for each of the edges; got 2 values for 1 edges",
