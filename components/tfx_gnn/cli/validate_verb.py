@@ -61,6 +61,9 @@ def validate(
             show_default=False,
         ),
     ] = None,
+    only_earlier_edges: Annotated[
+        bool, typer.Option("--only-earlier-edges", help="Edges of the very time of their seed are refused, too.")
+    ] = False,
     inductive: Annotated[
         bool, typer.Option("--inductive", help="Seeds of later splits are unseen nodes in earlier ones.")
     ] = False,
@@ -114,6 +117,7 @@ def validate(
             pair_label_feature=pair_label_feature,
             seed_time_feature=seed_time_feature,
             edge_time_features=_pairs("--edge-time", edge_time_features),
+            only_earlier_edges=only_earlier_edges,
             inductive=inductive,
             required_sets=tuple(required_sets or ()),
             unstable_features=tuple(unstable_features or ()),

@@ -47,6 +47,8 @@ class GraphExampleValidatorOptions:
             Empty for no promise.
         edge_time_features: by edge set, its integer feature with the time of each edge: no edge may be newer than
             the seed. Needs `seed_time_feature`.
+        only_earlier_edges: whether edges with a time must be older than the seed: those of its very time, of
+            which the seed itself may be one, are refused too.
         inductive: whether nodes that are seeds of a later split are unseen in earlier ones.
         required_sets: sets, as in "nodes/paper", that must have items in every example, beside `_readout`.
         max_l_infinity_drift: largest difference of the share of a string between the baseline and now, in [0, 1].
@@ -66,6 +68,7 @@ class GraphExampleValidatorOptions:
     pair_label_feature: str = ""
     seed_time_feature: str = ""
     edge_time_features: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    only_earlier_edges: bool = False
     inductive: bool = False
     required_sets: tuple[str, ...] = ()
     max_l_infinity_drift: float = 0.3
@@ -88,6 +91,11 @@ class GraphExampleValidatorOptions:
         ):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give 1 to allow everything.")
+        if self.only_earlier_edges and not self.edge_time_features:
+            raise ValueError(
+                "`edge_time_features` must be given with `only_earlier_edges`; got none. "
+                "Name the feature with the time of the edges."
+            )
         if self.edge_time_features and not self.seed_time_feature:
             raise ValueError(
                 "`seed_time_feature` must be given with `edge_time_features`; got only "
@@ -168,6 +176,7 @@ def validate_graph_examples(
         pair_label_feature=options.pair_label_feature,
         seed_time_feature=options.seed_time_feature,
         edge_time_features=options.edge_time_features,
+        only_earlier_edges=options.only_earlier_edges,
         inductive=options.inductive,
         required_sets=options.required_sets,
     )

@@ -32,9 +32,14 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
         pair_label_feature=LABEL_FEATURE if plan.negatives else "",
         seed_time_feature=plan.splits.time_feature if times is not None else "",
         edge_time_features=times or {},
+        only_earlier_edges=_shows_only_earlier(plan) if times else False,
         inductive=plan.splits.visibility == "inductive",
         severities={SEED_IN_TWO_SPLITS: WARNING} if _may_recur(plan, has_times=times is not None) else {},
     )
+
+
+def _shows_only_earlier(plan: SamplingPlan) -> bool:
+    return plan.temporal is not None and not plan.temporal.inclusive and not plan.keeps_seed_edge
 
 
 def _may_recur(plan: SamplingPlan, *, has_times: bool) -> bool:
@@ -56,5 +61,13 @@ def _times(plan: SamplingPlan) -> dict[str, str] | None:
     return {
         edge_set: feature
         for edge_set, feature in plan.temporal.edge_times.items()
-        if edge_set in plan.edge_set_names and feature not in plan.excluded_features.get(edge_set, ())
+        if edge_set in plan.edge_set_names and feature not in _left_out(plan, edge_set)
     }
+
+
+def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:
+    """Features that edges of the set do not have in examples; labels of seed edges are at `_readout` only."""
+    labels: set[str] = set()
+    if edge_set in (plan.seed_edge_set, *plan.reverse_edge_sets):
+        labels = set(plan.label_features) - set(plan.seed_table_features)
+    return labels.union(plan.excluded_features.get(edge_set, ()))

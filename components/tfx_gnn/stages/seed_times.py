@@ -79,7 +79,13 @@ def find_newer_seeds(
 
 
 def find_newer_edges(
-    seeds: SeedsOfBatch, edge_times: Mapping[str, str], layout: GraphLayout, place: tuple[str, str], findings: Findings
+    seeds: SeedsOfBatch,
+    edge_times: Mapping[str, str],
+    layout: GraphLayout,
+    place: tuple[str, str],
+    findings: Findings,
+    *,
+    only_earlier: bool,
 ) -> None:
     """Finds edges that are newer than the seed of their example.
 
@@ -89,6 +95,7 @@ def find_newer_edges(
         layout: the keys of the schema.
         place: split, and name of the file.
         findings: what is found is added to it.
+        only_earlier: whether edges of the seed's very time are found, too.
     """
     assert seeds.times is not None
     batch = seeds.batch
@@ -98,7 +105,7 @@ def find_newer_edges(
         one_set = layout.set_by_prefix[f"{const.EDGES}/{name}"]
         times = _scalars(batch, one_set.key_of(feature))
         owners = np.repeat(np.arange(batch.num_examples), np.diff(item_splits(batch, one_set.prefix)))
-        is_newer = times > limits[owners]
+        is_newer = times >= limits[owners] if only_earlier else times > limits[owners]
         examples = np.unique(owners[is_newer])
         if len(examples):
             places = [

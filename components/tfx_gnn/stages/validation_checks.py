@@ -144,7 +144,7 @@ CHECKS = {
         counts="seeds",
     ),
     seed_times.EDGE_NEWER: Check(
-        summary="Edges are newer than the seed of their example",
+        summary="Edges are newer than the seed of their example, or not older where they must be",
         advice="Sample with `temporal`.",
     ),
     label_copies.LABEL_COPIED: Check(

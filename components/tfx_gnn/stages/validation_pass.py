@@ -52,6 +52,7 @@ class ValidationPlan:
         pair_label_key: key of the feature that is 0 for negative pairs; empty if there are none.
         time_key: key of the feature with the time of seeds; empty if there is none.
         edge_times: feature with the time of each edge, by edge set.
+        only_earlier_edges: whether edges of the seed's very time are refused.
     """
 
     checker: BatchChecker
@@ -61,6 +62,7 @@ class ValidationPlan:
     pair_label_key: str = ""
     time_key: str = ""
     edge_times: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    only_earlier_edges: bool = False
 
     @property
     def layout(self) -> GraphLayout:
@@ -201,7 +203,9 @@ class _ReadFile(beam.DoFn):
             rows[_ENDS] = label_homophily.end_rows(seeds, rules.roots, plan.known_label, plan.layout, rank)
         if plan.edge_times:
             place = (file.split, file_name(file))
-            seed_times.find_newer_edges(seeds, plan.edge_times, plan.layout, place, findings)
+            seed_times.find_newer_edges(
+                seeds, plan.edge_times, plan.layout, place, findings, only_earlier=plan.only_earlier_edges
+            )
         for tag, found in rows.items():
             for bucket in collectors[tag].add(found):
                 yield pvalue.TaggedOutput(tag, bucket)

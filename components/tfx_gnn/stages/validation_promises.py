@@ -29,6 +29,7 @@ def make_validation_plan(
     pair_label_feature: str,
     seed_time_feature: str,
     edge_time_features: Mapping[str, str],
+    only_earlier_edges: bool,
     inductive: bool,
     required_sets: Sequence[str],
 ) -> ValidationPlan:
@@ -44,6 +45,7 @@ def make_validation_plan(
         pair_label_feature: feature that is 0 for negative pairs.
         seed_time_feature: feature with the time of seeds.
         edge_time_features: feature with the time of edges, by edge set.
+        only_earlier_edges: whether edges of the seed's very time are refused.
         inductive: whether nodes are unseen before their split.
         required_sets: sets that every example has.
 
@@ -92,6 +94,7 @@ def make_validation_plan(
         pair_label_key=pair_label_key,
         time_key=time_key,
         edge_times=dict(edge_time_features),
+        only_earlier_edges=only_earlier_edges,
     )
 
 

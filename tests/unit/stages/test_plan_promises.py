@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SeedTable, SplitPlan, Temporal
@@ -33,6 +35,20 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
                 hops=(KNOWS,),
                 splits=BY_TIME,
                 temporal=Temporal(seed_time="day", edge_times={"knows": "since", "buys": "since"}),
+            ),
+            {
+                "split_order": ("train", "test"),
+                "seed_time_feature": "day",
+                "edge_time_features": {"knows": "since"},
+                "only_earlier_edges": True,
+            },
+        ),
+        (
+            SamplingPlan(
+                seed_node_set="user",
+                hops=(KNOWS,),
+                splits=BY_TIME,
+                temporal=Temporal(seed_time="day", edge_times={"knows": "since"}, inclusive=True),
             ),
             {
                 "split_order": ("train", "test"),
@@ -101,6 +117,7 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
         "inductive",
         "by time",
         "times of edges",
+        "the seed's time",
         "no time",
         "links",
         "kept edges",
@@ -134,3 +151,43 @@ def test_links_whose_edges_are_in_no_example_keep_their_promises(shop_dir, tmp_p
 
     assert validation.num_examples == {"train": 4}
     assert validation.blessed
+
+
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_an_edge_of_the_seeds_very_time_breaks_the_promise_to_hide_it(tmp_path, inclusive):
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    (folder / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { metadata { filename: "n.csv" } } }'
+        + "".join(
+            f'edge_sets {{ key: "{name}" value {{ source: "n" target: "n" metadata {{ filename: "e.csv" }}'
+            ' features { key: "t" value { dtype: DT_INT64 } } } }'
+            for name in "ef"
+        )
+    )
+    (folder / "n.csv").write_text("id\na\nb\nc\n")
+    (folder / "e.csv").write_text("source,target,t\na,b,1\na,b,2\na,c,3\n")
+    plan = SamplingPlan(
+        seed_edge_set="e",
+        label_features=("t",),
+        hops=tuple(Hop(edge_set=name, fan_out=9, inputs=("source",)) for name in "ef"),
+        splits=SplitPlan(time_feature="t", until={"train": None}),
+        temporal=Temporal(seed_time="t", edge_times={"e": "t", "f": "t"}),
+    )
+    sampled = dataclasses.replace(plan, temporal=dataclasses.replace(plan.temporal, inclusive=inclusive))
+    examples_dir = str(tmp_path / "examples")
+    generate_subgraph_examples(
+        tables_dir=str(folder), examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=sampled)
+    )
+
+    validation = validate_graph_examples(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        statistics_dir=str(tmp_path / "statistics"),
+        anomalies_dir=str(tmp_path / "anomalies"),
+        blessing_dir=str(tmp_path / "blessing"),
+        options=promises_of_plan(plan),
+    )
+
+    assert validation.blessed is not inclusive
+    assert {anomaly.check for anomaly in validation.anomalies} == ({"edge_newer_than_seed"} if inclusive else set())

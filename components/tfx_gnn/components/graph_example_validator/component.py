@@ -52,6 +52,7 @@ class GraphExampleValidator(base_beam_component.BaseBeamComponent):
     | parameter | pair_label_feature | str | feature of `_readout` that is 0 for negative pairs |
     | parameter | seed_time_feature | str | feature with the time of a seed |
     | parameter | edge_time_features | JSON | feature with the time of an edge, by edge set |
+    | parameter | only_earlier_edges | JSON | whether edges of the seed's very time are refused too |
     | parameter | inductive | JSON | whether seeds of later splits are unseen in earlier ones |
     | parameter | required_sets | JSON | sets that every example must have |
     | parameter | max_l_infinity_drift | float | allowed L-infinity distance to the baseline |
