@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -99,10 +100,17 @@ def check_tables(
     from tfx_gnn.tables.graph_tables import read_tables
     from tfx_gnn.tables.row_rules import RowRules
 
-    read = read_tables(
-        tables_dir,
-        rules=RowRules(invalid_rows="drop", duplicate_nodes="keep_first", dangling_edges="drop", max_dropped_share=1.0),
-    )
+    rules = RowRules(invalid_rows="drop", duplicate_nodes="keep_first", dangling_edges="drop", max_dropped_share=1.0)
+    try:
+        read = read_tables(tables_dir, rules=rules)
+    except ValueError:
+        # Where no edge is left, the cause is often what is wrong with the nodes.
+        with contextlib.suppress(ValueError):
+            nodes = read_tables(tables_dir, edge_sets=(), rules=rules)
+            if nodes.problems:
+                _show_reports(nodes)
+                _show_problems(nodes, limit)
+        raise
     _show_reports(read)
     _show_problems(read, limit)
     if dead_letters_dir:

@@ -167,3 +167,16 @@ def test_tables_that_cannot_be_read_are_an_error(folder):
 
     assert isinstance(failed.exception, ValueError)
     assert "`tables_dir` must hold a graph_schema.pbtxt" in str(failed.exception)
+
+
+@pytest.mark.parametrize("age", ["x", "30"])
+def test_bad_nodes_are_told_where_they_leave_no_edge(folder, age):
+    assert _run(*INFER, "--tables-dir", str(folder)).exit_code == 0
+    (folder / "users.csv").write_text(f"id,age,code\nann,{age},007\nbob,20,12\n")
+    (folder / "buys.csv").write_text("user,item\nann,7\n" if age == "x" else "user,item\neve,7\n")
+
+    shown = _run("check", "--tables-dir", str(folder))
+
+    assert "`edges/buys` must have at least one usable edge" in str(shown.exception)
+    assert ("`age` must be of type int64; got 'x' in" in shown.stdout) == (age == "x")
+    assert "no bad rows" not in shown.stdout
