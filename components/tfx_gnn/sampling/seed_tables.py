@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ from tfx_gnn.tables.schema_layouts import id_type, seeds_layout
 from tfx_gnn.tables.table_files import Table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
+from tfx_gnn.tables.table_paths import resolve_files
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -90,6 +92,11 @@ def seed_table_layout(tables_dir: str, plan: SamplingPlan, schema: GraphSchema) 
         columns[name] = TableColumn(name=name, dtype=_ARROW_TYPES[dtype])
     for name in tables_with_splits(plan).extra_columns:
         columns[EXTRA_PREFIX + name] = TableColumn(name=name, dtype=pa.large_string())
+    if not resolve_files(os.path.join(tables_dir, plan.seed_table.filename)):
+        raise ValueError(
+            "`seed_table.filename` must name a file that exists, relative to the folder of the tables; got "
+            f"{plan.seed_table.filename!r} in {tables_dir!r}. Correct the name or put the file there."
+        )
     return seeds_layout(tables_dir, plan.seed_table.filename, columns)
 
 

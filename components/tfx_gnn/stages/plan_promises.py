@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfx_gnn.sampling.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
 from tfx_gnn.stages.split_leaks import SEED_IN_TWO_SPLITS
-from tfx_gnn.stages.validation_checks import WARNING
+from tfx_gnn.stages.validation_checks import NO_EXAMPLES, WARNING
 
 
 def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
@@ -13,7 +13,8 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
 
     Promises that examples cannot be held to, as they lack the feature with a time,
     are left out. Where a pair, or a node of a seed table, may be a seed again at another
-    time or by another edge, in another split, it is worth a warning and no error.
+    time or by another edge, in another split, it is worth a warning and no error; so is
+    a split without examples where the plan allows them.
 
     Args:
         plan: the plan that the examples are sampled by.
@@ -34,8 +35,13 @@ def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
         edge_time_features=times or {},
         only_earlier_edges=_shows_only_earlier(plan) if times else False,
         inductive=plan.splits.visibility == "inductive",
-        severities={SEED_IN_TWO_SPLITS: WARNING} if _may_recur(plan, has_times=times is not None) else {},
+        severities=_severities(plan, has_times=times is not None),
     )
+
+
+def _severities(plan: SamplingPlan, *, has_times: bool) -> dict[str, str]:
+    expected = {SEED_IN_TWO_SPLITS: _may_recur(plan, has_times=has_times), NO_EXAMPLES: plan.splits.allows_empty_splits}
+    return {check: WARNING for check, is_expected in expected.items() if is_expected}
 
 
 def _shows_only_earlier(plan: SamplingPlan) -> bool:

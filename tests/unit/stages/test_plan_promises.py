@@ -111,6 +111,10 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
             SamplingPlan(seed_edge_set="knows", splits=SplitPlan(column="part"), keeps_seed_edge=True),
             {"split_order": ("train", "val", "test"), "severities": {"seed_in_two_splits": "warning"}},
         ),
+        (
+            SamplingPlan(seed_node_set="user", splits=SplitPlan(weights={"a": 1}, allows_empty_splits=True)),
+            {"split_order": ("a",), "severities": {"no_examples": "warning"}},
+        ),
     ],
     ids=[
         "nothing",
@@ -126,6 +130,7 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
         "table by time",
         "known times",
         "parallel edges by column",
+        "empty splits",
     ],
 )
 def test_a_plan_promises_what_it_hides(plan, promised):
