@@ -43,6 +43,7 @@ def sample(
         typer.Option("--label-feature", help="Label to read out, for a sampling spec; repeat for several."),
     ] = None,
     split_column: Annotated[str, typer.Option(help="Column of the seeds' splits, for a sampling spec.")] = "",
+    seed_edge_set: Annotated[str, typer.Option(help="Edge set of the pairs, for a sampling spec of links.")] = "",
     sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     num_shards: Annotated[int, typer.Option(help="Files a split.")] = 2,
     invalid_rows: Annotated[
@@ -85,7 +86,7 @@ def sample(
         "execution": execution,
     }
     options = SubgraphExampleGenOptions(
-        plan=_load_plan(plan, tables_dir, tuple(label_features or ()), split_column) if plan else None,
+        plan=_load_plan(plan, tables_dir, tuple(label_features or ()), split_column, seed_edge_set) if plan else None,
         whole_graphs=_load("whole_graphs", whole_graphs, WholeGraphs) if whole_graphs else None,
         sampling_seed=sampling_seed,
         num_shards=num_shards,
@@ -99,7 +100,9 @@ def sample(
     arguments.say_written(examples=examples_dir)
 
 
-def _load_plan(reference: str, tables_dir: str, label_features: tuple[str, ...], split_column: str) -> SamplingPlan:
+def _load_plan(
+    reference: str, tables_dir: str, label_features: tuple[str, ...], split_column: str, seed_edge_set: str
+) -> SamplingPlan:
     from tfx_gnn.sampling.plan import SamplingPlan
     from tfx_gnn.sampling.sampling_spec import plan_from_sampling_spec, read_sampling_spec
     from tfx_gnn.sampling.split_plan import SplitPlan
@@ -111,11 +114,13 @@ def _load_plan(reference: str, tables_dir: str, label_features: tuple[str, ...],
             read_tables_schema(tables_dir),
             label_features=label_features,
             splits=SplitPlan(column=split_column),
+            **({"seed_edge_set": seed_edge_set} if seed_edge_set else {}),
         )
-    if label_features or split_column:
+    if label_features or split_column or seed_edge_set:
         raise ValueError(
-            "`label_features` and `split_column` must be part of the plan, unless it is a sampling spec; got "
-            f"{list(label_features)} and {split_column!r} for {reference!r}. Write them into the plan."
+            "`label_features`, `split_column` and `seed_edge_set` must be part of the plan, unless it is a sampling "
+            f"spec; got {list(label_features)}, {split_column!r} and {seed_edge_set!r} for {reference!r}. Write them "
+            "into the plan."
         )
     return _load("plan", reference, SamplingPlan)
 

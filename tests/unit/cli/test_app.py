@@ -206,3 +206,28 @@ def test_a_plan_with_a_mistake_is_named(tmp_path, text, cause):
     assert shown.exit_code == 2
     assert shown.stderr.startswith(f"`plan` must name a JSON file of a SamplingPlan; got {path!r} with a mistake.")
     assert cause in shown.stderr
+
+
+def test_a_sampling_spec_of_links_is_told_the_edge_set(tmp_path):
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    (tables / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "n" value { metadata { filename: "n.csv" } } }'
+        'edge_sets { key: "e" value { source: "n" target: "n" metadata { filename: "e.csv" } } }'
+    )
+    (tables / "n.csv").write_text("id\n" + "".join(f"{i}\n" for i in range(40)))
+    (tables / "e.csv").write_text("source,target\n" + "".join(f"{i},{i * 7 % 40}\n" for i in range(1, 40)))
+    spec = tmp_path / "spec.pbtxt"
+    spec.write_text(
+        'symmetric_link_seed_op { op_name: "pairs" }'
+        ' sampling_ops { op_name: "h" input_op_names: "pairs" strategy: RANDOM_UNIFORM sample_size: 2'
+        ' edge_set_name: "e" }'
+    )
+    arguments = ["sample", "--tables-dir", str(tables), "--examples-dir", str(tmp_path / "out"), "--plan", str(spec)]
+
+    refused = _run(*arguments)
+    done = _run(*arguments, "--seed-edge-set", "e")
+
+    assert "`seed_edge_set` must name the edge set of the pairs; got none" in refused.stderr
+    assert done.exit_code == 0, done.stderr
+    assert (tmp_path / "out" / "Split-train").is_dir()
