@@ -75,6 +75,11 @@ def sample(
     from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
     from tfx_gnn.tables.row_rules import RowRules
 
+    if execution == "in_memory" and (num_partitions or beam_args):
+        raise ValueError(
+            "`--num-partitions` and `--beam-arg` must go with `--execution beam`; got "
+            f"{num_partitions} and {beam_args or []}. Add it, or leave them out."
+        )
     fields: dict[str, Any] = {
         "rules": RowRules(
             invalid_rows=invalid_rows,  # type: ignore[arg-type] # RowRules checks it

@@ -231,3 +231,11 @@ def test_a_sampling_spec_of_links_is_told_the_edge_set(tmp_path):
     assert "`seed_edge_set` must name the edge set of the pairs; got none" in refused.stderr
     assert done.exit_code == 0, done.stderr
     assert (tmp_path / "out" / "Split-train").is_dir()
+
+
+@pytest.mark.parametrize("option", [("--num-partitions", "2"), ("--beam-arg", "--runner=FlinkRunner")])
+def test_options_of_beam_are_not_passed_over_in_memory(tmp_path, option):
+    shown = _run("sample", "--tables-dir", str(tmp_path), "--examples-dir", str(tmp_path / "out"), *option)
+
+    assert shown.exit_code == 2
+    assert "must go with `--execution beam`; got " in shown.stderr
