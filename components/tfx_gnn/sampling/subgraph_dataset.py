@@ -67,9 +67,6 @@ def subgraph_dataset(
     Raises:
         ValueError: if the plan does not fit the graph, there is no seed, or a number is
             out of range.
-
-    Example:
-        `subgraph_dataset(tables, plan, seeds["train"], shuffle_seed=1, num_epochs=None, parses=False)`
     """
     for name, seed in (("sampling_seed", sampling_seed), ("shuffle_seed", shuffle_seed)):
         if seed is not None and not 0 <= seed < _MAX_SEED:
