@@ -168,4 +168,9 @@ def _print_report(report: ExampleGenReport) -> None:
     )
     missing = sum(report.num_missing_negatives.values())
     if missing:
-        arguments.console.print(f"{missing:,} negative pairs could not be drawn", markup=False)
+        wanted = missing + sum(report.num_negatives.values())
+        arguments.console.print(
+            f"{missing:,} of {wanted:,} negative pairs could not be drawn: raise `num_draws`, or ask for fewer",
+            markup=False,
+            soft_wrap=True,
+        )
