@@ -16,7 +16,7 @@ from tfx_gnn.tables.attribute_decoder import Decoder
 from tfx_gnn.tables.csv_table import CsvFormat
 from tfx_gnn.tables.packed_column import parse_packed_column
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableLayout
-from tfx_gnn.tables.table_paths import resolve_files
+from tfx_gnn.tables.table_paths import resolve_table_files
 
 _INTEGERS = {"int32": types_pb2.DT_INT32, "int": types_pb2.DT_INT64, "int64": types_pb2.DT_INT64}
 _TYPES: Mapping[str, Mapping[str, int]] = {
@@ -39,7 +39,8 @@ class DecodedNodes:
     """A node table of GraphLearn.
 
     Attributes:
-        filename: a file, a glob or shards, relative to the tables folder.
+        filename: a file, a glob or shards, relative to the tables folder; several are
+            joined by commas.
         decoder: what the columns are.
     """
 
@@ -52,7 +53,8 @@ class DecodedEdges:
     """An edge table of GraphLearn.
 
     Attributes:
-        filename: a file, a glob or shards, relative to the tables folder.
+        filename: a file, a glob or shards, relative to the tables folder; several are
+            joined by commas.
         source: node set of the sources.
         target: node set of the targets.
         decoder: what the columns are.
@@ -97,9 +99,7 @@ def decoded_schema(
     """
     schema = GraphSchema()
     for name, node_table in nodes.items():
-        types = _describe(
-            schema.node_sets[name], node_table, os.path.join(tables_dir, node_table.filename), delimiter, ("id_column",)
-        )
+        types = _describe(schema.node_sets[name], node_table, tables_dir, delimiter, ("id_column",))
         if types[0] != types_pb2.DT_STRING:
             schema.node_sets[name].features[ID_FEATURE].dtype = types[0]
     for name, edge_table in (edges or {}).items():
@@ -115,14 +115,14 @@ def decoded_schema(
         for edge_set_name, source, target, keys in ways:
             edge_set = schema.edge_sets[edge_set_name]
             edge_set.source, edge_set.target = source, target
-            _describe(edge_set, edge_table, os.path.join(tables_dir, edge_table.filename), delimiter, keys)
+            _describe(edge_set, edge_table, tables_dir, delimiter, keys)
     return schema
 
 
 def _describe(
     declared: NodeSet | EdgeSet,
     table: DecodedNodes | DecodedEdges,
-    path: str,
+    tables_dir: str,
     delimiter: str,
     key_settings: tuple[str, ...],
 ) -> list[int]:
@@ -130,7 +130,7 @@ def _describe(
     kind: Literal["node", "edge"] = "node" if isinstance(declared, NodeSet) else "edge"
     decoder, filename = table.decoder, table.filename
     names = decoder.column_names(kind)
-    header, types = _read_header(path, names, delimiter)
+    header, types = _read_header(tables_dir, filename, names, delimiter)
     declared.metadata.filename = filename
     settings = {"format": "csv", "delimiter": "tab" if delimiter == "\t" else delimiter}
     for name, column, dtype in zip(names, header, types, strict=True):
@@ -159,9 +159,10 @@ def _describe(
     return types
 
 
-def _read_header(path: str, names: tuple[str, ...], delimiter: str) -> tuple[list[str], list[int]]:
-    files = resolve_files(path)
+def _read_header(tables_dir: str, filename: str, names: tuple[str, ...], delimiter: str) -> tuple[list[str], list[int]]:
+    files = resolve_table_files(tables_dir, filename)
     if not files:
+        path = os.path.join(tables_dir, filename)
         raise ValueError(f"`filename` must name a file that exists; got {path!r}. Correct the name.")
     layout = TableLayout(kind="node", name="", files=files, format="csv", columns={}, delimiter=delimiter)
     header = list(CsvFormat(layout).column_names(files[0]))

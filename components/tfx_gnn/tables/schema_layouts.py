@@ -25,7 +25,7 @@ from tfx_gnn.tables.table_layout import (
     TableKind,
     TableLayout,
 )
-from tfx_gnn.tables.table_paths import format_of_name, resolve_files
+from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 
 SCHEMA_FILE = "graph_schema.pbtxt"
 """File of a tables folder that declares the tables beside it."""
@@ -89,8 +89,8 @@ def layouts_of(
 ) -> TableLayouts:
     """Finds the tables of a graph and what to read from them.
 
-    A table is `metadata.filename`, relative to `tables_dir`: a file, a glob or shards (see
-    `resolve_files`), or `metadata.bigquery`. Its format is told by its name, or by
+    A table is `metadata.filename`, relative to `tables_dir`: a file, a glob, shards or several names
+    (see `resolve_table_files`), or `metadata.bigquery`. Its format is told by its name, or by
     `metadata.extra` under the key "format". A key "delimiter" parts the cells of a text
     file by another character; "tab" is a tab.
 
@@ -268,7 +268,7 @@ def _make_layout(
         format_name, delimiter = "bigquery", ""
     else:
         format_name, delimiter = _format_of(metadata, where)
-        files = resolve_files(path)
+        files = resolve_table_files(tables_dir, filename)
         if not files:
             raise ValueError(
                 f"`metadata.filename` must name a file that exists, relative to the schema's folder; got {filename!r} "

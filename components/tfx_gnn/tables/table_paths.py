@@ -52,6 +52,36 @@ def resolve_files(path: str) -> tuple[str, ...]:
     return tuple(files)
 
 
+def resolve_table_files(folder: str, filename: str) -> tuple[str, ...]:
+    """Lists the files of a table that a schema declares.
+
+    Args:
+        folder: folder that file names are relative to.
+        filename: what `resolve_files` takes, or several of these joined by commas.
+
+    Returns:
+        Paths in the order of the names, those of one name in ascending order; none if
+        there is no such file.
+
+    Raises:
+        ValueError: see `resolve_files`; or if one of several names is of no file, or a file
+            is named twice.
+    """
+    whole = resolve_files(os.path.join(folder, filename))
+    if whole or "," not in filename:
+        return whole
+    files: list[str] = []
+    for name in filename.split(","):
+        found = resolve_files(os.path.join(folder, name)) if name else ()
+        if not found or set(found) & set(files):
+            raise ValueError(
+                f"`filename` must join names of files by commas, each file once; got {name!r}, which names "
+                f"{'a file again' if found else 'no file'}, in {filename!r}. Correct the name or remove it."
+            )
+        files += found
+    return tuple(files)
+
+
 def format_of_name(name: str) -> tuple[str, str] | None:
     """Tells a table's format by its declared name.
 

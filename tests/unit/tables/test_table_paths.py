@@ -1,6 +1,6 @@
 import pytest
 
-from tfx_gnn.tables.table_paths import format_of_name, resolve_files
+from tfx_gnn.tables.table_paths import format_of_name, resolve_files, resolve_table_files
 
 
 def _resolve(tmp_path, name):
@@ -93,3 +93,32 @@ def test_every_shard_must_be_there(folder, name, message):
 )
 def test_the_format_is_told_by_the_name(name, expected):
     assert format_of_name(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("one.csv,nodes-*.csv", ["one.csv", "nodes-a.csv", "nodes-b.csv"]),
+        ("nodes-b.csv,nodes-a.csv", ["nodes-b.csv", "nodes-a.csv"]),
+        ("x@3.csv,one.csv", [*(f"x-{i:05d}-of-00003.csv" for i in range(3)), "one.csv"]),
+        ("with,comma.csv", ["with,comma.csv"]),
+        ("absent.csv", []),
+    ],
+)
+def test_names_between_commas_stand_for_files_in_their_order(folder, name, expected):
+    (folder / "with,comma.csv").write_text("")
+
+    assert [path.removeprefix(f"{folder}/") for path in resolve_table_files(str(folder), name)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("one.csv,absent.csv", "got 'absent.csv', which names no file, in 'one.csv,absent.csv'"),
+        ("one.csv,", "got '', which names no file, in 'one.csv,'"),
+        ("nodes-a.csv,nodes-*.csv", r"got 'nodes-\*.csv', which names a file again"),
+    ],
+)
+def test_each_of_several_names_stands_for_files_of_its_own(folder, name, message):
+    with pytest.raises(ValueError, match=message):
+        resolve_table_files(str(folder), name)
