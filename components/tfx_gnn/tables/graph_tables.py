@@ -18,7 +18,14 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.tables import table_layout
 from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
-from tfx_gnn.tables.schema_layouts import CONTEXT, SCHEMA_FILE, ColumnsByTable, DecodersByTable, layouts_of
+from tfx_gnn.tables.schema_layouts import (
+    CONTEXT,
+    SCHEMA_FILE,
+    ColumnsByTable,
+    DecodersByTable,
+    TableLayouts,
+    layouts_of,
+)
 from tfx_gnn.tables.table_files import read_table
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, SOURCE_KEY, TARGET_KEY, TableLayout
 
@@ -209,7 +216,6 @@ def read_tables(
         ValueError: if schema or tables break a rule. The message names file, line
             or record, and rule.
     """
-    rules = rules or RowRules()
     schema = read_tables_schema(tables_dir)
     layouts = layouts_of(
         schema,
@@ -226,7 +232,33 @@ def read_tables(
                 f"`edge_times` must name an integer feature of an edge set that is read; got {feature!r} of {name!r}. "
                 "Check the spelling, or declare the feature."
             )
-    reader = _Reader(rules, edge_times or {})
+    return read_layouts(schema, layouts, rules=rules, edge_times=edge_times)
+
+
+def read_layouts(
+    schema: GraphSchema,
+    layouts: TableLayouts,
+    *,
+    rules: RowRules | None = None,
+    edge_rules: Mapping[str, RowRules] | None = None,
+    edge_times: Mapping[str, str] | None = None,
+) -> GraphTables:
+    """Reads tables that a schema has been laid out as, wherever the schema is from.
+
+    Args:
+        schema: a valid graph schema.
+        layouts: its tables, see `layouts_of`; node sets at the ends of edge sets are there.
+        rules: what to do with rows that break a rule; by default every one is refused.
+        edge_rules: by edge set, rules for its table instead of `rules`.
+        edge_times: see `read_tables`; integer features of edge sets that are read.
+
+    Returns:
+        The graph.
+
+    Raises:
+        ValueError: if tables break a rule.
+    """
+    reader = _Reader(rules or RowRules(), edge_rules or {}, edge_times or {})
     node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}
     edge_tables = {name: reader.read_edges(schema, layout, node_tables) for name, layout in layouts.edge_sets.items()}
     context_table = None if layouts.context is None else reader.read_context(layouts.context)
@@ -243,8 +275,9 @@ def read_tables(
 class _Reader:
     """Reads tables under rules and gathers what became of their rows."""
 
-    def __init__(self, rules: RowRules, edge_times: Mapping[str, str]) -> None:
+    def __init__(self, rules: RowRules, edge_rules: Mapping[str, RowRules], edge_times: Mapping[str, str]) -> None:
         self._rules = rules
+        self._edge_rules = edge_rules
         self._edge_times = edge_times
         self.reports: dict[str, TableReport] = {}
         self.problems: list[RowProblem] = []
@@ -260,11 +293,12 @@ class _Reader:
         return NodeTable(path=layout.declared_as, ids=ids, features=features, extra_columns=extra_columns)
 
     def read_edges(self, schema: GraphSchema, layout: TableLayout, node_tables: Mapping[str, NodeTable]) -> EdgeTable:
-        table = read_table(layout, self._rules)
+        rules = self._edge_rules.get(layout.name, self._rules)
+        table = read_table(layout, rules)
         edge_set = schema.edge_sets[layout.name]
         checked = check_edges(
             table,
-            self._rules,
+            rules,
             ends={
                 key: (name, node_tables[name].path, node_tables[name].ids)
                 for key, name in ((SOURCE_KEY, edge_set.source), (TARGET_KEY, edge_set.target))
