@@ -160,6 +160,8 @@ def _print_report(report: ExampleGenReport) -> None:
         rows.add_row(label, f"{table.rows_read:,}", f"{table.rows_used:,}", dropped or "0")
     arguments.console.print(rows)
     splits = ", ".join(f"{count:,} {split}" for split, count in report.num_seeds.items())
+    if report.num_no_seeds:
+        splits += f", {report.num_no_seeds:,} no seeds"
     arguments.console.print(
         f"{splits}; nodes {statistics.all_nodes.mean:.1f} on average, {statistics.all_nodes.max:,} at most; "
         f"edges {statistics.all_edges.mean:.1f}, {statistics.all_edges.max:,}",

@@ -416,7 +416,10 @@ def test_drift_from_span_to_span_and_skew_from_split_to_split_are_measured(valid
             r"`edge_time_features` must name edge sets .* \['_readout/seed', 'ci",
         ),
         ({"pair_label_feature": "topic"}, "`pair_label_feature` must be one integer an item"),
-        ({"seed_edge_set": "cites"}, "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair"),
+        (
+            {"seed_edge_set": "cites"},
+            "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair",
+        ),
         ({"unstable_features": ("paper",)}, "`unstable_features` must be tf.Example keys"),
         ({"splits": ("train", "dev")}, "`split` must be one of"),
     ],
