@@ -144,9 +144,9 @@ def refuse_other_splits(job: IndexJob, found: Sequence[OtherSplits]) -> None:
             first = min(of_set, key=lambda part: part.row)
             name = job.plan.splits.names[first.split_code] if first.split_code >= 0 else "unused"
             raise ValueError(
-                f"`splits` must give an edge and its reverse the same split; got {name!r} for row {first.row} of "
-                f"{job.layouts[f'edges/{edge_set}'].declared_as}, one of {sum(part.count for part in of_set)} whose "
-                f"edge in {job.plan.seed_edge_set!r} has another. Correct the table, or split by hash."
+                f"`splits` must give an edge and its reverse the same split; got {name!r} for row {first.row} "
+                f"(from 0) of {job.layouts[f'edges/{edge_set}'].declared_as}, one of "
+                f"{sum(part.count for part in of_set)} whose edge in {job.plan.seed_edge_set!r} has another. Correct the table, or split by hash."
             )
 
 

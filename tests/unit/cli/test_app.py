@@ -193,7 +193,7 @@ def test_error_lines(error, line):
             "Extra fields in constructor for Hop: fanout",
         ),
         ('{"seed_node_set": "n", "hops": [{"edge_set": "e"}]}', "`fan_out` must be an integer of at least 1; got 0"),
-        ('{"seed_node_set": "n",}', "line 1 column 23"),
+        ('{"seed_node_set": "n"; }', "Expecting ',' delimiter: line 1 column 22"),
     ],
 )
 def test_a_plan_with_a_mistake_is_named(tmp_path, text, cause):
