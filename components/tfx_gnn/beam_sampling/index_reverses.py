@@ -146,7 +146,8 @@ def refuse_other_splits(job: IndexJob, found: Sequence[OtherSplits]) -> None:
             raise ValueError(
                 f"`splits` must give an edge and its reverse the same split; got {name!r} for row {first.row} "
                 f"(from 0) of {job.layouts[f'edges/{edge_set}'].declared_as}, one of "
-                f"{sum(part.count for part in of_set)} whose edge in {job.plan.seed_edge_set!r} has another. Correct the table, or split by hash."
+                f"{sum(part.count for part in of_set)} whose edge in {job.plan.seed_edge_set!r} has another. "
+                "Correct the table, or split by hash."
             )
 
 
