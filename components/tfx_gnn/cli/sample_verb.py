@@ -80,23 +80,22 @@ def sample(
             "`--num-partitions` and `--beam-arg` must go with `--execution beam`; got "
             f"{num_partitions} and {beam_args or []}. Add it, or leave them out."
         )
-    fields: dict[str, Any] = {
-        "rules": RowRules(
-            invalid_rows=invalid_rows,  # type: ignore[arg-type] # RowRules checks it
-            duplicate_nodes=duplicate_nodes,  # type: ignore[arg-type]
-            duplicate_edges=duplicate_edges,  # type: ignore[arg-type]
-            dangling_edges=dangling_edges,  # type: ignore[arg-type]
-            max_dropped_share=max_dropped_share,
-        ),
-        "execution": execution,
+    # Whether a text is one of the choices is checked by the options, as for every caller.
+    rules: dict[str, Any] = {
+        "invalid_rows": invalid_rows,
+        "duplicate_nodes": duplicate_nodes,
+        "duplicate_edges": duplicate_edges,
+        "dangling_edges": dangling_edges,
     }
+    how: dict[str, Any] = {"execution": execution}
     options = SubgraphExampleGenOptions(
         plan=_load_plan(plan, tables_dir, tuple(label_features or ()), split_column, seed_edge_set) if plan else None,
         whole_graphs=_load("whole_graphs", whole_graphs, WholeGraphs) if whole_graphs else None,
         sampling_seed=sampling_seed,
         num_shards=num_shards,
         num_partitions=num_partitions,
-        **fields,
+        rules=RowRules(max_dropped_share=max_dropped_share, **rules),
+        **how,
     )
     report = generate_subgraph_examples(
         tables_dir=tables_dir, examples_dir=examples_dir, options=options, beam_args=tuple(beam_args or ())
