@@ -263,8 +263,18 @@ def _split_columns(
     splits = plan.splits
     times: pa.Array | None = table.features[time_feature] if time_feature else None
     return SplitColumns(
-        names=table.extra_columns[splits.column] if splits.column else None,
+        names=_extra_column(table, splits.column) if splits.column else None,
         times=None if times is None else times.to_numpy(zero_copy_only=False).astype(np.int64),
-        groups=table.extra_columns[splits.group_column] if splits.group_column else None,
+        groups=_extra_column(table, splits.group_column) if splits.group_column else None,
         place_of=place_of,
     )
+
+
+def _extra_column(table: NodeTable | EdgeTable, name: str) -> pa.Array:
+    if name not in table.extra_columns:
+        raise ValueError(
+            f"`extra_columns` must hold the column {name!r}, which decides about splits; got "
+            f"{sorted(table.extra_columns)} of {table.path}. "
+            "Read the tables with those that `tables_with_splits` lists."
+        )
+    return table.extra_columns[name]

@@ -8,7 +8,7 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.plan import Hop, SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.sampling.split_tables import check_split_features, rank_edges, tables_with_splits
+from tfx_gnn.sampling.split_tables import check_split_features, node_split_columns, rank_edges, tables_with_splits
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
 
 SCHEMA = text_format.Parse(
@@ -265,3 +265,12 @@ def test_a_time_that_is_not_known_is_refused(plan, message):
 )
 def test_a_time_that_is_known_passes(plan):
     check_split_features(plan, SCHEMA)
+
+
+@pytest.mark.parametrize("splits", [SplitPlan(column="part"), SplitPlan(group_column="part")])
+def test_tables_without_the_column_that_decides_are_refused(splits):
+    table = NodeTable(path="users.csv", ids=pa.array(["a"], pa.large_string()), features={})
+    plan = SamplingPlan(seed_node_set="user", splits=splits)
+
+    with pytest.raises(ValueError, match=r"`extra_columns` must hold the column 'part', .* got \[\] of users.csv"):
+        node_split_columns(plan, table)
