@@ -149,7 +149,7 @@ def test_budgets_hold_any_five_graphs_and_the_padding(finished_tasks):
     content = json.loads((folder / "size_constraints.json").read_text())
 
     # Three papers, up to three authors and two citations a subgraph; one more component for the padding.
-    (budget,) = content["budgets"].values()
+    budget = content["budgets"]["tight_5"]
     assert budget["batch_size"] == 5
     assert budget["total_num_components"] == 6
     assert budget["total_num_nodes"]["paper"] == 5 * 3 + 1

@@ -269,7 +269,7 @@ def _matching_budget(
             f"`size_constraints_dir` must hold budgets learned from every split that is read; got {list(splits)}, not "
             f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
         )
-    return content.budget()
+    return content.find(size_constraints_file.TIGHT)
 
 
 def _class_names(tft_output: tft.TFTransformOutput, task: NodeClassification) -> list[bytes]:

@@ -22,6 +22,7 @@ from tfx_gnn.stages.size_constraints_file import (
     Budget,
     SetSizes,
     SizeConstraintsFile,
+    SplitSizes,
     fingerprint_examples,
     fingerprint_graph_schema,
     write_size_constraints,
@@ -37,16 +38,68 @@ class SizeConstraintLearnerOptions:
     """What to learn.
 
     Attributes:
-        batch_size: graphs in a batch, at least 1.
-        splits: splits to learn from; empty for all. Graphs of other splits may not fit the budget.
+        batch_size: graphs of a batch, at least 1.
+        extra_batch_sizes: further batch sizes to learn budgets for.
+        success_ratios: shares of random batches that fit, in (0, 1): one fit-or-skip budget for each.
+        splits: splits to learn from; empty for all. Graphs of other splits may not fit the budgets.
+        train_split: split that is trained on, one of `splits`. Fit-or-skip and packing budgets are shaped
+            after it.
+        window: look-ahead of `pack_batches` that packing budgets are chosen for, at least 1.
+        label_feature: feature of `_readout` with the class, an integer or a string, by which losses of
+            fit-or-skip budgets are told; empty for none.
+        class_vocabulary: vocabulary of the transform graph that names the classes; empty if there is none.
+        warn_slice_loss: share in [0, 1]; a label class or degree bucket that loses more is warned of.
+        max_slice_loss: share in [0, 1]; one that loses more is refused.
+        seed: seed of the draws, in [0, 2**31). Equal data, options and seeds give equal budgets.
     """
 
     batch_size: int = 32
+    extra_batch_sizes: tuple[int, ...] = ()
+    success_ratios: tuple[float, ...] = (0.99,)
     splits: tuple[str, ...] = ()
+    train_split: str = "train"
+    window: int = 128
+    label_feature: str = ""
+    class_vocabulary: str = ""
+    warn_slice_loss: float = 0.05
+    max_slice_loss: float = 1.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1; got {self.batch_size}. Give a number of graphs.")
+        for name, number in (("batch_size", self.batch_size), ("window", self.window)):
+            if number < 1:
+                raise ValueError(f"`{name}` must be at least 1; got {number}. Give a number of graphs.")
+        if min(self.extra_batch_sizes, default=1) < 1 or len(set(self.batch_sizes)) < len(self.batch_sizes):
+            raise ValueError(
+                "`extra_batch_sizes` must be different numbers of graphs, at least 1, other than `batch_size`; got "
+                f"{self.extra_batch_sizes} beside {self.batch_size}. Leave out what is repeated."
+            )
+        ratios = self.success_ratios
+        if any(not 0 < ratio < 1 for ratio in ratios) or len(set(ratios)) < len(ratios):
+            raise ValueError(
+                f"`success_ratios` must be different shares above 0 and below 1; got {ratios}. For batches that all "
+                "fit, take the tight budget or packing."
+            )
+        if not self.train_split or (self.splits and self.train_split not in self.splits):
+            raise ValueError(
+                f"`train_split` must be one of `splits`; got {self.train_split!r}, not among {list(self.splits)}. "
+                "Name the split that is trained on in both."
+            )
+        for name, share in (("warn_slice_loss", self.warn_slice_loss), ("max_slice_loss", self.max_slice_loss)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {share}. Give a share of graphs.")
+        if self.class_vocabulary and not self.label_feature:
+            raise ValueError(
+                f"`class_vocabulary` must come with `label_feature`; got {self.class_vocabulary!r} alone. Name the "
+                "feature of `_readout` that holds the class."
+            )
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"`seed` must lie in [0, 2**31); got {self.seed}. Choose another number.")
+
+    @property
+    def batch_sizes(self) -> tuple[int, ...]:
+        """All batch sizes that budgets are learned for."""
+        return (self.batch_size, *self.extra_batch_sizes)
 
 
 def learn_size_constraints(
@@ -80,14 +133,18 @@ def learn_size_constraints(
     layout = graph_layout(graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir)))
     with atomic_folder(size_constraints_dir) as partial:
         with_sizes = [one_set for one_set in layout.sets if one_set.set_type != const.CONTEXT]
-        summary = summarize_files(
-            files,
-            summarize=_SummarizeSizes({one_set.prefix: one_set.size_key for one_set in with_sizes}),
-            merge=merge_size_summaries,
-            kind=SizeSummary,
-            scratch_dir=partial,
-            beam_args=beam_args,
-        )
+        summaries = {
+            split: summarize_files(
+                [file for file in files if file.split == split],
+                summarize=_SummarizeSizes({one_set.prefix: one_set.size_key for one_set in with_sizes}),
+                merge=merge_size_summaries,
+                kind=SizeSummary,
+                scratch_dir=partial,
+                beam_args=beam_args,
+            )
+            for split in sorted({file.split for file in files})
+        }
+        summary = merge_size_summaries(summaries.values())
         if summary.problem:
             raise ValueError(summary.problem)
         if not summary.num_graphs:
@@ -99,10 +156,11 @@ def learn_size_constraints(
             data_fingerprint=fingerprint_examples(examples_dir, options.splits),
             graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
             options=json.loads(options_json.to_json(options)),
-            num_graphs=summary.num_graphs,
-            node_sets=_set_sizes(summary, layout, const.NODES),
-            edge_sets=_set_sizes(summary, layout, const.EDGES),
-            budgets={TIGHT: _tight_budget(summary, layout, options.batch_size)},
+            splits={split: _split_sizes(part, layout) for split, part in summaries.items()},
+            budgets={
+                budget.name: budget
+                for budget in (_tight_budget(summary, layout, batch_size) for batch_size in options.batch_sizes)
+            },
         )
         write_size_constraints(content, partial)
     return content
@@ -182,13 +240,24 @@ class _SummarizeSizes:
         )
 
 
+def _split_sizes(summary: SizeSummary, layout: GraphLayout) -> SplitSizes:
+    return SplitSizes(
+        num_graphs=summary.num_graphs,
+        node_sets=_set_sizes(summary, layout, const.NODES),
+        edge_sets=_set_sizes(summary, layout, const.EDGES),
+    )
+
+
 def _set_sizes(summary: SizeSummary, layout: GraphLayout, set_type: str) -> dict[str, SetSizes]:
     return {
         one_set.name: SetSizes(
-            total=summary.totals[one_set.prefix],
-            mean=summary.totals[one_set.prefix] / summary.num_graphs,
-            minimum=summary.minima[one_set.prefix],
-            maximum=summary.maxima[one_set.prefix],
+            total=summary.totals.get(one_set.prefix, 0),
+            mean=summary.totals.get(one_set.prefix, 0) / max(summary.num_graphs, 1),
+            minimum=summary.minima.get(one_set.prefix, 0),
+            maximum=summary.maxima.get(one_set.prefix, 0),
+            quantiles={},
+            histogram_bounds=(),
+            histogram_counts=(),
         )
         for one_set in layout.sets
         if one_set.set_type == set_type
@@ -211,8 +280,16 @@ def _tight_budget(summary: SizeSummary, layout: GraphLayout, batch_size: int) ->
         batch_size=batch_size,
         min_nodes_per_component=readouts,
     )
+    totals = {f"{const.NODES}/{name}": size for name, size in constraints.total_num_nodes.items()}
+    totals.update({f"{const.EDGES}/{name}": size for name, size in constraints.total_num_edges.items()})
+    means = {prefix: batch_size * summary.totals[prefix] / summary.num_graphs for prefix in totals}
     return Budget(
+        kind=TIGHT,
         batch_size=batch_size,
+        graphs_per_batch=float(batch_size),
+        fill=sum(means.values()) / max(sum(totals.values()), 1),
+        fill_by_set={prefix: means[prefix] / max(size, 1) for prefix, size in totals.items()},
+        bytes_per_batch=0,
         total_num_components=int(constraints.total_num_components),
         total_num_nodes={name: int(size) for name, size in constraints.total_num_nodes.items()},
         total_num_edges={name: int(size) for name, size in constraints.total_num_edges.items()},

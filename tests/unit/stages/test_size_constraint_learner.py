@@ -9,7 +9,6 @@ from tfx_gnn.stages.size_constraint_learner import (
     merge_size_summaries,
 )
 from tfx_gnn.stages.size_constraints_file import (
-    SetSizes,
     fingerprint_examples,
     fingerprint_graph_schema,
     read_size_constraints,
@@ -50,7 +49,7 @@ def learn(tmp_path, write_examples):
 def test_a_budget_is_so_many_times_the_largest_sizes_and_room_for_padding(learn, tmp_path):
     content = learn({"train": [[sizes(4, 3), sizes(5, 6)], [sizes(6, 2)]], "val": [[sizes(2, 9)]]}, batch_size=3)
 
-    budget = content.budget("tight").constraints
+    budget = content.find("tight").constraints
     assert budget.total_num_components == 4
     # Nodes of "a" and "_readout" have room for one more; "b" is at the end of no edge.
     assert budget.total_num_nodes == {"a": 19, "b": 0, "_readout": 4}
@@ -62,23 +61,24 @@ def test_a_budget_is_so_many_times_the_largest_sizes_and_room_for_padding(learn,
 def test_sizes_are_summed_up_for_the_report(learn):
     content = learn({"train": [[sizes(4, 3), sizes(5, 6)], [{}]]})
 
-    assert content.num_graphs == 3
-    assert content.node_sets["a"] == SetSizes(total=9, mean=3.0, minimum=0, maximum=5)
-    assert content.edge_sets["e"] == SetSizes(total=9, mean=3.0, minimum=0, maximum=6)
-    assert content.budget().batch_size == 32
+    train = content.splits["train"]
+    assert train.num_graphs == 3
+    assert (train.node_sets["a"].total, train.node_sets["a"].mean, train.node_sets["a"].maximum) == (9, 3.0, 5)
+    assert (train.edge_sets["e"].total, train.edge_sets["e"].minimum, train.edge_sets["e"].maximum) == (9, 0, 6)
+    assert content.find("tight").batch_size == 32
 
 
 def test_graphs_without_readout_node_ask_for_none_in_padding(learn):
     content = learn({"train": [[sizes(4, 3), sizes(4, 3, readout=0)]]}, batch_size=1)
 
-    assert content.budget().min_nodes_per_component == {}
+    assert content.find("tight").min_nodes_per_component == {}
 
 
 def test_only_chosen_splits_count(learn):
     content = learn({"train": [[sizes(4, 3)]], "val": [[sizes(50, 9)]]}, batch_size=1, splits=("train",))
 
-    assert content.budget().total_num_nodes["a"] == 5
-    assert content.options == {"batch_size": 1, "splits": ["train"]}
+    assert content.find("tight").total_num_nodes["a"] == 5
+    assert content.options["splits"] == ["train"]
 
 
 def test_budgets_know_the_data_they_were_learned_from(learn, tmp_path):

@@ -32,11 +32,16 @@ SPEC = create_graph_spec_from_schema_pb(
 )
 # Batches of 4 graphs with up to 3 items and 2 links.
 BUDGET = Budget(
+    kind="tight",
     batch_size=4,
     total_num_components=5,
     total_num_nodes={"item": 13, "_readout": 5},
     total_num_edges={"link": 8, "_readout/seed": 4},
     min_nodes_per_component={"_readout": 1},
+    graphs_per_batch=4.0,
+    fill=0.5,
+    fill_by_set={},
+    bytes_per_batch=0,
 )
 TASK = NodeClassification(label_feature="y", class_vocabulary="y")
 

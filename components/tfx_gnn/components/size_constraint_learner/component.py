@@ -37,13 +37,22 @@ class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
     | output | size_constraints | tfx_gnn.SizeConstraintsArtifact | budgets by name |
     | parameter | batch_size | int | graphs of a batch |
+    | parameter | extra_batch_sizes | JSON | further batch sizes to learn budgets for |
+    | parameter | success_ratios | JSON | shares of random batches that fit, one fit-or-skip budget for each |
     | parameter | splits | JSON | splits to read; none means all |
+    | parameter | train_split | str | split that fit-or-skip and packing budgets are shaped after |
+    | parameter | window | int | look-ahead of `pack_batches` that packing budgets are chosen for |
+    | parameter | label_feature | str | feature of `_readout` with the class, by which losses are told |
+    | parameter | class_vocabulary | str | vocabulary of the transform graph that names the classes |
+    | parameter | warn_slice_loss | float | share of a slice that may be lost without a warning |
+    | parameter | max_slice_loss | float | share of a slice that may be lost at all |
+    | parameter | seed | int | seed of the draws |
     | parameter | library_version | str | version of this library |
 
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
-        options: batch size and splits.
+        options: batch sizes, splits, and what to ask of the budgets.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """
