@@ -5,6 +5,12 @@ from __future__ import annotations
 SIGNATURE = "serving_default"
 """Signature that answers predictions."""
 
+TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
+"""Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
+
+Its outputs have the keys of `tfx_gnn.graph.flat_tensors`; they have one row an item, not one row an example.
+"""
+
 EXAMPLES_INPUT = "examples"
 """The only input: serialized raw graph tf.Examples, string, shape [n]."""
 

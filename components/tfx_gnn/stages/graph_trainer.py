@@ -26,12 +26,13 @@ from tfx_gnn.stages.atomic_folder import atomic_folder
 from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.model_graph import check_model_features
+from tfx_gnn.stages.model_graph import check_model_features, without_label
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
 from tfx_gnn.stages.training_callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
 from tfx_gnn.stages.training_export import ServedClassifier
 from tfx_gnn.stages.training_labels import SplitLabels, count_labels
+from tfx_gnn.stages.training_path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training_progress import TrainingProgress
 from tfx_gnn.stages.transform_application import SavedGraphTransform
 from tfx_gnn.stages.user_code import load_function
@@ -143,8 +144,8 @@ def train_graph_model(
         transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
         size_constraints_dir: padding budgets, learned from the same examples.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
-        model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/` and
-            `training_summary.json`.
+        model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
+            `training_path/` (what training saw, for GraphSkewValidator) and `training_summary.json`.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
         options: what to train, and how.
@@ -199,7 +200,7 @@ def train_graph_model(
         _check_model(model, options.model_fn, next(iter(eval_data))[0], len(class_names))
         served = ServedClassifier(
             raw_spec=_graph_spec(graph_schema_dir),
-            model_spec=model_spec,
+            transformed_spec=without_label(graph_spec, options.task),
             transform=SavedGraphTransform(transform_graph_dir),
             model=model,
             class_names=class_names,
@@ -223,6 +224,10 @@ def train_graph_model(
             )
         seconds = time.monotonic() - start
         served.save(os.path.join(model_partial, MODEL_ARTIFACT_FOLDER))
+        # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
+        TrainingPath(graph_spec=graph_spec, preprocess=preprocessing, model=model, batch_size=budget.batch_size).save(
+            os.path.join(run_partial, TRAINING_PATH_DIR)
+        )
         tf.train.Checkpoint(model=model).write(os.path.join(run_partial, CHECKPOINTS_DIR, "exported"))
         summary = TrainingSummary(
             model_fn=options.model_fn,

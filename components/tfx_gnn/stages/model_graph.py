@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
@@ -66,6 +67,23 @@ def split_off_label(graph: GraphTensor, task: NodeClassification) -> tuple[Graph
     label = graph.node_sets[READOUT_NODE_SET][task.label_feature]
     graph = graph.remove_features(node_sets={READOUT_NODE_SET: [task.label_feature]})
     return without_reserved_features(graph), label
+
+
+def without_label(spec: GraphTensorSpec, task: NodeClassification) -> GraphTensorSpec:
+    """Describes a transformed graph as a request gives it: it tells no label.
+
+    Args:
+        spec: spec of one transformed graph, label included.
+        task: what is predicted.
+
+    Returns:
+        The spec without the label; original ids are still in it.
+    """
+    node_sets = dict(spec.node_sets_spec)
+    readout = node_sets[READOUT_NODE_SET]
+    features = {name: feature for name, feature in readout.features_spec.items() if name != task.label_feature}
+    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
 
 
 def without_reserved_features(graph: GraphTensor) -> GraphTensor:

@@ -2,7 +2,9 @@
 
 Parsing, the saved transform, merging, the network and the names of the classes
 are one graph of plain TensorFlow operations. The root is a tf.Module that holds
-the variables and the vocabulary files; Keras itself is not in it.
+the variables and the vocabulary files; Keras itself is not in it. A second
+signature shows the transformed graph that the network gets, so that it can be
+compared with what training saw.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
+from tfx_gnn.graph.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
-from tfx_gnn.stages.model_graph import with_declared_shapes
+from tfx_gnn.stages.model_graph import with_declared_shapes, without_reserved_features
 from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
 
 _SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"
@@ -31,7 +34,8 @@ class ServedClassifier(tf.Module):
 
     Args:
         raw_spec: spec of one raw graph; labels may be in it.
-        model_spec: spec of what the model takes: a scalar, label-free graph of any size.
+        transformed_spec: spec of one transformed graph without its label. The model gets its features,
+            save those whose names begin with `#`.
         transform: the saved transform.
         model: the trained model.
         class_names: names of the classes by index.
@@ -41,7 +45,7 @@ class ServedClassifier(tf.Module):
         self,
         *,
         raw_spec: GraphTensorSpec,
-        model_spec: GraphTensorSpec,
+        transformed_spec: GraphTensorSpec,
         transform: SavedGraphTransform,
         model: tf_keras.Model,
         class_names: Sequence[bytes],
@@ -57,7 +61,8 @@ class ServedClassifier(tf.Module):
             raw = parse_and_merge(raw_spec, examples)
             with tf.control_dependencies(_readout_checks(raw)):
                 seed = tf.identity(raw.edge_sets[_SEED_EDGE_SET].adjacency.source)
-            logits = tf.cast(model(_transformed(raw, transform, model_spec), training=False), tf.float32)
+            graph = without_reserved_features(_transformed(raw, transform, transformed_spec))
+            logits = tf.cast(model(graph, training=False), tf.float32)
             probabilities = tf.nn.softmax(logits)
             seed_set = raw.edge_sets[_SEED_EDGE_SET].adjacency.source_name
             return {
@@ -68,9 +73,12 @@ class ServedClassifier(tf.Module):
                 signature.ID_OUTPUT: tf.gather(raw.node_sets[seed_set]["#id"], seed),
             }
 
-        self.predict = tf.function(
-            predict, input_signature=[tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)]
-        )
+        def transformed_graph(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            return graph_to_flat_tensors(_transformed(parse_and_merge(raw_spec, examples), transform, transformed_spec))
+
+        examples_spec = tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)
+        self.predict = tf.function(predict, input_signature=[examples_spec])
+        self.transformed_graph = tf.function(transformed_graph, input_signature=[examples_spec])
 
     def save(self, saved_model_dir: str) -> None:
         """Writes the SavedModel.
@@ -88,7 +96,10 @@ class ServedClassifier(tf.Module):
             tf.saved_model.save(
                 self,
                 saved_model_dir,
-                signatures={signature.SIGNATURE: self.predict},
+                signatures={
+                    signature.SIGNATURE: self.predict,
+                    signature.TRANSFORMED_GRAPH_SIGNATURE: self.transformed_graph,
+                },
                 options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
             )
         except AssertionError as error:
@@ -120,7 +131,7 @@ def _readout_checks(raw: GraphTensor) -> list[tf.Operation]:
     ]
 
 
-def _transformed(raw: GraphTensor, transform: SavedGraphTransform, model_spec: GraphTensorSpec) -> GraphTensor:
+def _transformed(raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec) -> GraphTensor:
     features: dict[str, const.Field] = {f"context/{name}": value for name, value in raw.context.features.items()}
     sizes = {}
     for name, node_set in raw.node_sets.items():
@@ -134,14 +145,10 @@ def _transformed(raw: GraphTensor, transform: SavedGraphTransform, model_spec: G
     transformed = transform_merged_features(transform, features, sizes)
 
     def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
-        return {name: with_declared_shapes(transformed[prefix + name], spec) for name, spec in specs.items()}
+        return {name: with_declared_shapes(transformed[prefix + name], declared) for name, declared in specs.items()}
 
     return raw.replace_features(
-        context=pick("context/", model_spec.context_spec.features_spec),
-        node_sets={
-            name: pick(f"nodes/{name}.", spec.features_spec) for name, spec in model_spec.node_sets_spec.items()
-        },
-        edge_sets={
-            name: pick(f"edges/{name}.", spec.features_spec) for name, spec in model_spec.edge_sets_spec.items()
-        },
+        context=pick("context/", spec.context_spec.features_spec),
+        node_sets={name: pick(f"nodes/{name}.", piece.features_spec) for name, piece in spec.node_sets_spec.items()},
+        edge_sets={name: pick(f"edges/{name}.", piece.features_spec) for name, piece in spec.edge_sets_spec.items()},
     )
