@@ -163,9 +163,9 @@ def parse_merge_and_pad(
     """Reads a batch of tf.Examples into one scalar graph of fixed sizes.
 
     Does what `pad_to_total_sizes(parse_and_merge(...), size_constraints)` does, in fewer
-    operations if the number of examples and the constraints are static and every example is one
-    component (else by these two). Padding edges are spread over padding nodes just as evenly, but
-    may connect others of them.
+    operations if the constraints are static and every example is one component (else by these
+    two). The number of examples may vary, as it does in packed batches. Padding edges are spread
+    over padding nodes just as evenly, but may connect others of them.
 
     Args:
         spec: as for `parse_and_merge`.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import example_layout, fields
@@ -33,13 +34,13 @@ _LARGEST_PRODUCT = 2**44
 
 
 class FlatPadder:
-    """Pads batches of a fixed number of graphs of one component each to fixed sizes."""
+    """Pads batches of graphs of one component each, of a fixed or varying number, to fixed sizes."""
 
     def __init__(
         self,
         spec: GraphTensorSpec,
         constraints: SizeConstraints,
-        num_examples: int,
+        num_examples: int | None,
         padding_values: FeatureDefaultValues,
     ) -> None:
         """Prepares everything that does not depend on the graphs.
@@ -47,7 +48,7 @@ class FlatPadder:
         Args:
             spec: spec of the scalar graph in one tf.Example; see `can_pad`.
             constraints: the sizes of the result.
-            num_examples: number of graphs in a batch.
+            num_examples: number of graphs in a batch; None if it varies.
             padding_values: scalars for features of padding items.
 
         Raises:
@@ -61,7 +62,6 @@ class FlatPadder:
         rule = SizeRule.from_constraints(spec, constraints)
         self._rule = rule
         self._num_components = int(rule.target_components)
-        self._num_fake = self._num_components - num_examples
 
     @staticmethod
     def can_pad(spec: GraphTensorSpec, constraints: SizeConstraints, num_examples: int | None) -> bool:
@@ -70,13 +70,13 @@ class FlatPadder:
         Args:
             spec: spec of the scalar graph in one tf.Example.
             constraints: the sizes to pad to.
-            num_examples: number of graphs in a batch, None if unknown.
+            num_examples: number of graphs in a batch; None if it varies.
         """
         pieces = [spec.context_spec, *spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
-        if num_examples is None or len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
+        if len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
             return False
         rule = SizeRule.from_constraints(spec, constraints)
-        if not isinstance(rule.target_components, int) or rule.target_components <= num_examples:
+        if not isinstance(rule.target_components, int) or rule.target_components <= (num_examples or 0):
             return False
         if not isinstance(rule.targets, np.ndarray) or not isinstance(rule.demands, np.ndarray):
             return False
@@ -93,10 +93,20 @@ class FlatPadder:
             What must run before `pad`; nothing in eager mode.
         """
         rule, demands = self._rule, self._rule.demands[:, np.newaxis]
+        num_fake = self._num_fake(table)
         eye = np.eye(len(rule.sets), dtype=np.int64)
+        # What is missing, times these, must be at least these times the number of padding components.
+        conditions: list[tuple[npt.NDArray[np.int64], int]] = []
+        causes = []
+        if self._num_examples is None:
+            conditions.append((0 * eye[0], -1))
+            causes.append(
+                "Could not pad graph as it already has more graph components then it is allowed by "
+                "`total_sizes.total_num_components`."
+            )
         # Each set lacks what the padding components demand; where edges lack, so do nodes at both ends.
-        conditions = [(eye[row], int(demand) * self._num_fake) for row, demand in enumerate(rule.demands)]
-        causes = [
+        conditions += [(eye[row], int(demand)) for row, demand in enumerate(rule.demands)]
+        causes += [
             f"Could not pad <{name}> as it already has more {kind} then it is allowed by the "
             f"`total_sizes.total_num_{kind}[<{name}>]`."
             for kind, name in rule.sets
@@ -104,8 +114,16 @@ class FlatPadder:
         for edge, end in zip(rule.edge_positions, rule.end_positions, strict=True):
             conditions.append((_MANY * eye[end] - eye[edge], 0))
             causes.append(f"Could not create fake incident edges for the node set {rule.sets[end][1]}.")
+        if self._num_examples is None:
+            # A graph that has all components must have all items.
+            conditions += [(-row, -_MANY) for row in eye]
+            causes += [
+                f"Could not pad <{name}> {kind}. To do this, at least one graph component must be added to the input "
+                "graph, but it already has `total_sizes.total_num_components` graph components."
+                for kind, name in rule.sets
+            ]
         factors, least = (np.asarray(part) for part in zip(*conditions, strict=True))
-        fits = tf.matmul(factors, self._missing(table)) >= least[:, np.newaxis]
+        fits = tf.matmul(factors, self._missing(table)) >= least[:, np.newaxis] * num_fake
         assertions = self._assert_rows(fits, causes, table)
         if demands.any():
             causes = [
@@ -119,16 +137,19 @@ class FlatPadder:
     def _assert_rows(self, fits: tf.Tensor, causes: list[str], table: SizeTable) -> list[tf.Operation]:
         """Asserts that all is True in a matrix; the causes say what is wrong where a row is not."""
         names = ", ".join(name for _, name in self._rule.sets)
-        facts = f"In all there must be at most {self._rule.targets.tolist()} of ({names}), padding included; got"
-        totals = table.splits[:, -1:]
+        facts = (
+            f"In all there must be at most {self._num_components} graph components, and "
+            f"{self._rule.targets.tolist()} of ({names}), padding included; got"
+        )
+        num_real, totals = table.num_examples, table.splits[:, -1:]
         if not tf.executing_eagerly():
-            data = [f"Could not pad. {facts}", totals, f"Of these the first whose row is False: {causes}", fits]
+            told = [f"Could not pad. {facts}", num_real, totals]
+            data = [*told, f"Of these the first whose row is False: {causes}", fits]
             return [tf.raw_ops.Assert(condition=tf.reduce_all(fits), data=data, summarize=-1)]
         if not tf.reduce_all(fits):
             cause = causes[int(np.argmin(fits.numpy().all(axis=1)))]
-            raise tf.errors.InvalidArgumentError(
-                None, None, f"{cause} {facts} {totals.numpy().reshape([-1]).tolist()}."
-            )
+            got = f"{int(num_real)}, {totals.numpy().reshape([-1]).tolist()}"
+            raise tf.errors.InvalidArgumentError(None, None, f"{cause} {facts} {got}.")
         return []
 
     def pad(self, flat: FlatGraphs) -> tuple[GraphTensor, tf.Tensor]:
@@ -168,8 +189,12 @@ class FlatPadder:
             sizes=tf.ones([self._num_components], self._spec.indices_dtype),
             validate=False,
         )
-        mask = tf.constant([True] * self._num_examples + [False] * self._num_fake)
-        return GraphTensor.from_pieces(context, node_sets, edge_sets, validate=False), mask
+        is_real = np.arange(self._num_components) < flat.table.num_examples
+        return GraphTensor.from_pieces(context, node_sets, edge_sets, validate=False), tf.convert_to_tensor(is_real)
+
+    def _num_fake(self, table: SizeTable) -> Any:
+        """Returns how many components are padding, as an int if it is static."""
+        return self._num_components - table.num_examples
 
     def _missing(self, table: SizeTable) -> tf.Tensor:
         """Returns how many items each set lacks, int64 of shape [num_sets, 1]."""
@@ -178,32 +203,35 @@ class FlatPadder:
     def _sizes(self, table: SizeTable, missing: tf.Tensor) -> list[tf.Tensor]:
         """Returns the sizes of each set, those of padding components behind the others."""
         demands = self._rule.demands[:, np.newaxis]
-        first = missing - demands * (self._num_fake - 1) if demands.any() else missing
-        columns = [table.items, first]
-        if self._num_fake > 1:
-            columns.append(tf.constant(np.repeat(demands, self._num_fake - 1, axis=1)))
-        sizes = tf.cast(tf.concat(columns, axis=1), self._spec.indices_dtype)
+        first = missing - demands * (self._num_fake(table) - 1) if demands.any() else missing
+        # If the number of examples varies, as many as there can be: what is too much is cut off.
+        others = np.repeat(demands, self._num_components - (self._num_examples or 0) - 1, axis=1)
+        sizes = tf.cast(tf.concat([table.items, first, tf.constant(others)], axis=1), self._spec.indices_dtype)
+        if self._num_examples is None:
+            sizes = tf.ensure_shape(sizes[:, : self._num_components], [None, self._num_components])
         return tf.unstack(sizes, num=len(self._rule.sets))
 
     def _features(self, flat: FlatGraphs, missing: tf.Tensor) -> dict[_Key, dict[const.FieldName, const.Field]]:
         result: dict[_Key, dict[const.FieldName, const.Field]] = {}
         dense: list[tuple[_Key, const.FieldName, int, FlatField]] = []
+        # The components, which are the items of the context, come behind all sets.
+        targets = [*self._rule.targets.tolist(), self._num_components]
+        if flat.sets[0].features:
+            num_fake = tf.fill([1, 1], tf.cast(self._num_fake(flat.table), tf.int64))
+            missing = tf.concat([missing, num_fake], axis=0)
         for flat_set in flat.sets:
             key = flat_set.layout.set_type, flat_set.layout.set_name
+            row = len(self._rule.sets) if flat_set.row is None else flat_set.row
             result[key] = {}
             for name, field in flat_set.features.items():
-                padding_value = self._padding_values[key][name]
-                if flat_set.row is None:
-                    result[key][name] = self._context_feature(field, padding_value)
-                elif field.partitions:
+                if field.partitions:
                     items = field.items(self._spec.row_splits_dtype, None)
-                    padded = append_items(items, missing[flat_set.row, 0], padding_value)
-                    target = int(self._rule.targets[flat_set.row])
-                    result[key][name] = fields.with_item_count(padded, target)
+                    padded = append_items(items, missing[row, 0], self._padding_values[key][name])
+                    result[key][name] = fields.with_item_count(padded, targets[row])
                 else:
                     # For the order of features; the value follows.
                     result[key][name] = field.values
-                    dense.append((key, name, flat_set.row, field))
+                    dense.append((key, name, row, field))
         if dense:
             # Numbers of values to be put behind those of each feature, as tf.pad takes them.
             factors = np.array([[[0, _num_values(field)] for *_, field in dense]])
@@ -212,18 +240,11 @@ class FlatPadder:
                 values = example_layout.from_stored(field.values, field.spec.dtype)
                 values = values if values.shape.rank == 1 else tf.reshape(values, [-1])
                 padded = tf.pad(values, paddings, constant_values=self._padding_values[key][name])
-                shape = [int(self._rule.targets[row]), *field.spec.shape[1:].as_list()]
+                shape = [targets[row], *field.spec.shape[1:].as_list()]
                 if len(shape) == 1:
                     padded.set_shape(shape)
                 result[key][name] = padded if len(shape) == 1 else tf.reshape(padded, shape)
         return result
-
-    def _context_feature(self, field: FlatField, padding_value: tf.Tensor) -> const.Field:
-        items = field.items(self._spec.row_splits_dtype, self._num_examples)
-        if isinstance(items, tf.RaggedTensor):
-            return fields.with_item_count(append_items(items, self._num_fake, padding_value), self._num_components)
-        paddings = [[0, self._num_fake]] + [[0, 0]] * (items.shape.rank - 1)
-        return tf.pad(items, paddings, constant_values=padding_value)
 
     def _values_by_set(self, padding_values: FeatureDefaultValues) -> dict[_Key, dict[const.FieldName, tf.Tensor]]:
         """Checks padding values, and returns one for each feature of each set."""

@@ -55,6 +55,12 @@ class SizeTable:
         ]
 
     @functools.cached_property
+    def num_examples(self) -> Any:
+        """Number of examples: an int if it is static, else an int64 scalar."""
+        static = self.items.shape[1]
+        return tf.shape(self.items, tf.int64)[1] if static is None else static
+
+    @functools.cached_property
     def item_splits(self) -> list[tf.Tensor]:
         """The rows of `splits`."""
         return tf.unstack(self.splits, num=len(self._parsed)) if self._parsed else []

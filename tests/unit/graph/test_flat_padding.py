@@ -89,11 +89,14 @@ BATCH = [make_example(2, 1, 3, 0), make_example(1, 2, 1, 2), make_example(3, 3, 
 ROOM = SizeConstraints(4, {"a": 9, "b": 8}, {"e": 9, "back": 5})
 
 
-@pytest.fixture(params=["eager", "traced"])
+def of_any_number(function):
+    """Traces a function for any number of examples, as for packed batches."""
+    return tf.function(function, input_signature=[tf.TensorSpec([None], tf.string)])
+
+
+@pytest.fixture(params=[lambda function: function, tf.function, of_any_number], ids=["eager", "traced", "any number"])
 def call(request):
-    if request.param == "eager":
-        return lambda function, serialized: function(tf.constant(serialized))
-    return lambda function, serialized: tf.function(function)(tf.constant(serialized))
+    return lambda function, serialized: request.param(function)(tf.constant(serialized))
 
 
 def fields(graph):
@@ -115,8 +118,8 @@ def indices(graph):
     }
 
 
-def check_against_padding_afterwards(serialized, constraints, spec=SPEC, **options):
-    graph, mask = parse_merge_and_pad(spec, serialized, constraints, **options)
+def check_against_padding_afterwards(serialized, constraints, spec=SPEC, wrap=lambda function: function, **options):
+    graph, mask = wrap(lambda records: parse_merge_and_pad(spec, records, constraints, **options))(serialized)
     merged = parse_and_merge(spec, serialized)
     wanted, wanted_mask = pad_to_total_sizes(merged, constraints, **options)
 
@@ -136,12 +139,11 @@ def check_against_padding_afterwards(serialized, constraints, spec=SPEC, **optio
         assert len(fake) == 0 or counts.max() - counts.min() <= 1
 
 
-def test_padding_is_the_same_as_afterwards(call):
-    call(lambda serialized: parse_merge_and_pad(SPEC, serialized, ROOM), BATCH)
-
-    check_against_padding_afterwards(tf.constant(BATCH), ROOM)
-    check_against_padding_afterwards(tf.constant(BATCH), ROOM, padding_values=PADDING_VALUES)
-    check_against_padding_afterwards(tf.constant(BATCH), ROOM, spec=SPEC.with_indices_dtype(tf.int64))
+@pytest.mark.parametrize("wrap", [lambda function: function, of_any_number], ids=["eager", "any number"])
+def test_padding_is_the_same_as_afterwards(wrap):
+    check_against_padding_afterwards(tf.constant(BATCH), ROOM, wrap=wrap)
+    check_against_padding_afterwards(tf.constant(BATCH), ROOM, wrap=wrap, padding_values=PADDING_VALUES)
+    check_against_padding_afterwards(tf.constant(BATCH), ROOM, wrap=wrap, spec=SPEC.with_indices_dtype(tf.int64))
 
 
 def test_a_padded_graph_by_hand(call):
@@ -158,10 +160,10 @@ def test_a_padded_graph_by_hand(call):
     assert graph.edge_sets["back"].adjacency.source.numpy().tolist() == [1, 2, 3, 6, 7]
 
 
-def test_each_padding_component_gets_what_is_demanded():
+def test_each_padding_component_gets_what_is_demanded(call):
     constraints = SizeConstraints(6, {"a": 12, "b": 9}, {"e": 9, "back": 5}, {"a": 1, "b": 1})
 
-    graph, mask = parse_merge_and_pad(SPEC, tf.constant(BATCH), constraints)
+    graph, mask = call(lambda serialized: parse_merge_and_pad(SPEC, serialized, constraints), BATCH)
 
     assert graph.node_sets["a"].sizes.numpy().tolist() == [2, 1, 3, 4, 1, 1]
     assert mask.numpy().tolist() == [True, True, True, False, False, False]
@@ -172,6 +174,35 @@ def test_a_graph_that_fills_its_room_gets_an_empty_component():
     exact = SizeConstraints(4, {"a": 6, "b": 6}, {"e": 4, "back": 3})
 
     check_against_padding_afterwards(tf.constant(BATCH), exact)
+    check_against_padding_afterwards(tf.constant(BATCH), exact, wrap=of_any_number)
+
+
+def test_a_graph_that_fills_all_components_gets_none():
+    exact = SizeConstraints(3, {"a": 6, "b": 6}, {"e": 4, "back": 3}, {"a": 1})
+
+    check_against_padding_afterwards(tf.constant(BATCH), exact)
+    check_against_padding_afterwards(tf.constant(BATCH), exact, wrap=of_any_number)
+
+
+PLENTY = SizeConstraints(5, {"a": 20, "b": 17}, {"e": 16, "back": 18}, {"a": 1})
+pad_to_plenty = of_any_number(lambda serialized: parse_merge_and_pad(SPEC, serialized, PLENTY))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(*[st.integers(1, 4)] * 4), min_size=1, max_size=4))
+def test_batches_of_varying_number_are_padded_by_one_function(sizes):
+    serialized = tf.constant([make_example(*size) for size in sizes])
+
+    check_against_padding_afterwards(serialized, PLENTY, wrap=lambda _: pad_to_plenty)
+
+
+def test_no_operation_of_padding_afterwards_is_traced_for_any_number():
+    traced = of_any_number(lambda serialized: parse_merge_and_pad(SPEC, serialized, ROOM)).get_concrete_function()
+
+    wanted, _ = pad_to_total_sizes(parse_and_merge(SPEC, tf.constant(BATCH)), ROOM)
+    # Padding edges are those of RaggedRange, which only the fast way has.
+    assert "RaggedRange" in {operation.type for operation in traced.graph.get_operations()}
+    assert traced.structured_outputs[0].spec == wanted.spec
 
 
 @settings(max_examples=15)
@@ -183,9 +214,8 @@ def test_padding_edges_are_spread_evenly(sizes, more):
     more = np.maximum(more, [1, 1, 0, 0])
     a, b, edges, back = (totals + more).tolist()
 
-    check_against_padding_afterwards(
-        serialized, SizeConstraints(len(sizes) + 1, {"a": a, "b": b}, {"e": edges, "back": back})
-    )
+    constraints = SizeConstraints(len(sizes) + 1, {"a": a, "b": b}, {"e": edges, "back": back})
+    check_against_padding_afterwards(serialized, constraints)
 
 
 @pytest.mark.parametrize(
@@ -204,6 +234,14 @@ def test_padding_edges_are_spread_evenly(sizes, more):
         (
             ROOM._replace(total_num_components=9, min_nodes_per_component={"a": 1}),
             "Could not pad <a> as it already has more nodes",
+        ),
+        (
+            ROOM._replace(total_num_components=2),
+            "Could not pad graph as it already has more graph components",
+        ),
+        (
+            ROOM._replace(total_num_components=3, total_num_edges={"e": 9, "back": 3}),
+            "at least one graph component must be added",
         ),
     ],
 )
@@ -237,12 +275,9 @@ def test_features_that_examples_lack_get_default_values():
     assert graph.node_sets["a"]["id"].numpy().tolist()[:5] == [b"?", b"?", b"0", b"none", b"none"]
 
 
-@pytest.mark.parametrize("constraints", [ROOM, ROOM._replace(total_num_components=tf.constant(4))])
-def test_what_is_not_static_is_padded_afterwards(constraints):
-    parse = tf.function(
-        lambda serialized: parse_merge_and_pad(SPEC, serialized, constraints),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-    )
+def test_sizes_that_are_not_static_are_padded_afterwards():
+    constraints = ROOM._replace(total_num_components=tf.constant(4))
+    parse = of_any_number(lambda serialized: parse_merge_and_pad(SPEC, serialized, constraints))
 
     graph, mask = parse(tf.constant(BATCH))
 
