@@ -46,7 +46,7 @@ class RecordEncoder:
 
         Args:
             columns: by key of the records, an Arrow array without nulls: booleans,
-                numbers, large_string, or (large or fixed-size) lists of these.
+                numbers, large_string, large_binary, or (large or fixed-size) lists of these.
         """
         self._columns: dict[str, _EncodedColumn] = {}
         self._sizes: dict[str, _Rows] = {}
@@ -182,7 +182,7 @@ def _encode_column(column: pa.Array) -> _EncodedColumn:
 
 
 def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
-    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type):
+    if pa.types.is_large_string(column.type) or pa.types.is_string(column.type) or column.type == pa.large_binary():
         texts = column.cast(pa.large_binary())
         sizes = pc.binary_length(texts).to_numpy(zero_copy_only=False)
         field = pa.scalar(_FIELD_1, pa.large_binary())

@@ -6,6 +6,7 @@ reading it in order costs nothing and tells where each record stands.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Iterator, Sequence
@@ -13,6 +14,8 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from tfx_gnn.stages import examples_folder
+
+_BATCH = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -69,8 +72,17 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
     Raises:
         ValueError: if the file is damaged or of another format.
     """
+    records = tf.data.TFRecordDataset(file.path, compression_type="GZIP")
+    num_read = 0
     try:
-        yield from tf.data.TFRecordDataset(file.path, compression_type="GZIP").as_numpy_iterator()
+        with contextlib.suppress(tf.errors.DataLossError):
+            # To take records from TensorFlow one by one takes three times as long as to read them.
+            for batch in records.batch(_BATCH).as_numpy_iterator():
+                yield from batch
+                num_read += len(batch)
+            return
+        # What stands before the damage, and then the error.
+        yield from records.skip(num_read).as_numpy_iterator()
     except tf.errors.DataLossError as error:
         raise ValueError(
             f"`examples_dir` must hold gzipped TFRecord files; got a damaged record in {place_of(file)}. "

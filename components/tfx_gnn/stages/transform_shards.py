@@ -11,17 +11,21 @@ from typing import Any
 import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.sampling.record_encoder import RecordEncoder
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.example_values import KIND_OF_DTYPE
+from tfx_gnn.stages.example_batches import splits_of
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.stages.record_files import RecordFile, place_of
 from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
 
-_BATCH = 128
+_BATCH = 256
 _Batch = dict[str, Any]
+_Slot = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
+"""The values of one tf.Example key in all examples of a batch, and where each example's begin."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,35 +180,25 @@ def _shaped(parsed: Mapping[str, tf.RaggedTensor], column: FeatureColumn) -> con
     return value
 
 
-def _encode(batch: _Batch, layout: GraphLayout, file: RecordFile) -> Iterator[bytes]:
+def _encode(batch: _Batch, layout: GraphLayout, file: RecordFile) -> list[bytes]:
     sizes = batch["sizes"]
     num_graphs = len(next(iter(sizes.values())))
-    item_splits = {prefix: np.concatenate([[0], np.cumsum(value)]) for prefix, value in sizes.items()}
+    item_splits = {prefix: splits_of(value) for prefix, value in sizes.items()}
     item_splits[const.CONTEXT] = np.arange(num_graphs + 1)
-    slots = [
-        _Slot(layout.set_by_prefix[prefix].size_key, value, item_splits[const.CONTEXT])
-        for prefix, value in sizes.items()
-    ]
+    slots = {
+        layout.set_by_prefix[prefix].size_key: (value, np.arange(num_graphs + 1)) for prefix, value in sizes.items()
+    }
     for key, value in batch["ends"].items():
-        slots.append(_Slot(key, value, item_splits[layout.owner_of(key).prefix]))
+        slots[key] = (value, item_splits[layout.owner_of(key).prefix])
     for key, (flat_values, *row_splits) in batch["features"].items():
-        slots += _feature_slots(key, flat_values, row_splits, item_splits[layout.owner_of(key).prefix], file)
-    for graph in range(num_graphs):
-        example = tf.train.Example()
-        feature = example.features.feature
-        for slot in slots:
-            values = slot.values[slot.splits[graph] : slot.splits[graph + 1]].tolist()
-            getattr(feature[slot.key], slot.kind).value.extend(values)
-        record: bytes = example.SerializeToString(deterministic=True)
-        yield record
+        slots |= _feature_slots(key, flat_values, row_splits, item_splits[layout.owner_of(key).prefix], file)
+    encoder = RecordEncoder({key: _arrow(values) for key, (values, _) in slots.items()})
+    rows = {key: (np.arange(len(values)), splits) for key, (values, splits) in slots.items()}
+    return encoder.encode(num_graphs, rows, {})
 
 
-class _Slot:
-    """One tf.Example key: all values, and where each example's begin."""
-
-    def __init__(self, key: str, values: npt.NDArray[Any], splits: npt.NDArray[np.int64]) -> None:
-        self.key, self.values, self.splits = key, values, splits.tolist()
-        self.kind = KIND_OF_DTYPE[tf.string if values.dtype == object else tf.as_dtype(values.dtype)]
+def _arrow(values: npt.NDArray[Any]) -> pa.Array:
+    return pa.array(values, pa.large_binary() if values.dtype == object else None)
 
 
 def _feature_slots(
@@ -213,17 +207,18 @@ def _feature_slots(
     row_splits: list[npt.NDArray[np.int64]],
     item_splits: npt.NDArray[np.int64],
     file: RecordFile,
-) -> list[_Slot]:
+) -> dict[str, _Slot]:
+    """The values of a feature and its row lengths, by key."""
     num_rows = len(row_splits[0]) - 1 if row_splits else len(flat_values)
     if num_rows != item_splits[-1]:
         raise _ShardError(
             f"`preprocessing_fn` must give one row for each item; got {num_rows} rows of {key!r} for "
             f"{item_splits[-1]} items in {place_of(file)}. Keep the first dimension of the features."
         )
-    slots = []
+    slots: dict[str, _Slot] = {}
     splits = item_splits
     for axis, ends in enumerate(row_splits):
-        slots.append(_Slot(f"{key}.d{axis + 1}", np.diff(ends), splits))
+        slots[f"{key}.d{axis + 1}"] = (np.diff(ends), splits)
         splits = ends[splits]
     values_per_row = int(np.prod(flat_values.shape[1:], dtype=np.int64))
-    return [_Slot(key, flat_values.reshape(-1), splits * values_per_row), *slots]
+    return {key: (flat_values.reshape(-1), splits * values_per_row), **slots}

@@ -97,6 +97,12 @@ def test_texts_of_every_length_are_written():
     assert example["x"].bytes_list.value == [text.encode() for text in texts[1:]]
 
 
+def test_bytes_that_are_no_text_are_written():
+    (example,) = _examples({"x": pa.array([b"\xff", b""], pa.large_binary())}, range(2))
+
+    assert example["x"].bytes_list.value == [b"\xff", b""]
+
+
 def test_a_column_without_rows_is_written_empty():
     columns = {
         "s": pa.array([], pa.large_string()),

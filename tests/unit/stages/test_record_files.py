@@ -1,3 +1,7 @@
+import gzip
+import itertools
+import pathlib
+
 import pytest
 
 from tfx_gnn.stages import examples_folder
@@ -40,6 +44,23 @@ def test_a_damaged_file_is_named(examples_dir, tmp_path):
 
     with pytest.raises(ValueError, match=r"a damaged record in graphs-00000-of-00002.gz \(split 'train'\)"):
         list(read_records(file))
+
+
+def test_records_before_the_damage_are_read(tmp_path):
+    folder = str(tmp_path / "examples")
+    records = [bytes([number]) * 10 for number in range(100)]
+    examples_folder.write_split_shard(folder, "train", 0, 1, records)
+    (file,) = record_files(folder)
+    content = bytearray(gzip.decompress(pathlib.Path(file.path).read_bytes()))
+    content[-10] ^= 1  # of the last record
+    pathlib.Path(file.path).write_bytes(gzip.compress(bytes(content)))
+
+    reader = read_records(file)
+    found = list(itertools.islice(reader, 99))
+
+    assert found == records[:-1]
+    with pytest.raises(ValueError, match=r"a damaged record in graphs-00000-of-00001\.gz"):
+        next(reader)
 
 
 def test_a_file_that_is_not_gzipped_is_named(tmp_path):
