@@ -8,9 +8,11 @@ Its answer is worked out by hand: the seed's feature `x` is the logit of "red",
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -186,3 +188,15 @@ def shop_dir(tmp_path: Path) -> str:
     folder = tmp_path / "shop"
     folder.mkdir()
     return write_files(folder, SHOP_FILES)
+
+
+@pytest.fixture(scope="session")
+def size_constraints_by_hand() -> ModuleType:
+    """The module `made_size_constraints`: padding budgets as SizeConstraintLearner might have learned them."""
+    path = Path(__file__).with_name("stages") / "made_size_constraints.py"
+    spec = importlib.util.spec_from_file_location("made_size_constraints", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
