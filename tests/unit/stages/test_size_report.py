@@ -37,6 +37,7 @@ class PageReader(HTMLParser):
         self._open = []
         self.feed(page)
         self.close()
+        self.tables = [[[" ".join(cell.split()) for cell in row] for row in table] for table in self.tables]
         assert self._open == [], f"not closed: {self._open}"
 
     def handle_starttag(self, tag, attrs):
@@ -68,7 +69,7 @@ class PageReader(HTMLParser):
             return
         self.text += data
         if {"th", "td"} & set(self._open):
-            self.tables[-1][-1][-1] = " ".join((self.tables[-1][-1][-1] + data).split())
+            self.tables[-1][-1][-1] += data
 
 
 @pytest.fixture(scope="module")
