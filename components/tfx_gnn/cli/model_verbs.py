@@ -37,6 +37,11 @@ def train(
     num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
+    batching: Annotated[
+        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
+    ] = "tight",
+    batch_size: Annotated[int, typer.Option(help="Which of the learned budgets; 0 for the learner's own.")] = 0,
+    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
     shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
     training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and order.")] = 0,
     early_stopping_patience: Annotated[
@@ -61,6 +66,9 @@ def train(
             num_epochs=num_epochs,
             train_split=train_split,
             eval_split=eval_split,
+            batching=batching,
+            batch_size=batch_size,
+            success_ratio=success_ratio,
             shuffle_buffer_size=shuffle_buffer_size,
             training_seed=training_seed,
             early_stopping_patience=early_stopping_patience,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 import os
 import time
 from typing import Any
@@ -14,7 +13,6 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
 
-import tfx_gnn
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
@@ -26,20 +24,22 @@ from tfx_gnn.stages.atomic_folder import atomic_folder
 from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.input_tally import InputTally
 from tfx_gnn.stages.model_graph import check_model_features, without_label
+from tfx_gnn.stages.padded_batches import BUDGET_KINDS
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
-from tfx_gnn.stages.training_callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training_callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
 from tfx_gnn.stages.training_export import ServedClassifier
 from tfx_gnn.stages.training_labels import SplitLabels, count_labels
 from tfx_gnn.stages.training_path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training_progress import TrainingProgress
+from tfx_gnn.stages.training_summary import TrainingSummary, write_training_summary
 from tfx_gnn.stages.transform_application import SavedGraphTransform
 from tfx_gnn.stages.user_code import load_function
 
 LOGS_DIR = "logs"
 CHECKPOINTS_DIR = "checkpoints"
-SUMMARY_FILE = "training_summary.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,12 @@ class GraphTrainerOptions:
         num_epochs: passes over the training split, at least 1.
         train_split: split to train on.
         eval_split: split to watch after each epoch.
+        batching: how graphs of the training split are batched. "packed" fills each batch with as many
+            as fit the budget; "fit_or_skip" takes a fixed number and removes batches that do not fit, with
+            a count; "tight" takes a fixed number and pads to the largest. Evaluation is always tight, and
+            scores every example.
+        batch_size: which of the learned budgets to take; 0 for the learner's own batch size.
+        success_ratio: which of the learned fit-or-skip budgets to take, in (0, 1].
         shuffle_buffer_size: examples that are mixed at a time, at least 1.
         training_seed: seed of weights, dropout and order, in [0, 2**31).
         early_stopping_patience: epochs without a lower validation loss after which
@@ -68,59 +74,35 @@ class GraphTrainerOptions:
     num_epochs: int = 10
     train_split: str = "train"
     eval_split: str = "val"
+    batching: str = "tight"
+    batch_size: int = 0
+    success_ratio: float = 0.99
     shuffle_buffer_size: int = 10_000
     training_seed: int = 0
     early_stopping_patience: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("num_epochs", 1), ("shuffle_buffer_size", 1), ("early_stopping_patience", 0)):
+        least_values = {"num_epochs": 1, "batch_size": 0, "shuffle_buffer_size": 1, "early_stopping_patience": 0}
+        for name, least in least_values.items():
             if getattr(self, name) < least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
         if not 0 <= self.training_seed < 2**31:
             raise ValueError(
                 f"`training_seed` must lie in [0, 2**31); got {self.training_seed}. Choose another number."
             )
+        if self.batching not in BUDGET_KINDS:
+            raise ValueError(
+                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.batching!r}. Packed wastes least."
+            )
+        if not 0.0 < self.success_ratio <= 1.0:
+            raise ValueError(
+                f"`success_ratio` must lie in (0, 1]; got {self.success_ratio}. Name one that budgets were learned for."
+            )
         if not self.train_split or self.train_split == self.eval_split:
             raise ValueError(
                 f"`eval_split` must be another split than `train_split`; got {self.eval_split!r} for both. "
                 "A model is watched on examples that it does not learn from."
             )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSummary:
-    """What a training did, as in `training_summary.json`.
-
-    Attributes:
-        model_fn: the user's function.
-        num_parameters: numbers that were trained.
-        num_classes: classes of the vocabulary.
-        num_train_examples: examples of the training split.
-        num_eval_examples: examples of the watched split.
-        num_eval_examples_of_unknown_class: of these, how many have a class that the vocabulary
-            lacks; they are not scored.
-        budget: what each batch was padded to.
-        epochs: mean loss and metrics of each epoch.
-        exported_epoch: epoch whose weights were exported, from 1.
-        stopped_early: whether training ended before its last epoch.
-        seconds: time that training took, without reading and export.
-        tfx_gnn_version: version of this library.
-        format_version: version of this form.
-    """
-
-    model_fn: str
-    num_parameters: int
-    num_classes: int
-    num_train_examples: int
-    num_eval_examples: int
-    num_eval_examples_of_unknown_class: int
-    budget: dict[str, Any]
-    epochs: tuple[dict[str, float], ...]
-    exported_epoch: int
-    stopped_early: bool
-    seconds: float
-    tfx_gnn_version: str = tfx_gnn.__version__
-    format_version: int = 1
 
 
 def train_graph_model(
@@ -163,7 +145,9 @@ def train_graph_model(
     model_fn = load_function(options.model_fn)
     graph_spec = _graph_spec(transformed_graph_schema_dir)
     check_model_features(graph_spec, options.task)
-    budget = _matching_budget(size_constraints_dir, transformed_examples_dir, transformed_graph_schema_dir, options)
+    budget, eval_budget = _matching_budgets(
+        size_constraints_dir, transformed_examples_dir, transformed_graph_schema_dir, graph_spec, options
+    )
     tft_output = tft.TFTransformOutput(transform_graph_dir)
     class_names = _class_names(tft_output, options.task)
     train_files = record_files(transformed_examples_dir, (options.train_split,))
@@ -179,20 +163,25 @@ def train_graph_model(
     ):
         # Python's, NumPy's and TensorFlow's generators: initial weights, dropout and order follow from it.
         tf_keras.utils.set_random_seed(options.training_seed)
-        preprocessing = training_input.TrainingPreprocessing(
-            graph_spec=graph_spec,
-            constraints=training_input.training_constraints(budget, graph_spec),
-            task=options.task,
-            num_classes=len(class_names),
-        )
+        labelled = training_input.LabelledGraphs(graph_spec=graph_spec, task=options.task, num_classes=len(class_names))
+        tally = InputTally()
         train_data = training_input.training_dataset(
             train_files,
-            preprocessing,
-            batch_size=budget.batch_size,
+            labelled,
+            budget=budget,
+            batching=options.batching,
+            num_graphs=train_labels.num_examples,
             shuffle_buffer_size=options.shuffle_buffer_size,
             seed=options.training_seed,
+            tally=tally,
         )
-        eval_data = training_input.evaluation_dataset(eval_files, preprocessing, batch_size=budget.batch_size)
+        eval_data = training_input.evaluation_dataset(
+            eval_files,
+            labelled,
+            budget=eval_budget,
+            num_graphs=eval_labels.num_examples,
+            num_scored=eval_labels.num_examples - eval_labels.num_unknown,
+        )
         model_spec = train_data.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
         with tf.distribute.get_strategy().scope():
             model = model_fn(model_spec, tft_output)
@@ -211,21 +200,25 @@ def train_graph_model(
         tf.io.gfile.rmtree(trial_dir)
 
         start = time.monotonic()
-        steps_per_epoch = -(-train_labels.num_examples // budget.batch_size)
         best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
-        progress = TrainingProgress(num_epochs=options.num_epochs, steps_per_epoch=steps_per_epoch)
+        inputs = InputFigures(tally=tally, logs_dir=os.path.join(run_partial, LOGS_DIR))
+        progress = TrainingProgress(
+            num_epochs=options.num_epochs,
+            steps_per_epoch=training_input.expected_steps(budget, train_labels.num_examples),
+        )
         with contextlib.closing(progress):
             history = model.fit(
                 train_data,
                 validation_data=eval_data,
                 epochs=options.num_epochs,
-                callbacks=_callbacks(run_partial, best, progress),
+                callbacks=_callbacks(run_partial, best, inputs, progress),
                 verbose=0,
             )
         seconds = time.monotonic() - start
         served.save(os.path.join(model_partial, MODEL_ARTIFACT_FOLDER))
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
-        TrainingPath(graph_spec=graph_spec, preprocess=preprocessing, model=model, batch_size=budget.batch_size).save(
+        preprocess = functools.partial(training_input.evaluation_batch, labelled=labelled, budget=eval_budget)
+        TrainingPath(graph_spec=graph_spec, preprocess=preprocess, model=model, batch_size=eval_budget.batch_size).save(
             os.path.join(run_partial, TRAINING_PATH_DIR)
         )
         tf.train.Checkpoint(model=model).write(os.path.join(run_partial, CHECKPOINTS_DIR, "exported"))
@@ -236,14 +229,17 @@ def train_graph_model(
             num_train_examples=train_labels.num_examples,
             num_eval_examples=eval_labels.num_examples,
             num_eval_examples_of_unknown_class=eval_labels.num_unknown,
+            batching=options.batching,
             budget=dataclasses.asdict(budget),
+            eval_budget=dataclasses.asdict(eval_budget),
+            num_steps=sum(epoch.num_steps for epoch in inputs.epochs),
             epochs=_epochs(history),
+            epoch_inputs=tuple(inputs.epochs),
             exported_epoch=best.best_epoch if best is not None else len(history.epoch),
             stopped_early=best is not None and best.stopped_early,
             seconds=seconds,
         )
-        with tf.io.gfile.GFile(os.path.join(run_partial, SUMMARY_FILE), "w") as file:
-            file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")
+        write_training_summary(summary, run_partial)
     return summary
 
 
@@ -259,9 +255,14 @@ def _graph_spec(graph_schema_dir: str) -> GraphTensorSpec:
     return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)))
 
 
-def _matching_budget(
-    size_constraints_dir: str, examples_dir: str, graph_schema_dir: str, options: GraphTrainerOptions
-) -> Budget:
+def _matching_budgets(
+    size_constraints_dir: str,
+    examples_dir: str,
+    graph_schema_dir: str,
+    graph_spec: GraphTensorSpec,
+    options: GraphTrainerOptions,
+) -> tuple[Budget, Budget]:
+    """The budgets of training and of evaluation."""
     content = size_constraints_file.read_size_constraints(size_constraints_dir)
     splits = tuple(str(split) for split in content.options["splits"])
     content.check_matches(
@@ -274,7 +275,13 @@ def _matching_budget(
             f"`size_constraints_dir` must hold budgets learned from every split that is read; got {list(splits)}, not "
             f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
         )
-    return content.find(size_constraints_file.TIGHT)
+    batch_size = options.batch_size or None
+    budgets = (
+        content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio),
+        content.find(size_constraints_file.TIGHT, batch_size),
+    )
+    training, evaluation = (training_input.training_budget(budget, graph_spec) for budget in budgets)
+    return training, evaluation
 
 
 def _class_names(tft_output: tft.TFTransformOutput, task: NodeClassification) -> list[bytes]:
@@ -317,9 +324,12 @@ def _check_model(model: Any, reference: str, sample: GraphTensor, num_classes: i
         )
 
 
-def _callbacks(run_dir: str, best: BestWeights | None, progress: TrainingProgress) -> list[tf_keras.callbacks.Callback]:
+def _callbacks(
+    run_dir: str, best: BestWeights | None, inputs: InputFigures, progress: TrainingProgress
+) -> list[tf_keras.callbacks.Callback]:
     return [
         RefuseNonFiniteLoss(),
+        inputs,
         KeepCheckpoints(folder=os.path.join(run_dir, CHECKPOINTS_DIR)),
         tf_keras.callbacks.TensorBoard(os.path.join(run_dir, LOGS_DIR), write_graph=False),
         *([best] if best is not None else []),

@@ -15,7 +15,8 @@ class TrainingProgress(tf_keras.callbacks.Callback):
 
     Args:
         num_epochs: epochs that will run at most.
-        steps_per_epoch: batches of one pass over the training split.
+        steps_per_epoch: batches that one pass over the training split is expected to have; after
+            each pass the bar goes by its number of batches.
         console: where to show; stderr by default.
     """
 
@@ -35,6 +36,8 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         )
         self._task: TaskID | None = None
         self._epoch = 0
+        self._steps_before = 0
+        self._steps = 0
         self._validation_figures = ""
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -47,18 +50,23 @@ class TrainingProgress(tf_keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Moves the bar by one batch."""
+        self._steps = batch + 1
         if self._task is not None and not self._progress.disable:
             figures = " ".join(filter(None, (_figures(logs or {}), self._validation_figures)))
             self._progress.update(
                 self._task,
-                completed=self._epoch * self._steps_per_epoch + batch + 1,
+                completed=self._steps_before + self._steps,
                 description=f"Epoch {self._epoch + 1}/{self._num_epochs}",
                 figures=figures,
             )
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Prints the epoch's line where there is no bar."""
+        """Prints the epoch's line where there is no bar, else sets the bar's length by the batches there were."""
         self._epoch = epoch + 1
+        self._steps_before += self._steps
+        if self._task is not None:
+            remaining = (self._num_epochs - self._epoch) * self._steps
+            self._progress.update(self._task, total=self._steps_before + remaining)
         logs = logs or {}
         self._validation_figures = _figures({name: value for name, value in logs.items() if name.startswith("val_")})
         if self._progress.disable:

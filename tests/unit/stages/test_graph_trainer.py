@@ -206,7 +206,13 @@ def test_summary_tells_what_was_done(trained):
     assert written == json.loads(json.dumps(dataclasses.asdict(summary)))
     assert (summary.num_train_examples, summary.num_eval_examples, summary.num_classes) == (40, 11, 2)
     assert summary.num_parameters == 1 * 2 + 2
-    assert summary.budget["batch_size"] == 8
+    assert (summary.batching, summary.budget["batch_size"], summary.budget["kind"]) == ("tight", 8, "tight")
+    assert summary.eval_budget == summary.budget
+    # 40 examples are five batches of eight.
+    assert summary.num_steps == 8 * 5
+    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 8
+    assert {epoch.removed_share for epoch in summary.epoch_inputs} == {0.0}
+    assert 0.3 < summary.epoch_inputs[0].fill < 1.0
     assert len(summary.epochs) == 8
     assert set(summary.epochs[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
     assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
@@ -214,10 +220,27 @@ def test_summary_tells_what_was_done(trained):
     assert (summary.exported_epoch, summary.stopped_early) == (8, False)
 
 
+def test_validation_loss_is_the_mean_over_all_examples(trained, prepared):
+    # 11 examples in batches of eight and three: each counts once, padding does not.
+    records = _records(prepared, "val")
+
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(records))
+
+    is_true = outputs["label"].numpy() == np.array([color.encode() for color in _colors(records)])
+    probabilities = np.where(is_true, outputs["score"], 1.0 - outputs["score"])
+    last = trained.summary.epochs[-1]
+    assert last["val_loss"] == pytest.approx(-np.log(probabilities).mean(), rel=1e-4)
+    assert last["val_accuracy"] == pytest.approx(is_true.mean())
+
+
 def test_run_folder_holds_logs_and_checkpoints(trained):
     run = trained.folder / "run"
 
-    assert {path.parent.name for path in run.glob("logs/*/events.out.tfevents.*")} == {"train", "validation"}
+    assert {path.parent.name for path in run.glob("logs/*/events.out.tfevents.*")} == {
+        "train",
+        "validation",
+        "input",
+    }
     reader = tf.train.load_checkpoint(str(run / "checkpoints" / "exported"))
     exported = _exported_weights(trained.saved_model_dir)
     saved = {tuple(shape): reader.get_tensor(name) for name, shape in reader.get_variable_to_shape_map().items()
@@ -309,6 +332,9 @@ def test_string_features_are_refused(examples_dir, tmp_path):
     ("options", "message"),
     [
         ({"num_epochs": 0}, "`num_epochs` must be at least 1; got 0"),
+        ({"batch_size": -1}, "`batch_size` must be at least 0; got -1"),
+        ({"batching": "packing"}, r"`batching` must be one of \['fit_or_skip', 'packed', 'tight'\]; got 'packing'"),
+        ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
         ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
         ({"eval_split": "train"}, "`eval_split` must be another split than `train_split`; got 'train' for both"),

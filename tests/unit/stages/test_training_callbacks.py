@@ -7,7 +7,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.stages.training_callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.input_tally import EpochInput
+from tfx_gnn.stages.training_callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
 
 
 class _SetWeights(tf_keras.callbacks.Callback):
@@ -73,3 +74,40 @@ def test_last_checkpoints_are_kept_and_can_be_restored(tmp_path):
     model.set_weights([np.array([[9.0]], np.float32)])
     tf.train.Checkpoint(model=model).restore(str(tmp_path / "epoch-2")).expect_partial()
     assert model.get_weights()[0].item() == 1.0
+
+
+class _Counted:
+    """A tally that has counted this in each epoch, after something that was no epoch."""
+
+    def __init__(self, epochs):
+        self.counts = [count for epoch in epochs for count in ("before", epoch)]
+
+    def take(self):
+        return self.counts.pop(0)
+
+
+def _scalars(folder):
+    found = {}
+    for name in os.listdir(folder):
+        for event in tf.compat.v1.train.summary_iterator(os.path.join(folder, name)):
+            for value in event.summary.value:
+                found.setdefault(value.tag, {})[event.step] = float(tf.make_ndarray(value.tensor))
+    return found
+
+
+def test_input_of_each_epoch_is_kept_and_shown(tmp_path):
+    common = {"num_steps": 9, "num_graphs": 90, "num_removed_batches": 1, "num_removed_graphs": 10}
+    epochs = [
+        EpochInput(**common, graphs_per_batch=10.0, fill=0.5, removed_share=0.125),
+        EpochInput(**common, graphs_per_batch=11.0, fill=0.75, removed_share=0.0),
+    ]
+    figures = InputFigures(tally=_Counted(epochs), logs_dir=str(tmp_path))
+
+    _fit([1.0, 1.0], figures)
+
+    assert figures.epochs == epochs
+    assert _scalars(tmp_path / "input") == {
+        "input/graphs_per_batch": {0: 10.0, 1: 11.0},
+        "input/fill": {0: 0.5, 1: 0.75},
+        "input/removed_share": {0: 0.125, 1: 0.0},
+    }

@@ -6,16 +6,20 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.input_tally import InputTally
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget
 from tfx_gnn.stages.training_input import (
-    TrainingPreprocessing,
+    LabelledGraphs,
     evaluation_dataset,
-    training_constraints,
+    expected_steps,
+    training_budget,
     training_dataset,
 )
 
@@ -30,20 +34,37 @@ SPEC = create_graph_spec_from_schema_pb(
         """
     )
 )
-# Batches of 4 graphs with up to 3 items and 2 links.
-BUDGET = Budget(
-    kind="tight",
-    batch_size=4,
-    total_num_components=5,
-    total_num_nodes={"item": 13, "_readout": 5},
-    total_num_edges={"link": 8, "_readout/seed": 4},
-    min_nodes_per_component={"_readout": 1},
-    graphs_per_batch=4.0,
-    fill=0.5,
-    fill_by_set={},
-    bytes_per_batch=0,
+LABELLED = LabelledGraphs(
+    graph_spec=SPEC, task=NodeClassification(label_feature="y", class_vocabulary="y"), num_classes=3
 )
-TASK = NodeClassification(label_feature="y", class_vocabulary="y")
+NUM_GRAPHS = 22
+
+
+def _budget(kind, *, items, links, graphs_per_batch=4.0, batch_size=4, components=5, window=0):
+    return training_budget(
+        Budget(
+            kind=kind,
+            batch_size=batch_size,
+            total_num_components=components,
+            total_num_nodes={"item": items, "_readout": components},
+            total_num_edges={"link": links, "_readout/seed": components},
+            min_nodes_per_component={"_readout": 1},
+            window=window,
+            graphs_per_batch=graphs_per_batch,
+            fill=0.5,
+            fill_by_set={},
+            bytes_per_batch=0,
+        ),
+        SPEC,
+    )
+
+
+# Graphs have 1 to 3 items, and one link fewer.
+TIGHT = _budget("tight", items=13, links=8)
+# 44 items in all: what is left over makes a fifth batch.
+PACKING = _budget("packing", items=11, links=8, graphs_per_batch=4.5, components=8, window=8)
+FIT_OR_SKIP = _budget("fit_or_skip", items=9, links=8)
+BUDGETS = {"tight": TIGHT, "packed": PACKING, "fit_or_skip": FIT_OR_SKIP}
 
 
 def _example(number, label):
@@ -63,19 +84,56 @@ def _example(number, label):
     }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _fast_tracing():
+    with libraries_traced_as_written():
+        yield
+
+
 @pytest.fixture(scope="module")
-def preprocessing():
-    return TrainingPreprocessing(
-        graph_spec=SPEC, constraints=training_constraints(BUDGET, SPEC), task=TASK, num_classes=3
+def write_split(write_examples, tmp_path_factory):
+    """Writes examples 0, 1, 2, ... with labels 0, 1, 2, 0, ... into three files, if there are so many."""
+
+    def write(num_graphs, **labels):
+        examples = [_example(number, labels.get(f"at_{number}", number % 3)) for number in range(num_graphs)]
+        shards = [examples[i::3] for i in range(min(3, num_graphs))]
+        return record_files(write_examples(str(tmp_path_factory.mktemp("input")), {"train": shards}, None), ("train",))
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def files(write_split):
+    return write_split(NUM_GRAPHS)
+
+
+def _training(files, batching, *, seed=1, tally=None, budget=None):
+    tf.random.set_seed(seed)
+    return training_dataset(
+        files,
+        LABELLED,
+        budget=budget or BUDGETS[batching],
+        batching=batching,
+        num_graphs=NUM_GRAPHS,
+        shuffle_buffer_size=100,
+        seed=seed,
+        tally=tally or InputTally(),
     )
 
 
+def _evaluation(files, num_graphs=NUM_GRAPHS, num_scored=None):
+    return evaluation_dataset(files, LABELLED, budget=TIGHT, num_graphs=num_graphs, num_scored=num_scored or num_graphs)
+
+
+@pytest.fixture(scope="module", params=["tight", "packed", "fit_or_skip"])
+def batching(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def files(write_examples, tmp_path_factory):
-    """22 examples in 3 files: five full batches and one of two."""
-    examples = [_example(number, number % 3) for number in range(22)]
-    folder = write_examples(str(tmp_path_factory.mktemp("input")), {"train": [examples[i::3] for i in range(3)]}, None)
-    return record_files(folder, ("train",))
+def batches(files, batching):
+    """An epoch of training, and how it is batched."""
+    return list(_training(files, batching))
 
 
 def _seed_numbers(graph, weights):
@@ -88,86 +146,202 @@ def _order(dataset):
     return [_seed_numbers(graph, weights) for graph, _, weights in dataset]
 
 
-def test_every_batch_has_the_same_static_shapes(files, preprocessing):
-    dataset = evaluation_dataset(files, preprocessing, batch_size=4)
+def test_every_batch_has_the_same_static_shapes(files, batching):
+    graph, labels, weights = _training(files, batching).element_spec
 
-    graph, labels, weights = dataset.element_spec
-    assert graph.total_num_components == 5
-    assert graph.node_sets_spec["item"].features_spec["x"] == tf.TensorSpec([13, 2], tf.float32)
-    assert graph.edge_sets_spec["link"].adjacency_spec.source.shape == [8]
-    assert labels == tf.TensorSpec([5], tf.int64)
-    assert weights == tf.TensorSpec([5], tf.float32)
+    budget = BUDGETS[batching]
+    assert graph.total_num_components == budget.total_num_components
+    assert graph.node_sets_spec["item"].features_spec["x"] == tf.TensorSpec([budget.total_num_nodes["item"], 2])
+    assert graph.edge_sets_spec["link"].adjacency_spec.source.shape == [budget.total_num_edges["link"]]
+    assert labels == tf.TensorSpec([budget.total_num_components], tf.int64)
+    assert weights == tf.TensorSpec([budget.total_num_components], tf.float32)
 
 
-def test_label_is_not_among_the_features(files, preprocessing):
-    graph, _, _ = evaluation_dataset(files, preprocessing, batch_size=4).element_spec
+def test_label_is_not_among_the_features(files, batching):
+    graph, _, _ = _training(files, batching).element_spec
 
     assert not graph.node_sets_spec["_readout"].features_spec
 
 
-def test_labels_belong_to_their_graphs_and_padding_weighs_nothing(files, preprocessing):
-    for graph, labels, weights in evaluation_dataset(files, preprocessing, batch_size=4):
+def test_labels_belong_to_their_graphs(batches):
+    for graph, labels, weights in batches:
         numbers = _seed_numbers(graph, weights)
         assert labels.numpy()[: len(numbers)].tolist() == [number % 3 for number in numbers]
-        assert weights.numpy().tolist() == [1.0] * len(numbers) + [0.0] * (5 - len(numbers))
 
 
-def test_each_padded_readout_is_tied_to_one_padding_node(files, preprocessing):
-    for graph, _, weights in evaluation_dataset(files, preprocessing, batch_size=4):
+def test_each_padded_readout_is_tied_to_one_padding_node(batches):
+    for graph, _, weights in batches:
         readout = graph.edge_sets["_readout/seed"].adjacency
         num_real_items = int(graph.node_sets["item"].sizes.numpy()[weights.numpy() > 0].sum())
-        assert readout.target.numpy().tolist() == [0, 1, 2, 3, 4]
+        assert readout.target.numpy().tolist() == list(range(graph.num_components))
         assert all(readout.source.numpy()[weights.numpy() == 0] >= num_real_items)
 
 
-def test_last_batch_is_kept_though_it_is_small(files, preprocessing):
-    order = _order(evaluation_dataset(files, preprocessing, batch_size=4))
+@pytest.mark.parametrize("num_graphs", [1, 3, 4, 5, NUM_GRAPHS])
+def test_each_example_is_scored_exactly_once_however_many_there_are(write_split, num_graphs):
+    order = _order(_evaluation(write_split(num_graphs), num_graphs))
 
-    assert [len(batch) for batch in order] == [4, 4, 4, 4, 4, 2]
-    assert sorted(itertools.chain(*order)) == list(range(22))
+    assert sorted(itertools.chain(*order)) == list(range(num_graphs))
+    assert len(order) == -(-num_graphs // 4)
 
 
-def test_evaluation_order_is_the_same_each_time(files, preprocessing):
-    dataset = evaluation_dataset(files, preprocessing, batch_size=4)
+@pytest.mark.parametrize("budget", [PACKING, FIT_OR_SKIP], ids=["packing", "fit_or_skip"])
+def test_evaluation_refuses_budgets_that_might_lose_a_graph(files, budget):
+    with pytest.raises(ValueError, match="must be of kind 'tight' for batching='tight'; got"):
+        evaluation_dataset(files, LABELLED, budget=budget, num_graphs=NUM_GRAPHS, num_scored=NUM_GRAPHS)
+
+
+def test_evaluation_order_is_the_same_each_time(files):
+    dataset = _evaluation(files)
 
     assert _order(dataset) == _order(dataset)
 
 
-def test_training_order_differs_by_epoch_and_repeats_by_seed(files, preprocessing):
+@pytest.mark.parametrize("batching", ["tight", "packed"])
+def test_training_order_differs_by_epoch_and_repeats_by_seed(files, batching):
     def two_epochs(seed):
-        tf.random.set_seed(seed)
-        dataset = training_dataset(files, preprocessing, batch_size=4, shuffle_buffer_size=100, seed=seed)
+        dataset = _training(files, batching, seed=seed)
         return [_order(dataset), _order(dataset)]
 
     first, second = two_epochs(1)
     assert first != second
-    assert sorted(itertools.chain(*first)) == sorted(itertools.chain(*second)) == list(range(22))
+    assert sorted(itertools.chain(*first)) == sorted(itertools.chain(*second)) == list(range(NUM_GRAPHS))
     assert two_epochs(1) == [first, second]
     assert two_epochs(2)[0] != first
 
 
-@pytest.mark.parametrize("label", [-1, 3])
-def test_class_that_the_vocabulary_lacks_weighs_nothing(make_record, preprocessing, label):
-    records = [make_record(_example(0, 2)), make_record(_example(1, label))]
+def test_fit_or_skip_removes_other_graphs_in_each_epoch_and_counts_them(files):
+    tally = InputTally()
+    dataset = _training(files, "fit_or_skip", tally=tally)
 
-    _, labels, weights = preprocessing(tf.constant(records))
+    removed = []
+    for _ in range(12):
+        kept = list(itertools.chain(*_order(dataset)))
+        removed.append(set(range(NUM_GRAPHS)) - set(kept))
+        counted = tally.take()
+        assert counted.num_removed_graphs == len(removed[-1]) == NUM_GRAPHS - len(kept)
+        assert counted.num_removed_batches == -(-counted.num_removed_graphs // 4)
+        assert counted.num_steps + counted.num_removed_batches == 6
+
+    assert sum(map(len, removed)) > 0
+    assert not set.intersection(*removed)
+    assert len({frozenset(one) for one in removed if one}) > 1
+
+
+def test_tally_counts_what_is_real_of_an_epoch(files):
+    tally = InputTally()
+    dataset = _training(files, "tight", tally=tally)
+
+    for _ in dataset:
+        pass
+
+    # 22 graphs of 1 + 2 + 3 + ... = 43 items, 21 links, a readout and its edge each; 6 batches of 13 + 5 + 8 + 5.
+    counted = tally.take()
+    assert (counted.num_steps, counted.num_graphs) == (6, 22)
+    assert (counted.num_removed_batches, counted.num_removed_graphs, counted.removed_share) == (0, 0, 0.0)
+    assert counted.graphs_per_batch == pytest.approx(22 / 6)
+    assert counted.fill == pytest.approx((43 + 21 + 22 + 22) / (6 * 31))
+    assert tally.take().num_steps == 0
+
+
+def test_packed_batches_are_fuller_than_tight_ones(files):
+    fills = {}
+    for batching in ("tight", "packed"):
+        tally = InputTally()
+        assert sum(map(len, _order(_training(files, batching, tally=tally)))) == NUM_GRAPHS
+        fills[batching] = tally.take().fill
+
+    assert fills["packed"] > fills["tight"]
+
+
+@pytest.mark.parametrize(
+    ("budget", "num_graphs", "steps"), [(TIGHT, 22, 6), (TIGHT, 1, 1), (TIGHT, 4, 1), (PACKING, 22, 5), (PACKING, 9, 2)]
+)
+def test_steps_are_expected_from_the_graphs_of_a_batch(budget, num_graphs, steps):
+    assert expected_steps(budget, num_graphs) == steps
+
+
+def test_graphs_weigh_rows_over_graphs_of_a_mean_batch_and_padding_nothing(batches, batching):
+    rows, mean = {"tight": (5, 22 / 6), "packed": (8, 22 / 5), "fit_or_skip": (5, 22 / 6)}[batching]
+
+    for graph, _, weights in batches:
+        num_real = len(_seed_numbers(graph, weights))
+        np.testing.assert_allclose(weights, [rows / mean] * num_real + [0.0] * (rows - num_real), rtol=1e-6)
+
+
+class _ScaledSeed(tf_keras.Model):
+    """The one weight times the number of each graph's seed."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = self.add_weight(name="scale", shape=[], initializer="ones")
+
+    def call(self, graph):
+        source = graph.edge_sets["_readout/seed"].adjacency.source
+        return self.scale * tf.gather(graph.node_sets["item"]["x"][:, :1], source)
+
+
+def _compiled(learning_rate):
+    model = _ScaledSeed()
+    # The loss of a graph is what the model says of it: its gradient is the number of the seed.
+    model.compile(optimizer=tf_keras.optimizers.SGD(learning_rate), loss=lambda _, value: value[:, 0])
+    return model
+
+
+@pytest.mark.parametrize("batching", ["tight", "packed"])
+def test_loss_of_an_epoch_is_the_mean_over_its_graphs(files, batching):
+    # As many batches as expected: the numbers 0 to 21 have mean 10.5.
+    dataset = _training(files, batching)
+    assert len(list(dataset)) == expected_steps(BUDGETS[batching], NUM_GRAPHS)
+
+    history = _compiled(0.0).fit(dataset, epochs=2, verbose=0).history
+
+    np.testing.assert_allclose(history["loss"], [10.5, 10.5], rtol=1e-6)
+
+
+@pytest.mark.parametrize("batching", ["tight", "packed"])
+def test_gradient_of_a_batch_is_the_sum_over_its_real_graphs_by_the_mean_number(files, batching):
+    model = _compiled(1.0)
+    mean = NUM_GRAPHS / expected_steps(BUDGETS[batching], NUM_GRAPHS)
+
+    scale = 1.0
+    for batch in _training(files, batching):
+        model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
+        gradient, scale = scale - model.scale.numpy(), model.scale.numpy()
+        assert gradient == pytest.approx(sum(_seed_numbers(batch[0], batch[2])) / mean, rel=1e-4)
+
+
+def test_validation_loss_is_the_mean_over_the_graphs_that_are_scored(write_split):
+    # Of 0, ..., 5 in batches of four and two, 3 has a class that the vocabulary lacks.
+    dataset = _evaluation(write_split(6, at_3=-1), num_graphs=6, num_scored=5)
+
+    loss = _compiled(0.0).evaluate(dataset, verbose=0)
+
+    assert loss == pytest.approx((0 + 1 + 2 + 4 + 5) / 5)
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_class_that_the_vocabulary_lacks_weighs_nothing(write_split, label):
+    files = write_split(2, at_0=2, at_1=label)
+
+    ((_, labels, weights),) = _evaluation(files, num_graphs=2, num_scored=1)
 
     assert labels.numpy().tolist() == [2, 0, 0, 0, 0]
-    assert weights.numpy().tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+    assert weights.numpy().tolist() == [5.0, 0.0, 0.0, 0.0, 0.0]
 
 
-def test_graph_that_does_not_fit_is_refused(make_record, preprocessing):
+def test_graph_that_does_not_fit_is_refused(write_examples, tmp_path):
     large = {**_example(0, 0), "nodes/item.#size": [20], "nodes/item.x": [0.0] * 40}
+    files = record_files(write_examples(str(tmp_path), {"train": [[large]]}, None), ("train",))
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="item"):
-        preprocessing(tf.constant([make_record(large)]))
+        list(_evaluation(files, num_graphs=1))
 
 
 def test_readout_edges_are_as_many_as_readouts():
-    constraints = training_constraints(BUDGET, SPEC)
+    budget = dataclasses.replace(TIGHT, total_num_edges={"link": 8, "_readout/seed": 4})
 
-    assert constraints.total_num_edges == {"link": 8, "_readout/seed": 5}
-    assert constraints.total_num_nodes == BUDGET.total_num_nodes
+    assert training_budget(budget, SPEC) == TIGHT
 
 
 @pytest.mark.parametrize(
@@ -180,17 +354,15 @@ def test_readout_edges_are_as_many_as_readouts():
 )
 def test_budget_for_other_readouts_is_refused(change):
     with pytest.raises(ValueError, match="must hold a budget with one '_readout' node a component; got"):
-        training_constraints(dataclasses.replace(BUDGET, **change), SPEC)
+        training_budget(dataclasses.replace(TIGHT, **change), SPEC)
 
 
-def test_padded_graphs_are_those_of_the_examples(make_record, preprocessing):
-    records = [make_record(_example(2, 0)), make_record(_example(1, 1))]
+def test_padded_graphs_are_those_of_the_examples(write_split):
+    ((graph, _, _),) = _evaluation(write_split(3), num_graphs=3)
 
-    graph, _, _ = preprocessing(tf.constant(records))
-
-    assert graph.node_sets["item"].sizes.numpy().tolist() == [3, 2, 8, 0, 0]
+    assert graph.node_sets["item"].sizes.numpy().tolist() == [1, 2, 3, 7, 0]
     expected = np.zeros([13, 2])
-    expected[0, 0], expected[3, 0] = 2.0, 1.0
+    expected[1, 0], expected[3, 0] = 1.0, 2.0
     np.testing.assert_array_equal(graph.node_sets["item"]["x"], expected)
-    assert graph.edge_sets["link"].adjacency.source.numpy()[:3].tolist() == [1, 2, 4]
-    assert graph.edge_sets["link"].adjacency.target.numpy()[:3].tolist() == [0, 0, 3]
+    assert graph.edge_sets["link"].adjacency.source.numpy()[:3].tolist() == [2, 4, 5]
+    assert graph.edge_sets["link"].adjacency.target.numpy()[:3].tolist() == [1, 3, 3]

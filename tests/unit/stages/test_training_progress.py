@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 
 import numpy as np
 import pytest
@@ -18,10 +19,10 @@ def model():
     return model
 
 
-def _train(model, console, epochs=2):
+def _train(model, console, epochs=2, steps_per_epoch=3):
     x = np.zeros([6, 1], np.float32)
     y = np.ones([6, 1], np.float32)
-    progress = TrainingProgress(num_epochs=epochs, steps_per_epoch=3, console=console)
+    progress = TrainingProgress(num_epochs=epochs, steps_per_epoch=steps_per_epoch, console=console)
     model.fit(x, y, batch_size=2, epochs=epochs, verbose=0, validation_data=(x, y), callbacks=[progress])
     return progress
 
@@ -47,6 +48,16 @@ def test_terminal_shows_one_bar_over_all_epochs(model):
     assert "Epoch 2/2" in text.getvalue()
     assert "6/6" in text.getvalue()
     assert "epoch 1/2 loss" not in text.getvalue()
+
+
+@pytest.mark.parametrize("expected", [1, 2, 5])
+def test_bar_goes_by_the_batches_there_were_not_by_those_expected(model, expected):
+    text = io.StringIO()
+
+    _train(model, Console(file=text, force_terminal=True, width=200), epochs=3, steps_per_epoch=expected)
+
+    without_colors = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.getvalue())
+    assert re.findall(r"\d+/\d+", without_colors)[-1] == "9/9"
 
 
 def test_bar_can_be_closed_twice(model):

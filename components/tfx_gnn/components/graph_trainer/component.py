@@ -53,6 +53,9 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | num_epochs | int | passes over the training split |
     | parameter | train_split | str | split to train on |
     | parameter | eval_split | str | split to watch while training |
+    | parameter | batching | str | "packed", "fit_or_skip" or "tight" batches of the training split |
+    | parameter | batch_size | int | which of the learned budgets; 0 for the learner's own batch size |
+    | parameter | success_ratio | float | which of the learned fit-or-skip budgets |
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
     | parameter | training_seed | int | seed of weights and order |
     | parameter | early_stopping_patience | int | epochs without gain before stopping; 0 never stops |
