@@ -9,7 +9,16 @@ from typing import Annotated
 import typer
 
 import tfx_gnn
-from tfx_gnn.cli import data_verbs, dataset_verbs, model_verbs, project_verbs, sample_verb, table_verbs, validate_verb
+from tfx_gnn.cli import (
+    data_verbs,
+    dataset_verbs,
+    model_verbs,
+    project_verbs,
+    sample_verb,
+    table_verbs,
+    transform_verb,
+    validate_verb,
+)
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
@@ -28,7 +37,7 @@ for _verb in (
     sample_verb.sample,
     data_verbs.schema,
     validate_verb.validate,
-    data_verbs.transform,
+    transform_verb.transform,
     data_verbs.sizes,
     model_verbs.train,
     model_verbs.evaluate,

@@ -1,4 +1,4 @@
-"""Verbs from examples to padded, transformed graphs: schema, transform, sizes."""
+"""Verbs from examples to what a batch of them needs: schema, sizes."""
 
 from __future__ import annotations
 
@@ -30,52 +30,6 @@ def schema(
         beam_args=tuple(beam_args or ()),
     )
     arguments.say_written(graph_schema=graph_schema_dir, schema=schema_dir)
-
-
-def transform(
-    *,
-    examples_dir: arguments.Examples,
-    graph_schema_dir: arguments.GraphSchema,
-    preprocessing_fn: Annotated[
-        str,
-        typer.Option(
-            help="Your feature transform over a graph view, as 'package.module:function'; tf.Transform's analyzers "
-            "may be used in it.",
-            show_default=False,
-        ),
-    ],
-    transform_graph_dir: Annotated[str, arguments.folder("Where to write the transform, for training and serving.")],
-    transformed_examples_dir: Annotated[str, arguments.folder("Where to write the transformed examples.")],
-    transformed_graph_schema_dir: Annotated[
-        str, arguments.folder("Where to write the graph schema after the transform.")
-    ],
-    analyze_splits: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--analyze-split", help="Split that statistics are taken from; repeat for several.", show_default="train"
-        ),
-    ] = None,
-    beam_args: arguments.BeamArgs = None,
-) -> None:
-    """Transform features by full-pass statistics in which every node and edge counts once."""
-    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
-
-    transform_graphs(
-        examples_dir=examples_dir,
-        graph_schema_dir=graph_schema_dir,
-        transform_graph_dir=transform_graph_dir,
-        transformed_examples_dir=transformed_examples_dir,
-        transformed_graph_schema_dir=transformed_graph_schema_dir,
-        options=GraphTransformOptions(
-            preprocessing_fn=preprocessing_fn, analyze_splits=tuple(analyze_splits or ("train",))
-        ),
-        beam_args=tuple(beam_args or ()),
-    )
-    arguments.say_written(
-        transform_graph=transform_graph_dir,
-        transformed_examples=transformed_examples_dir,
-        transformed_graph_schema=transformed_graph_schema_dir,
-    )
 
 
 def sizes(

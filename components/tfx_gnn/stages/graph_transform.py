@@ -7,6 +7,7 @@ import dataclasses
 import os
 import uuid
 from collections.abc import Sequence
+from typing import Literal
 
 import apache_beam as beam
 import tensorflow as tf
@@ -23,12 +24,26 @@ from tfx_gnn.stages.graph_layout import graph_layout
 from tfx_gnn.stages.record_files import RecordFile, record_files
 from tfx_gnn.stages.summary_pass import take_merged, write_merged
 from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.stages.transform_analysis import (
+    ANALYZE_MODES,
+    AS_SAMPLED,
+    TABLES,
+    UNIQUE_ITEMS,
+    AnalyzedBatches,
+    AnalyzedData,
+)
 from tfx_gnn.stages.transform_application import RAW_METADATA_DIR
 from tfx_gnn.stages.transform_metadata import rewrite_transformed_metadata
-from tfx_gnn.stages.transform_preprocessing import TensorPreprocessingFn, analyzed_keys, tensor_preprocessing_fn
+from tfx_gnn.stages.transform_preprocessing import (
+    TensorPreprocessingFn,
+    analyzed_keys,
+    check_statistics_of_items,
+    tensor_preprocessing_fn,
+)
 from tfx_gnn.stages.transform_shards import TransformedShards, TransformShard, merge_transformed_shards
-from tfx_gnn.stages.transform_unique_items import UniqueItemExamples
+from tfx_gnn.stages.transform_tables import plan_table_reading
 from tfx_gnn.stages.user_code import load_function
+from tfx_gnn.tables.row_rules import RowRules
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,12 +53,25 @@ class GraphTransformOptions:
     Attributes:
         preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView.
         analyze_splits: splits that statistics are taken of, at least one. The transform is applied to all.
+        analyze: what statistics count. "unique_items": every node and edge of the examples once. "tables":
+            every row of the tables that the examples were sampled from, also what no subgraph has;
+            of sets without table, and of the context, the examples as in "unique_items". "as_sampled": every
+            occurrence in an example, so a hub as often as it was sampled; only here statistics may
+            depend on sizes and edges.
+        rules: what to do with rows of the tables that break a rule, as when the examples were
+            sampled from them.
     """
 
     preprocessing_fn: str
     analyze_splits: tuple[str, ...] = ("train",)
+    analyze: Literal["unique_items", "tables", "as_sampled"] = UNIQUE_ITEMS
+    rules: RowRules = dataclasses.field(default_factory=RowRules)
 
     def __post_init__(self) -> None:
+        if self.analyze not in ANALYZE_MODES:
+            raise ValueError(
+                f"`analyze` must be one of {list(ANALYZE_MODES)}; got {self.analyze!r}. Choose one of them."
+            )
         if not self.analyze_splits:
             raise ValueError(
                 "`analyze_splits` must name at least one split; got (). Name the split that the model is trained on."
@@ -58,6 +86,7 @@ def transform_graphs(
     transformed_examples_dir: str,
     transformed_graph_schema_dir: str,
     options: GraphTransformOptions,
+    tables_dir: str = "",
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
     """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
@@ -65,8 +94,8 @@ def transform_graphs(
     The statistics of tf.Transform's analyzers count every node and edge once, however many
     subgraphs it was sampled into: items of one set with the same "#id" are one, and one of them stands for
     all, so such sets carry features of the item alone, not of its place in a subgraph. Items of sets without
-    "#id", readouts among them, and the context count once in each example. The order of examples and the number
-    of files stay as they are.
+    "#id", readouts among them, and the context count once in each example. `options.analyze` makes other
+    choices. The order of examples and the number of files stay as they are.
 
     Args:
         examples_dir: graph tf.Examples.
@@ -77,16 +106,23 @@ def transform_graphs(
             `graph_schema.pbtxt` beside the splits.
         transformed_graph_schema_dir: absent or empty folder for the same `graph_schema.pbtxt`.
         options: how to transform.
+        tables_dir: folder of the tables that the examples were sampled from, for
+            `analyze="tables"` and nothing else.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
         The schema of the transformed graphs.
 
     Raises:
-        ValueError: if a split is missing or empty, the function's result does not fit the graph, or a
-            statistic depends on the structure of the sampled subgraphs.
+        ValueError: if a split is missing or empty, the function's result does not fit the graph, a
+            statistic depends on the structure of the sampled subgraphs, or the tables lack a feature.
         TypeError: if the function returns something else than a GraphView of tensors.
     """
+    if bool(tables_dir) != (options.analyze == TABLES):
+        raise ValueError(
+            f"`tables_dir` must be given with analyze={TABLES!r}, and only then; got {tables_dir!r} with "
+            f"analyze={options.analyze!r}. Name the tables that the examples were sampled from, or leave them out."
+        )
     files = record_files(examples_dir)
     analyzed_files = record_files(examples_dir, options.analyze_splits)
     raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
@@ -94,7 +130,16 @@ def transform_graphs(
     preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
     raw_tfmd = make_tfmd_schema(layout)
     source = tfxio.TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["tfx_gnn"], schema=raw_tfmd)
-    keys = analyzed_keys(preprocessing_fn, source.TensorAdapter().TypeSpecs(), layout)
+    keys = analyzed_keys(preprocessing_fn, source.TensorAdapter().TypeSpecs())
+    if options.analyze != AS_SAMPLED:
+        check_statistics_of_items(keys, layout)
+    data = AnalyzedData(
+        layout=layout,
+        keys=keys,
+        files=tuple(analyzed_files),
+        as_sampled=options.analyze == AS_SAMPLED,
+        tables=plan_table_reading(tables_dir, layout, keys, options.rules) if tables_dir else None,
+    )
 
     with contextlib.ExitStack() as folders:
         schema_partial = folders.enter_context(atomic_folder(transformed_graph_schema_dir))
@@ -107,8 +152,7 @@ def transform_graphs(
 
         shards = _run(
             files=files,
-            analyzed_files=analyzed_files,
-            unique_items=UniqueItemExamples(layout, keys),
+            data=data,
             source=source,
             preprocessing_fn=preprocessing_fn,
             transform_dir=transform_partial,
@@ -125,8 +169,7 @@ def transform_graphs(
 def _run(
     *,
     files: list[RecordFile],
-    analyzed_files: list[RecordFile],
-    unique_items: UniqueItemExamples,
+    data: AnalyzedData,
     source: tfxio.TFExampleBeamRecord,
     preprocessing_fn: TensorPreprocessingFn,
     transform_dir: str,
@@ -137,14 +180,8 @@ def _run(
     tf.io.gfile.makedirs(scratch_dir)
     shards_path = os.path.join(scratch_dir, "shards.json")
     with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
-        items = (
-            pipeline
-            | "AnalyzedFiles" >> beam.Create(analyzed_files)
-            | "SpreadAnalyzed" >> beam.Reshuffle()
-            | "UniqueItems" >> unique_items
-            | "ToRecordBatches" >> source.BeamSource()
-        )
-        transform_fn = (items, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+        batches = pipeline | "Analyzed" >> AnalyzedBatches(data, source)
+        transform_fn = (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
         written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(transform_dir)
         shards = (
             pipeline

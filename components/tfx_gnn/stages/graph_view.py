@@ -15,6 +15,11 @@ from typing import Any, Generic, TypeVar
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.adjacency import Adjacency
+from tfx_gnn.graph.context import Context
+from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.stages.graph_layout import CONTEXT_PREFIX, ID_NAME, GraphLayout, SetLayout
 
 _FEATURE_DTYPES = (tf.int64, tf.float32, tf.string)
@@ -94,6 +99,14 @@ class ItemsView(Mapping[str, Any]):
         """int64 scalar: number of items of all graphs."""
         return self.row_splits[-1]
 
+    @property
+    def _fields(self) -> dict[str, Any]:
+        """What every piece of a GraphTensor is made from.
+
+        An assertion is a side effect, on which tf.Transform makes every statistic depend.
+        """
+        return {"features": self._features, "sizes": self.sizes, "validate": False}
+
     def with_features(self: _Set, features: Mapping[str, const.Field]) -> _Set:
         """A copy that has exactly the given features.
 
@@ -136,6 +149,10 @@ class AdjacencyView:
     target_name: str
     source: tf.Tensor
     target: tf.Tensor
+
+    def to_adjacency(self) -> Adjacency:
+        """The same ends as part of a GraphTensor."""
+        return Adjacency.from_indices((self.source_name, self.source), (self.target_name, self.target), validate=False)
 
 
 class EdgeSetView(ItemsView):
@@ -239,6 +256,35 @@ class GraphView:
             new_edge_sets[name] = self.edge_sets[name].with_features(features)
         return GraphView(
             self.context if context is None else self.context.with_features(context), new_node_sets, new_edge_sets
+        )
+
+    def to_graph_tensor(self) -> GraphTensor:
+        """The same graphs as one GraphTensor, so that every operation on graphs works here too.
+
+        What such an operation gives is made a feature by `replace_features` of this view. tf.Transform's
+        analyzers may be used on features of the GraphTensor as on those of the view; a statistic of a
+        value that depends on sizes or edges needs `analyze="as_sampled"`.
+
+        Returns:
+            Scalar graph whose components are the graphs at hand, with all sets and features; sizes and
+            edges are int64. Nothing is asserted at run time.
+
+        Example:
+            >>> def preprocessing_fn(graph: GraphView) -> GraphView:
+            ...     paper = graph.node_sets["paper"]
+            ...     cites = tfx_gnn.pool_neighbors_to_node(
+            ...         graph.to_graph_tensor(), "cites", tfx_gnn.SOURCE, reduce_type="mean", feature_name="year"
+            ...     )
+            ...     return graph.replace_features(node_sets={"paper": {**paper, "year_of_cited": cites}})
+        """
+        return GraphTensor.from_pieces(
+            context=Context.from_fields(**self.context._fields),
+            node_sets={name: NodeSet.from_fields(**view._fields) for name, view in self.node_sets.items()},
+            edge_sets={
+                name: EdgeSet.from_fields(**view._fields, adjacency=view.adjacency.to_adjacency())
+                for name, view in self.edge_sets.items()
+            },
+            validate=False,
         )
 
 

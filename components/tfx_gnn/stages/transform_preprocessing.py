@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -41,30 +41,36 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
     return apply
 
 
-def analyzed_keys(
-    preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], layout: GraphLayout
-) -> frozenset[str]:
-    """Finds the features that full-pass statistics are taken of.
+def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]) -> frozenset[str]:
+    """Finds what full-pass statistics are taken of.
 
     Args:
         preprocessing_fn: the wrapped function.
         type_specs: its inputs.
-        layout: the keys of the graph before the transform.
 
     Returns:
-        tf.Example keys; empty if the function uses no analyzer.
+        tf.Example keys of features, and of sizes and ends of edges; empty if the function uses no analyzer.
+    """
+    return frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
+
+
+def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> None:
+    """Refuses statistics of the structure of graphs.
+
+    Args:
+        keys: what statistics are taken of, by `analyzed_keys`.
+        layout: the keys of the graph before the transform.
 
     Raises:
-        ValueError: if a statistic depends on the structure of the graphs. Every node and edge is counted
-            once, apart from the subgraphs it was sampled into, so sizes and ends of edges have no meaning there.
+        ValueError: if one is a size or an end of edges. Where every node and edge is counted once, apart from
+            the subgraphs it was sampled into, these have no meaning.
     """
-    keys = frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
-    structure = sorted(keys & {key for one_set in layout.sets for key in one_set.structure_keys})
+    structure = sorted(set(keys) & {key for one_set in layout.sets for key in one_set.structure_keys})
     if structure:
         raise ValueError(
             "`preprocessing_fn` must take full-pass statistics (tft analyzers) of features of items only; got one "
             f"that depends on {structure}. Every node and edge is counted once, outside of the subgraphs it "
-            "was sampled into, so sizes and neighbours have no meaning there. Compute such statistics when the "
-            "tables are made, and read them as features."
+            'was sampled into, so sizes and neighbours have no meaning there. Choose analyze="as_sampled", where '
+            "every occurrence in a subgraph counts; or compute such statistics when the tables are made, and read "
+            "them as features."
         )
-    return keys

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
+import tfx_gnn
 from tfx_gnn.stages.graph_view import GraphView
 
 SCHEMA = """
@@ -143,3 +144,48 @@ def no_graph(graph: GraphView) -> dict[str, tf.Tensor]:
 def sizes_as_context(graph: GraphView) -> GraphView:
     """Tells each graph how many items node set `a` has."""
     return graph.replace_features(context={"num_items": graph.node_sets["a"].sizes})
+
+
+def statistics_of_occurrences(graph: GraphView) -> GraphView:
+    """Statistics of values and of structure, for which every occurrence counts."""
+    value = graph.node_sets["item"]["value"]
+    sizes = tf.cast(graph.node_sets["item"].sizes, tf.float32)
+    degree = tf.cast(tfx_gnn.node_degree(graph.to_graph_tensor(), "link", tfx_gnn.TARGET), tf.float32)
+    return graph.replace_features(
+        context={"mean": tf.zeros_like(sizes) + tft.mean(value), "size": sizes - tft.mean(sizes)},
+        node_sets={"item": {"degree": tft.scale_by_min_max(degree)}},
+        edge_sets={"link": {}},
+    )
+
+
+def features_of_several_sets(graph: GraphView) -> GraphView:
+    """Operations on graphs beside statistics of features, which shall not depend on sizes and edges."""
+    tensor = graph.to_graph_tensor()
+    item, link = graph.node_sets["item"], graph.edge_sets["link"]
+    years = tfx_gnn.broadcast_context_to_nodes(tensor, "item", feature_name="year")
+    pairs = tfx_gnn.pool_neighbors_to_node(tensor, "link", tfx_gnn.TARGET, reduce_type="sum", feature_name="pair")
+    weights = tfx_gnn.pool_edges_to_node(
+        tensor, "link", tfx_gnn.TARGET, reduce_type="max_no_inf", feature_name="weight"
+    )
+    total = tfx_gnn.pool_nodes_to_context(tensor, "item", reduce_type="sum", feature_name="value")
+    words = tensor.node_sets["item"]["words"]
+    return graph.replace_features(
+        context={"total": total - tft.mean(item["value"])},
+        node_sets={
+            "item": {
+                "value": tft.scale_to_z_score(tensor.node_sets["item"]["value"]),
+                "degree": tf.cast(tfx_gnn.node_degree(tensor, "link", tfx_gnn.TARGET), tf.int64),
+                "year": years,
+                "pairs_of_neighbours": pairs,
+                "heaviest": weights,
+                "num_words": tf.cast(words.row_lengths(), tf.int64),
+            }
+        },
+        edge_sets={
+            "link": {
+                "difference": tfx_gnn.broadcast_node_to_edges(tensor, "link", tfx_gnn.SOURCE, feature_name="value")
+                - tfx_gnn.broadcast_node_to_edges(tensor, "link", tfx_gnn.TARGET, feature_name="value"),
+                "weight": link["weight"] / tft.max(tensor.edge_sets["link"]["weight"]),
+            }
+        },
+    )

@@ -78,7 +78,7 @@ def test_nothing_that_gives_the_section_away_is_read(layout, type_specs):
 
 
 def test_statistics_are_taken_of_nodes_alone(layout, type_specs):
-    keys = analyzed_keys(tensor_preprocessing_fn(preprocessing_fn, layout), type_specs, layout)
+    keys = analyzed_keys(tensor_preprocessing_fn(preprocessing_fn, layout), type_specs)
 
     assert keys
     assert all(key.startswith("nodes/") for key in keys)

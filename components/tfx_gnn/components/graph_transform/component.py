@@ -8,18 +8,25 @@ from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.orchestration.data_types import RuntimeParameter
 from tfx.types import standard_artifacts, system_executions
 from tfx.types.channel import BaseChannel
-from tfx.types.component_spec import ChannelParameter, ComponentSpec
+from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionParameter
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import GraphSchemaArtifact
 from tfx_gnn.components.graph_transform import executor
+from tfx_gnn.stages.fingerprint import fingerprint_files
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
+from tfx_gnn.tables.graph_tables import list_table_files
 
 
 class GraphTransformSpec(ComponentSpec):
     """Inputs, outputs and parameters of GraphTransform."""
 
-    PARAMETERS = parameters.execution_parameters(GraphTransformOptions, parameters.CODE_FINGERPRINT)
+    PARAMETERS = {
+        "tables_dir": ExecutionParameter(type=str),
+        **parameters.execution_parameters(
+            GraphTransformOptions, parameters.TABLES_FINGERPRINT, parameters.CODE_FINGERPRINT
+        ),
+    }
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
@@ -42,8 +49,12 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | output | transform_graph | TransformGraph | the transform, for training and serving |
     | output | transformed_examples | Examples | transformed graph tf.Examples, same splits |
     | output | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
+    | parameter | tables_dir | str | tables that the examples were sampled from, for analyze="tables"; else empty |
     | parameter | preprocessing_fn | str | the user's function, "package.module:function" |
     | parameter | analyze_splits | JSON | splits that statistics come from |
+    | parameter | analyze | JSON | what statistics count: "unique_items", "tables" or "as_sampled" |
+    | parameter | rules | JSON | what to do with rows of the tables that break a rule |
+    | parameter | tables_fingerprint | str | hash of the tables; empty without |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
 
@@ -51,11 +62,16 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
         options: what to apply.
-        runtime_parameters: name of a scalar option to the parameter that sets it
-            when a compiled pipeline runs.
+        tables_dir: folder of the tables that the examples were sampled from, for
+            `analyze="tables"` and nothing else.
+        tables_fingerprint: text that changes when the tables change. Empty: the
+            hash of the tables, which must then be readable here and now.
+        runtime_parameters: name of `tables_dir` or of a scalar option to the parameter
+            that sets it when a compiled pipeline runs.
 
     Raises:
         ModuleNotFoundError: if the user's module cannot be found.
+        ValueError: if the tables are to be hashed and a file is missing.
     """
 
     SPEC_CLASS = GraphTransformSpec
@@ -67,8 +83,12 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         examples: BaseChannel,
         graph_schema: BaseChannel,
         options: GraphTransformOptions,
+        tables_dir: str = "",
+        tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
+        if tables_dir and not tables_fingerprint:
+            tables_fingerprint = fingerprint_files(list_table_files(tables_dir))
         super().__init__(
             spec=parameters.fill_spec(
                 GraphTransformSpec,
@@ -77,5 +97,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
                 code="preprocessing_fn",
                 examples=examples,
                 graph_schema=graph_schema,
+                tables_dir=tables_dir,
+                tables_fingerprint=tables_fingerprint,
             )
         )

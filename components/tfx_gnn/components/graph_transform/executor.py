@@ -32,6 +32,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             transformed_examples_dir=transformed_examples.uri,
             transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
             options=options,
+            tables_dir=exec_properties["tables_dir"],
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(transformed_examples, split_names(transformed_examples.uri))

@@ -1,0 +1,100 @@
+"""The verb from raw to transformed graphs: transform."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tfx_gnn.cli import arguments
+
+_TABLES = "Statistics from tables"
+
+
+def transform(
+    *,
+    examples_dir: arguments.Examples,
+    graph_schema_dir: arguments.GraphSchema,
+    preprocessing_fn: Annotated[
+        str,
+        typer.Option(
+            help="Your feature transform over a graph view, as 'package.module:function'; tf.Transform's analyzers "
+            "may be used in it.",
+            show_default=False,
+        ),
+    ],
+    transform_graph_dir: Annotated[str, arguments.folder("Where to write the transform, for training and serving.")],
+    transformed_examples_dir: Annotated[str, arguments.folder("Where to write the transformed examples.")],
+    transformed_graph_schema_dir: Annotated[
+        str, arguments.folder("Where to write the graph schema after the transform.")
+    ],
+    analyze_splits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analyze-split", help="Split that statistics are taken from; repeat for several.", show_default="train"
+        ),
+    ] = None,
+    analyze: Annotated[
+        str,
+        typer.Option(
+            help="What statistics count: `unique_items` (every node and edge of the examples once), `tables` (every "
+            "row of --tables) or `as_sampled` (every occurrence in an example)."
+        ),
+    ] = "unique_items",
+    tables_dir: Annotated[
+        str,
+        typer.Option(
+            "--tables",
+            help="Folder of the tables that the examples were sampled from.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_TABLES,
+        ),
+    ] = "",
+    invalid_rows: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    duplicate_nodes: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `keep_first`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    duplicate_edges: Annotated[
+        str, typer.Option(help="As for `sample`: `keep`, `refuse` or `keep_first`.", rich_help_panel=_TABLES)
+    ] = "keep",
+    dangling_edges: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    max_dropped_share: Annotated[float, typer.Option(help="As for `sample`.", rich_help_panel=_TABLES)] = 0.0,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Transform features by full-pass statistics in which every node and edge counts once."""
+    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
+    from tfx_gnn.tables.row_rules import RowRules
+
+    # Whether a text is one of the choices is checked by the options, as for every caller.
+    rules: dict[str, Any] = {
+        "invalid_rows": invalid_rows,
+        "duplicate_nodes": duplicate_nodes,
+        "duplicate_edges": duplicate_edges,
+        "dangling_edges": dangling_edges,
+    }
+    how: dict[str, Any] = {"analyze": analyze}
+    transform_graphs(
+        examples_dir=examples_dir,
+        graph_schema_dir=graph_schema_dir,
+        transform_graph_dir=transform_graph_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        options=GraphTransformOptions(
+            preprocessing_fn=preprocessing_fn,
+            analyze_splits=tuple(analyze_splits or ("train",)),
+            rules=RowRules(max_dropped_share=max_dropped_share, **rules),
+            **how,
+        ),
+        tables_dir=tables_dir,
+        beam_args=tuple(beam_args or ()),
+    )
+    arguments.say_written(
+        transform_graph=transform_graph_dir,
+        transformed_examples=transformed_examples_dir,
+        transformed_graph_schema=transformed_graph_schema_dir,
+    )
