@@ -21,8 +21,10 @@ from tfx_gnn.graph.size_search import check_graph_dataset
 
 _Fields = tuple[tf.Tensor, ...]
 
-#: Graphs in a step, at least.
-_MIN_CHUNK_SIZE = 64
+#: Graphs in a step, at least; the cost of a step is shared by all of them. Many are at hand at once.
+_MIN_GRAPHS = 64
+#: Likewise of serialized graphs, which are small.
+_MIN_EXAMPLES = 512
 
 
 def pack_batches(
@@ -213,8 +215,8 @@ class _Packer:
         self._capacity = np.maximum(targets - reserve, 1).astype(np.float32)
         self._limits = (np.int64(rule.target_components), rule.targets, rule.demands, self._capacity)
         self._planner = planner(window, rule.sets, tuple(rule.edge_positions), tuple(rule.end_positions))
-        #: How many graphs come in a step; the cost of a step is shared by all of them.
-        self.chunk_size = max(window, _MIN_CHUNK_SIZE)
+        #: How many graphs come in a step.
+        self.chunk_size = max(window, _MIN_EXAMPLES if isinstance(items, ExampleItems) else _MIN_GRAPHS)
 
     def measure(self, *fields: tf.Tensor) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
         """Returns the sizes of the graphs, the boxed fields, and that more may follow."""

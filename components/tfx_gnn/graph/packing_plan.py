@@ -41,6 +41,7 @@ class _State(NamedTuple):
     batch: tf.Tensor
     # Positions of the graphs in the window, and of the next one to enter it; -1 if there is none.
     window: tf.Tensor
+    # A row for components and each set, of which XLA makes vectors that it reads along.
     window_sizes: tf.Tensor
     next: tf.Tensor
     used: tf.Tensor
@@ -85,7 +86,12 @@ def planner(
             edge_positions=np.asarray(edge_positions, np.int64),
             end_positions=np.asarray(end_positions, np.int64),
         )
-        positions = tf.range(sizes.shape[0])
+        num_positions = sizes.shape[0]
+        positions = tf.range(num_positions)
+        places = tf.range(window)
+        columns = tf.transpose(sizes)
+        # One vector a set, and no matrix in the formulas below: XLA then makes one loop of them.
+        parts = tf.unstack(1.0 / capacity)
 
         def may_go_on(state: _State) -> tf.Tensor:
             num_waiting = num_graphs - state.num_taken
@@ -93,30 +99,31 @@ def planner(
 
         def take_one(state: _State) -> tuple[_State]:
             is_there = state.window >= 0
-            added = state.used + state.window_sizes
-            fits = is_there & rule.fits(added[:, 0], added[:, 1:])
-            left = 1.0 - tf.cast(added, tf.float32) / capacity
-            share = tf.reduce_sum(tf.cast(state.window_sizes, tf.float32) / capacity, axis=1)
-            unevenness = tf.reduce_max(left, axis=1) - tf.reduce_min(left, axis=1)
+            in_window = tf.unstack(state.window_sizes)
+            added = [size + used for size, used in zip(in_window, tf.unstack(state.used), strict=True)]
+            fits = is_there & rule.fits_each(added[0], added[1:])
+            left = [1.0 - tf.cast(size, tf.float32) * part for size, part in zip(added, parts, strict=True)]
+            share = tf.add_n([tf.cast(size, tf.float32) * part for size, part in zip(in_window, parts, strict=True)])
+            unevenness = functools.reduce(tf.maximum, left) - functools.reduce(tf.minimum, left)
             score = tf.where(fits, _LARGE_FIRST * share - unevenness, -np.inf)
             is_complete = tf.logical_not(tf.reduce_any(fits))
             # A new batch starts with the graph that has waited longest: alone, it fits.
             starts = is_complete | tf.reduce_all(state.used == 0)
-            longest = tf.argmin(tf.where(is_there, state.window, sizes.shape[0]), output_type=tf.int32)
+            longest = tf.argmin(tf.where(is_there, state.window, num_positions), output_type=tf.int32)
             chosen = tf.where(starts, longest, tf.argmax(score, output_type=tf.int32))
             current = state.current + tf.cast(is_complete, tf.int32)
-            taken_sizes = state.window_sizes[chosen]
-            here, left = [[state.num_taken]], [[chosen]]
+            taken_sizes = state.window_sizes[:, chosen]
             follows = tf.where(state.next < num_graphs, state.next, -1)
+            # XLA writes single elements by loops of their own; to write all is faster.
+            is_here, is_left = positions == state.num_taken, places == chosen
+            follow_sizes = columns[:, tf.maximum(follows, 0), tf.newaxis]
             return (
                 _State(
                     num_taken=state.num_taken + 1,
-                    order=tf.tensor_scatter_nd_update(state.order, here, state.window[chosen][tf.newaxis]),
-                    batch=tf.tensor_scatter_nd_update(state.batch, here, current[tf.newaxis]),
-                    window=tf.tensor_scatter_nd_update(state.window, left, follows[tf.newaxis]),
-                    window_sizes=tf.tensor_scatter_nd_update(
-                        state.window_sizes, left, sizes[tf.maximum(follows, 0)][tf.newaxis]
-                    ),
+                    order=tf.where(is_here, state.window[chosen], state.order),
+                    batch=tf.where(is_here, current, state.batch),
+                    window=tf.where(is_left, follows, state.window),
+                    window_sizes=tf.where(is_left, follow_sizes, state.window_sizes),
                     next=state.next + 1,
                     used=tf.where(starts, taken_sizes, state.used + taken_sizes),
                     current=current,
@@ -129,15 +136,15 @@ def planner(
             order=zeros,
             batch=zeros,
             window=tf.where(positions < num_graphs, positions, -1)[:window],
-            window_sizes=sizes[:window],
+            window_sizes=columns[:, :window],
             next=tf.constant(window),
             used=used,
             current=zero,
         )
         end = tf.while_loop(may_go_on, take_one, (start,))[0]
         # What is taken is counted, so that a position is waiting if it occurs no more.
-        taken = tf.where(positions < end.num_taken, end.order, sizes.shape[0])
-        is_taken = tf.scatter_nd(taken[:, tf.newaxis], tf.ones_like(taken), [sizes.shape[0] + 1])[:-1] > 0
+        taken = tf.where(positions < end.num_taken, end.order, num_positions)
+        is_taken = tf.scatter_nd(taken[:, tf.newaxis], tf.ones_like(taken), [num_positions + 1])[:-1] > 0
         is_waiting = tf.logical_not(is_taken) & (positions < num_graphs)
         return Plan(end.num_taken, end.order, end.batch, is_waiting, end.used, end.current)
 

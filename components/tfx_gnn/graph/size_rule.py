@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +93,27 @@ class SizeRule:
         if not any(tf.is_tensor(condition) for condition in [num_fake, *conditions]):
             return np.concatenate(conditions, axis=-1).all(axis=-1) & (num_fake >= 0)
         return tf.reduce_all(tf.concat(conditions, axis=-1), axis=-1) & tf.greater_equal(num_fake, 0)
+
+    def fits_each(self, num_components: Array, sizes: Sequence[Array]) -> Array:
+        """Tells the same as `fits` of many graphs, from one vector a set instead of a matrix.
+
+        XLA makes one loop of this, which matrices with a short last dimension prevent.
+
+        Args:
+            num_components: int64, shape [num_graphs].
+            sizes: for each set int64, shape [num_graphs].
+
+        Returns:
+            bool, shape [num_graphs].
+        """
+        num_fake = self.target_components - num_components
+        is_full = [size == self.targets[row] for row, size in enumerate(sizes)]
+        fits = (num_fake > 0) | functools.reduce(operator.and_, is_full, num_fake >= 0)
+        for row, size in enumerate(sizes):
+            fits &= (size <= self.targets[row]) & (size + self.demands[row] * num_fake <= self.targets[row])
+        for edge, end in zip(self.edge_positions.tolist(), self.end_positions.tolist(), strict=True):
+            fits &= is_full[edge] | (sizes[end] < self.targets[end])
+        return fits
 
     def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
         """Tells whether a size exceeds its target, among those that are known already.

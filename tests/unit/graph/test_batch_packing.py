@@ -5,6 +5,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tfx_gnn.graph import batch_packing
 from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.adjacency_spec import AdjacencySpec
 from tfx_gnn.graph.batch_packing import pack_batches
@@ -212,6 +213,19 @@ def test_no_graph_is_lost_and_every_batch_fits(sizes, limits):
         assert num_edges <= limits[2]
         assert is_full or len(batch) < limits[0]
         assert num_nodes < limits[1] or num_edges == limits[2]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 5])
+def test_no_graph_is_lost_between_the_steps_of_packing(monkeypatch, chunk_size):
+    monkeypatch.setattr(batch_packing, "_MIN_EXAMPLES", chunk_size)
+    constraints = budget(4, 9, 12)
+
+    packed = pack_batches(examples(*SIZES), constraints, window=1, spec=SPEC)
+
+    parsed = packed.map(lambda batch: parse_merge_and_pad(SPEC, batch, constraints))
+    chosen = [tf.boolean_mask(graph.context["name"], is_real).numpy().tolist() for graph, is_real in parsed]
+    # A window of one graph leaves no choice, so that the order shows what came when.
+    assert list(itertools.chain(*chosen)) == list(range(len(SIZES)))
 
 
 def test_packing_serialized_graphs_is_the_same_in_each_pass():

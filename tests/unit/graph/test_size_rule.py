@@ -49,6 +49,7 @@ def test_many_graphs_are_judged_at_once_in_numpy_and_tensorflow(rows):
     assert by_numpy.tolist() == expected
     assert by_tensorflow.numpy().tolist() == expected
     assert bool(rule.fits(table[0, 0], table[0, 1:])) == expected[0]
+    assert rule.fits_each(table[:, 0], list(table[:, 1:].T)).tolist() == expected
 
 
 def test_targets_may_be_unknown_while_traced():
@@ -65,6 +66,7 @@ def test_a_graph_without_sets_only_needs_components():
     rule = SizeRule.from_constraints(lib.GraphTensorSpec.from_piece_specs(), SizeConstraints(2, {}, {}))
 
     assert rule.fits(np.array([1, 2, 3]), np.zeros([3, 0], np.int64)).tolist() == [True, True, False]
+    assert rule.fits_each(np.array([1, 2, 3]), []).tolist() == [True, True, False]
 
 
 def test_sizes_stay_integers_where_they_are_known():
