@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import tfx_gnn
 from tfx_gnn.cli import (
-    data_verbs,
     dataset_verbs,
     model_verbs,
     project_verbs,
     sample_verb,
+    schema_verb,
+    sizes_verbs,
     table_verbs,
     transform_verb,
     validate_verb,
@@ -22,9 +23,22 @@ from tfx_gnn.cli import (
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
+_ORDER = (
+    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "train", "evaluate", "skew", "push",
+    "predict",
+)  # fmt: skip
+
+
+class _VerbsInOrderOfUse(OneLineErrors):
+    """Lists verbs and groups of verbs as one follows from the other; what belongs to no stage comes last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=[*_ORDER, *super().list_commands(ctx)].index)
+
+
 app = typer.Typer(
     name="tfx-gnn",
-    cls=OneLineErrors,
+    cls=_VerbsInOrderOfUse,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -35,16 +49,16 @@ app = typer.Typer(
 for _verb in (
     project_verbs.new,
     sample_verb.sample,
-    data_verbs.schema,
+    schema_verb.schema,
     validate_verb.validate,
     transform_verb.transform,
-    data_verbs.sizes,
     model_verbs.train,
     model_verbs.evaluate,
     model_verbs.push,
     model_verbs.predict,
 ):
     app.command()(_verb)
+app.add_typer(sizes_verbs.sizes, name="sizes")
 app.add_typer(table_verbs.tables, name="tables")
 app.add_typer(dataset_verbs.dataset, name="dataset")
 

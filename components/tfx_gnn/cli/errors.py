@@ -16,6 +16,8 @@ ERROR_EXIT_CODE = 2
 _EXTRA_OF_MODULE = {
     "apache_beam": "beam",
     "cattrs": "beam",
+    "jinja2": "beam",
+    "matplotlib": "beam",
     "pyarrow": "beam",
     "tensorflow_metadata": "beam",
     "tensorflow_transform": "beam",

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from tfx_gnn.cli import app
+from tfx_gnn.cli.sizes_verbs import learn
+from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
+from tfx_gnn.stages.size_constraints_file import read_size_constraints, write_size_constraints
+from tfx_gnn.stages.size_report import REPORT_FILE, render_size_report
+
+SCHEMA = """
+node_sets { key: "item" value { features { key: "x" value { dtype: DT_FLOAT } } } }
+node_sets { key: "_readout" value { features { key: "color" value { dtype: DT_STRING } } } }
+edge_sets { key: "_readout/seed" value { source: "item" target: "_readout" } }
+"""
+
+
+def _run(*args):
+    return CliRunner().invoke(app, ["sizes", *args], env={"COLUMNS": "200"})
+
+
+def _rows(text):
+    """Cells of the table that was printed, by the first."""
+    lines = [line.replace("┃", "│").split("│")[1:-1] for line in text.splitlines()]
+    return {cells[0].strip(): [cell.strip() for cell in cells[1:]] for cells in lines if cells}
+
+
+@pytest.fixture(scope="module")
+def budgets(tmp_path_factory, size_constraints_by_hand):
+    folder = tmp_path_factory.mktemp("budgets")
+    content = size_constraints_by_hand.made_content(warnings=("[red]kernel[/red] loses 40%.",))
+    write_size_constraints(content, str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["learn", "report"])
+def test_each_verb_explains_every_option_without_tensorflow(verb):
+    code = (
+        "import sys\nfrom tfx_gnn.cli.sizes_verbs import sizes\n"
+        f"try:\n    sizes([{verb!r}, '--help'])\nexcept SystemExit as done:\n    assert done.code == 0\n"
+        "assert not {'tensorflow', 'jinja2', 'matplotlib'} & set(sys.modules)"
+    )
+
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    for parameter in get_command(app).commands["sizes"].commands[verb].params:
+        assert parameter.help, f"{verb} --{parameter.name} has no help"
+
+
+def test_the_verb_has_the_options_and_defaults_of_the_learner():
+    offered = inspect.signature(learn).parameters
+
+    for option in dataclasses.fields(SizeConstraintLearnerOptions):
+        default = offered[option.name].default
+        if default is None:
+            default = {"success_ratios": (0.99,)}.get(option.name, ())
+        assert default == option.default, option.name
+
+
+def test_budgets_are_learned_and_shown(tmp_path, toy_examples_dir):
+    (tmp_path / "graph_schema.pbtxt").write_text(SCHEMA)
+    learned = _run(
+        "learn", "--transformed-examples-dir", toy_examples_dir, "--transformed-graph-schema-dir", str(tmp_path),
+        "--size-constraints-dir", str(tmp_path / "sizes"), "--batch-size", "3",
+        "--split", "train",
+    )  # fmt: skip
+
+    assert learned.exit_code == 0, learned.output
+    content = read_size_constraints(str(tmp_path / "sizes"))
+    assert content.options["batch_size"] == 3
+    assert "tight_3" in _rows(learned.stdout)
+
+
+def test_a_report_is_a_table_and_the_warnings(budgets):
+    shown = _run("report", str(budgets))
+
+    assert shown.exit_code == 0, shown.output
+    rows = _rows(shown.stdout)
+    assert list(rows)[:3] == ["budget", "packing_2", "fit_or_skip_2_0.99"]
+    assert rows["packing_2"] == ["3", "400", "100", "97.0%", "2.5", "200", "all", "all", "2 KiB"]
+    assert rows["fit_or_skip_2_0.99"][6:8] == ["99.00%", "98.60%"]
+    assert "warning: [red]kernel[/red] loses 40%." in shown.stdout
+    assert "report " not in shown.stdout
+
+
+def test_the_page_is_written_where_it_is_asked_for(budgets, tmp_path):
+    output = tmp_path / "page.html"
+
+    shown = _run("report", str(budgets), "--output", str(output))
+
+    assert output.read_text(encoding="utf-8") == render_size_report(read_size_constraints(str(budgets)))
+    assert str(output) in shown.stdout
+
+
+def test_the_learners_own_page_is_pointed_at(tmp_path, size_constraints_by_hand):
+    write_size_constraints(size_constraints_by_hand.made_content(), str(tmp_path))
+    (tmp_path / REPORT_FILE).touch()
+
+    assert str(tmp_path / REPORT_FILE) in _run("report", str(tmp_path)).stdout
+
+
+def test_a_folder_without_budgets_is_one_line(tmp_path):
+    refused = _run("report", str(tmp_path))
+
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("`size_constraints_dir` must hold size_constraints.json; got ")
+    assert refused.stderr.count("\n") == 1
