@@ -19,7 +19,7 @@ def train(
     transform_graph_dir: Annotated[str, arguments.folder("The transform: an output of `transform`.")],
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes`.")],
+    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
     model_fn: Annotated[
         str,
         typer.Option(
