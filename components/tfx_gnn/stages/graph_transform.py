@@ -33,7 +33,7 @@ from tfx_gnn.stages.transform_analysis import (
     AnalyzedData,
 )
 from tfx_gnn.stages.transform_application import RAW_METADATA_DIR
-from tfx_gnn.stages.transform_metadata import rewrite_transformed_metadata
+from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
 from tfx_gnn.stages.transform_preprocessing import (
     TensorPreprocessingFn,
     analyzed_keys,
@@ -161,7 +161,7 @@ def transform_graphs(
         )
         _check_shards(shards, options, examples_dir)
         schema = rewrite_transformed_metadata(transform_partial, raw_schema)
-        for folder in (schema_partial, examples_partial):
+        for folder in (schema_partial, examples_partial, os.path.join(transform_partial, TRANSFORMED_METADATA_DIR)):
             graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(folder))
     return schema
 

@@ -1,0 +1,133 @@
+"""The saved transform as an operation on graphs, and as a Keras layer for input pipelines."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.model_graph import with_declared_shapes
+from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR
+
+
+class GraphTransformLayer(tf_keras.layers.Layer):
+    """Transforms raw graphs as GraphTransform did, for whoever reads raw examples.
+
+    Make it under `strategy.scope()` and use it in `Dataset.map` after `parse_and_merge`: it has no
+    weights, but vocabularies, which tf.data shares between replicas. Neither Beam nor tf.Transform is needed.
+
+    Call arguments:
+        graph: scalar GraphTensor of the schema before the transform, with any number of components; labels
+            may be absent.
+
+    Call returns:
+        The same graph with the transformed features.
+    """
+
+    def __init__(self, transform_graph_dir: str, spec: GraphTensorSpec | None = None, **kwargs: Any) -> None:
+        """Loads the transform.
+
+        Args:
+            transform_graph_dir: output of GraphTransform.
+            spec: spec of one transformed graph, which tells the features to give, with their dtypes and
+                shapes; by default all, as the transformed graph schema says.
+            **kwargs: arguments of every Keras layer, such as `name`.
+
+        Raises:
+            ValueError: if the folder holds no transform of graphs, or `spec` has a feature that it lacks.
+        """
+        super().__init__(autocast=False, **kwargs)
+        self._transform_graph_dir = transform_graph_dir
+        self._spec = spec
+        self._transform = SavedGraphTransform(transform_graph_dir)
+        self._transformed_spec = spec or _transformed_spec(transform_graph_dir)
+        missing = sorted(_keys_of(self._transformed_spec) - set(self._transform.transformed_keys))
+        if missing:
+            raise ValueError(
+                f"`spec` must have features of the transformed graph; got {missing}, which {transform_graph_dir!r} "
+                f"does not make. Choose among {list(self._transform.transformed_keys)}."
+            )
+
+    def call(self, graph: GraphTensor) -> GraphTensor:
+        """Transforms a graph; see the class.
+
+        Args:
+            graph: scalar raw graph.
+
+        Returns:
+            The transformed graph.
+        """
+        return transform_graph_tensor(graph, self._transform, self._transformed_spec)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make the same layer; the folder is named, not copied."""
+        return {**super().get_config(), "transform_graph_dir": self._transform_graph_dir, "spec": self._spec}
+
+
+def transform_graph_tensor(raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec) -> GraphTensor:
+    """Transforms the features of a graph.
+
+    Args:
+        raw: scalar graph of the schema before the transform, with any number of components. Features of
+            auxiliary sets, such as labels, may be absent.
+        transform: the saved transform.
+        spec: spec of one transformed graph: the features to give, with their dtypes and shapes.
+
+    Returns:
+        The same graph with the features of `spec`.
+
+    Raises:
+        ValueError: if the graph is a batch, or lacks a feature or has another than the schema.
+    """
+    if raw.rank != 0:
+        raise ValueError(
+            f"`raw` must be a scalar graph; got one of shape {raw.shape}. Merge a batch by "
+            "merge_batch_to_components, or parse it by parse_and_merge."
+        )
+    features: dict[str, const.Field] = {f"context/{name}": value for name, value in raw.context.features.items()}
+    sizes = {}
+    for name, node_set in raw.node_sets.items():
+        sizes[f"nodes/{name}"] = node_set.sizes
+        features.update({f"nodes/{name}.{feature}": value for feature, value in node_set.features.items()})
+    for name, edge_set in raw.edge_sets.items():
+        sizes[f"edges/{name}"] = edge_set.sizes
+        features.update({f"edges/{name}.{feature}": value for feature, value in edge_set.features.items()})
+        features[f"edges/{name}.{const.SOURCE_NAME}"] = edge_set.adjacency.source
+        features[f"edges/{name}.{const.TARGET_NAME}"] = edge_set.adjacency.target
+    transformed = transform_merged_features(transform, features, sizes)
+
+    def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
+        return {name: with_declared_shapes(transformed[prefix + name], declared) for name, declared in specs.items()}
+
+    return raw.replace_features(
+        context=pick("context/", spec.context_spec.features_spec),
+        node_sets={name: pick(f"nodes/{name}.", piece.features_spec) for name, piece in spec.node_sets_spec.items()},
+        edge_sets={name: pick(f"edges/{name}.", piece.features_spec) for name, piece in spec.edge_sets_spec.items()},
+    )
+
+
+def _transformed_spec(transform_graph_dir: str) -> GraphTensorSpec:
+    path = examples_folder.graph_schema_path(os.path.join(transform_graph_dir, TRANSFORMED_METADATA_DIR))
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"`spec` must be given where the transform does not tell what it makes; got None, and no {path!r}. It was "
+            "made by an earlier version: run GraphTransform again, or give the spec."
+        )
+    return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(path))
+
+
+def _keys_of(spec: GraphTensorSpec) -> set[str]:
+    keys = {f"context/{name}" for name in spec.context_spec.features_spec}
+    for kind, sets in ((const.NODES, spec.node_sets_spec), (const.EDGES, spec.edge_sets_spec)):
+        keys |= {f"{kind}/{name}.{feature}" for name, piece in sets.items() for feature in piece.features_spec}
+    return keys
