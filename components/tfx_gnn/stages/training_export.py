@@ -9,13 +9,11 @@ compared with what training saw.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
 from tfx_gnn.graph.flat_tensors import graph_to_flat_tensors
@@ -23,8 +21,9 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
-from tfx_gnn.stages.model_graph import with_declared_shapes, without_reserved_features
-from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.model_graph import without_reserved_features
+from tfx_gnn.stages.transform_application import SavedGraphTransform
+from tfx_gnn.stages.transform_layer import transform_graph_tensor
 
 _SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"
 
@@ -61,7 +60,7 @@ class ServedClassifier(tf.Module):
             raw = parse_and_merge(raw_spec, examples)
             with tf.control_dependencies(_readout_checks(raw)):
                 seed = tf.identity(raw.edge_sets[_SEED_EDGE_SET].adjacency.source)
-            graph = without_reserved_features(_transformed(raw, transform, transformed_spec))
+            graph = without_reserved_features(transform_graph_tensor(raw, transform, transformed_spec))
             logits = tf.cast(model(graph, training=False), tf.float32)
             probabilities = tf.nn.softmax(logits)
             seed_set = raw.edge_sets[_SEED_EDGE_SET].adjacency.source_name
@@ -74,7 +73,8 @@ class ServedClassifier(tf.Module):
             }
 
         def transformed_graph(examples: tf.Tensor) -> dict[str, tf.Tensor]:
-            return graph_to_flat_tensors(_transformed(parse_and_merge(raw_spec, examples), transform, transformed_spec))
+            raw = parse_and_merge(raw_spec, examples)
+            return graph_to_flat_tensors(transform_graph_tensor(raw, transform, transformed_spec))
 
         examples_spec = tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)
         self.predict = tf.function(predict, input_signature=[examples_spec])
@@ -129,26 +129,3 @@ def _readout_checks(raw: GraphTensor) -> list[tf.Operation]:
         tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message)
         for sizes in (raw.node_sets[READOUT_NODE_SET].sizes, edges.sizes)
     ]
-
-
-def _transformed(raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec) -> GraphTensor:
-    features: dict[str, const.Field] = {f"context/{name}": value for name, value in raw.context.features.items()}
-    sizes = {}
-    for name, node_set in raw.node_sets.items():
-        sizes[f"nodes/{name}"] = node_set.sizes
-        features.update({f"nodes/{name}.{feature}": value for feature, value in node_set.features.items()})
-    for name, edge_set in raw.edge_sets.items():
-        sizes[f"edges/{name}"] = edge_set.sizes
-        features.update({f"edges/{name}.{feature}": value for feature, value in edge_set.features.items()})
-        features[f"edges/{name}.{const.SOURCE_NAME}"] = edge_set.adjacency.source
-        features[f"edges/{name}.{const.TARGET_NAME}"] = edge_set.adjacency.target
-    transformed = transform_merged_features(transform, features, sizes)
-
-    def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
-        return {name: with_declared_shapes(transformed[prefix + name], declared) for name, declared in specs.items()}
-
-    return raw.replace_features(
-        context=pick("context/", spec.context_spec.features_spec),
-        node_sets={name: pick(f"nodes/{name}.", piece.features_spec) for name, piece in spec.node_sets_spec.items()},
-        edge_sets={name: pick(f"edges/{name}.", piece.features_spec) for name, piece in spec.edge_sets_spec.items()},
-    )
