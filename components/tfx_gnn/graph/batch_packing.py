@@ -87,7 +87,7 @@ def pack_batches(
     demands = {name: as_size(size) for name, size in dict(size_constraints.min_nodes_per_component).items()}
     if spec is not None:
         items: _Items = ExampleItems(spec, prefix, demands)
-        elements = dataset.map(lambda serialized: (serialized,))
+        boxed_spec: Any = (tf.TensorSpec([], tf.string),)
         batch_spec: Any = tf.TensorSpec([None], tf.string)
     else:
         if on_oversized is not None:
@@ -97,7 +97,7 @@ def pack_batches(
         items = _GraphItems(batch_spec, demands)
         # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
         boxed_spec = tuple(tf_hooks.flat_tensor_specs(graph_spec))
-        elements = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
+    elements = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
     packer = _Packer(rule, items, window, on_oversized)
     # Chunks are measured while those before are planned.
     chunks = elements.batch(packer.chunk_size).map(packer.measure, num_parallel_calls=1, deterministic=True)
