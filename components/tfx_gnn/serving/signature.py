@@ -34,3 +34,6 @@ SAVED_MODEL_FILE = "saved_model.pb"
 
 MODEL_ARTIFACT_FOLDER = "Format-Serving"
 """Where TFX's standard Model artifact keeps its SavedModel."""
+
+TRAINING_PATH_FOLDER = "training_path"
+"""Where a model run keeps the SavedModel of what training saw."""

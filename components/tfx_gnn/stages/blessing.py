@@ -1,6 +1,7 @@
 """The verdict on a model or on examples as files: `BLESSED` or `NOT_BLESSED`, and the reasons.
 
-The two empty files are those of TFX's standard ModelBlessing artifact.
+The two empty files are those of TFX's standard ModelBlessing artifact. Those of its InfraBlessing artifact, which
+says that a model serves as it should, begin with `INFRA_`.
 """
 
 from __future__ import annotations
@@ -14,27 +15,31 @@ import tensorflow as tf
 BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
+INFRA_PREFIX = "INFRA_"
+"""Begins the names of the two files in an InfraBlessing."""
 
 
-def write_blessing(folder: str, *, blessed: bool, reasons: Sequence[str]) -> None:
+def write_blessing(folder: str, *, blessed: bool, reasons: Sequence[str], prefix: str = "") -> None:
     """Writes a verdict.
 
     Args:
         folder: existing folder without a verdict.
         blessed: the verdict.
         reasons: sentences, whatever the verdict.
+        prefix: "", or `INFRA_PREFIX`.
     """
     with tf.io.gfile.GFile(os.path.join(folder, REASONS_FILE), "w") as file:
         file.write(json.dumps({"blessed": blessed, "reasons": list(reasons)}, indent=2) + "\n")
-    with tf.io.gfile.GFile(os.path.join(folder, BLESSED_FILE if blessed else NOT_BLESSED_FILE), "w") as file:
+    with tf.io.gfile.GFile(os.path.join(folder, prefix + (BLESSED_FILE if blessed else NOT_BLESSED_FILE)), "w") as file:
         file.write("")
 
 
-def is_blessed(folder: str) -> bool:
+def is_blessed(folder: str, *, prefix: str = "") -> bool:
     """Reads a verdict.
 
     Args:
         folder: folder that holds `BLESSED` or `NOT_BLESSED`.
+        prefix: "", or `INFRA_PREFIX`.
 
     Returns:
         Whether what was judged is blessed.
@@ -43,18 +48,20 @@ def is_blessed(folder: str) -> bool:
         FileNotFoundError: if the folder holds neither file.
         ValueError: if it holds both.
     """
-    found = [name for name in (BLESSED_FILE, NOT_BLESSED_FILE) if tf.io.gfile.exists(os.path.join(folder, name))]
+    blessed, not_blessed = prefix + BLESSED_FILE, prefix + NOT_BLESSED_FILE
+    found = [name for name in (blessed, not_blessed) if tf.io.gfile.exists(os.path.join(folder, name))]
     if not found:
+        maker = "GraphSkewValidator" if prefix else "GraphEvaluator or GraphExampleValidator"
         raise FileNotFoundError(
-            f"`folder` must hold {BLESSED_FILE} or {NOT_BLESSED_FILE}; got {folder!r} with neither. "
-            "Point at the blessing that GraphEvaluator or GraphExampleValidator made."
+            f"`folder` must hold {blessed} or {not_blessed}; got {folder!r} with neither. "
+            f"Point at the blessing that {maker} made."
         )
     if len(found) == 2:
         raise ValueError(
-            f"`folder` must hold one verdict; got both {BLESSED_FILE} and {NOT_BLESSED_FILE} in {folder!r}. "
+            f"`folder` must hold one verdict; got both {blessed} and {not_blessed} in {folder!r}. "
             "Judge again into an empty folder."
         )
-    return found == [BLESSED_FILE]
+    return found == [blessed]
 
 
 def read_reasons(folder: str) -> list[str]:
@@ -68,6 +75,6 @@ def read_reasons(folder: str) -> list[str]:
     """
     path = os.path.join(folder, REASONS_FILE)
     if not tf.io.gfile.exists(path):
-        return ["the evaluator gave no reasons"]
+        return ["no reasons were given"]
     with tf.io.gfile.GFile(path, "r") as file:
         return [str(reason) for reason in json.loads(file.read())["reasons"]]

@@ -25,7 +25,7 @@ from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
 
-TRAINING_PATH_DIR = "training_path"
+TRAINING_PATH_DIR = signature.TRAINING_PATH_FOLDER
 """Folder of the SavedModel in a model run."""
 
 _SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"

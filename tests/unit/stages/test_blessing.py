@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.stages.blessing import is_blessed, read_reasons, write_blessing
+from tfx_gnn.stages.blessing import INFRA_PREFIX, is_blessed, read_reasons, write_blessing
 
 
 @pytest.mark.parametrize("blessed", [True, False])
@@ -16,11 +16,20 @@ def test_verdict_and_reasons_are_read_back(tmp_path, blessed) -> None:
     assert (tmp_path / ("BLESSED" if blessed else "NOT_BLESSED")).read_bytes() == b""
 
 
+def test_verdict_on_serving_has_files_of_its_own(tmp_path: Path) -> None:
+    write_blessing(str(tmp_path), blessed=True, reasons=[])
+    write_blessing(str(tmp_path), blessed=False, reasons=["skew"], prefix=INFRA_PREFIX)
+
+    assert is_blessed(str(tmp_path))
+    assert not is_blessed(str(tmp_path), prefix=INFRA_PREFIX)
+    assert (tmp_path / "INFRA_NOT_BLESSED").read_bytes() == b""
+
+
 def test_verdict_of_another_tool_needs_no_reasons(tmp_path: Path) -> None:
     (tmp_path / "NOT_BLESSED").touch()
 
     assert not is_blessed(str(tmp_path))
-    assert read_reasons(str(tmp_path)) == ["the evaluator gave no reasons"]
+    assert read_reasons(str(tmp_path)) == ["no reasons were given"]
 
 
 def test_folder_without_verdict_is_refused(tmp_path: Path) -> None:

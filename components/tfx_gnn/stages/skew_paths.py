@@ -1,0 +1,120 @@
+"""The two ways to a prediction, from SavedModels alone: as in training, and as served."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.serving import signature
+
+Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
+"""Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingAnswers:
+    """What training sees.
+
+    Attributes:
+        answer: transformed examples, up to `batch_size`, to the graph without padding, `logits` and perhaps `id`.
+        batch_size: the most examples of a batch.
+    """
+
+    answer: Answer
+    batch_size: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServedAnswers:
+    """What a client sees.
+
+    Attributes:
+        graph: raw examples to the transformed graph.
+        predict: raw examples to predictions.
+    """
+
+    graph: Answer
+    predict: Answer
+
+
+def load_training_path(model_run_dir: str) -> TrainingAnswers:
+    """Loads what GraphTrainer kept of the way that examples took in training.
+
+    Args:
+        model_run_dir: its model run.
+
+    Returns:
+        The way, ready to be asked.
+
+    Raises:
+        FileNotFoundError: if there is none.
+    """
+    loaded = _load("model_run_dir", os.path.join(model_run_dir, signature.TRAINING_PATH_FOLDER))
+    return TrainingAnswers(
+        answer=_answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir"),
+        batch_size=int(loaded.batch_size),
+    )
+
+
+def load_served_path(model_dir: str) -> ServedAnswers:
+    """Loads an exported model.
+
+    Args:
+        model_dir: trained model, with `Format-Serving/`.
+
+    Returns:
+        The model, ready to be asked.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if it does not show the transformed graph.
+    """
+    loaded = _load("model_dir", os.path.join(model_dir, signature.MODEL_ARTIFACT_FOLDER))
+    return ServedAnswers(
+        graph=_answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_dir"),
+        predict=_answer(loaded, signature.SIGNATURE, "model_dir"),
+    )
+
+
+def _load(argument: str, folder: str) -> Any:
+    if not tf.io.gfile.exists(os.path.join(folder, signature.SAVED_MODEL_FILE)):
+        raise FileNotFoundError(
+            f"`{argument}` must hold a SavedModel of GraphTrainer; got none in {folder!r}. "
+            "Train the model again with this version."
+        )
+    return tf.saved_model.load(folder)
+
+
+def _answer(loaded: Any, name: str, argument: str) -> Answer:
+    if name not in loaded.signatures:
+        raise ValueError(
+            f"`{argument}` must hold a model with signature {name!r}; got {sorted(loaded.signatures)}. "
+            "Train the model again with this version."
+        )
+    function = loaded.signatures[name]
+
+    def answer(records: Sequence[bytes]) -> dict[str, npt.NDArray[Any]]:
+        # The function lives only as long as the object it was loaded with.
+        assert loaded is not None
+        try:
+            outputs: Mapping[str, tf.Tensor] = function(
+                **{signature.EXAMPLES_INPUT: tf.constant(list(records), tf.string)}
+            )
+        except UnicodeDecodeError as error:
+            # TensorFlow quotes the record in its message, and Python cannot decode that.
+            raise tf.errors.InvalidArgumentError(None, None, "a record cannot be parsed as a tf.Example") from error
+        return {key: _plain(value) for key, value in outputs.items()}
+
+    return answer
+
+
+def _plain(value: tf.Tensor) -> npt.NDArray[Any]:
+    if value.dtype == tf.string:
+        return np.asarray(value.numpy(), dtype=object)
+    return np.asarray(tf.cast(value, tf.float64 if value.dtype.is_floating else tf.int64).numpy())
