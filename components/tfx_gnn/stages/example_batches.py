@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from tfx_gnn.stages.example_values import BYTES, FLOATS, INTS
@@ -159,9 +160,14 @@ def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]
 class ExampleDecoder:
     """Decodes records; keep one, for each costs time to make."""
 
-    def __init__(self) -> None:
-        """Makes the decoder."""
-        self._decoder = example_coder.ExamplesToRecordBatchDecoder()
+    def __init__(self, schema: schema_pb2.Schema | None = None) -> None:
+        """Makes the decoder.
+
+        Args:
+            schema: if given, the features to decode, which takes less time than to decode all. A record
+                with values of another kind is then undecodable.
+        """
+        self._decoder = example_coder.ExamplesToRecordBatchDecoder(schema and schema.SerializeToString())
 
     def decode(self, first: int, records: Sequence[bytes]) -> DecodedRecords:
         """Decodes records that follow one another.

@@ -192,12 +192,19 @@ def to_dataset_statistics(
     for key in sorted(summary.features):
         feature = dataset.features.add()
         feature.path.step.append(key)
-        _write_feature(feature, summary.features[key], summary.num_examples)
+        write_feature(feature, summary.features[key], summary.num_examples)
         _write_graph_statistics(feature, key, summary, layout)
     return dataset
 
 
-def _write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
+def write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
+    """Writes what tf.Examples hold under one key. The summary is of no use afterwards.
+
+    Args:
+        feature: proto message to fill; its path is left alone.
+        summary: what is known of the key.
+        num_examples: examples, with the key or without.
+    """
     if summary.strings is not None:
         feature.type = statistics_pb2.FeatureNameStatistics.STRING
         common = feature.string_stats.common_stats

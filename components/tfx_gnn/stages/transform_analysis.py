@@ -10,6 +10,7 @@ import apache_beam as beam
 from tfx_bsl.public import tfxio
 
 from tfx_gnn.stages.graph_layout import GraphLayout
+from tfx_gnn.stages.hash_buckets import num_buckets_for
 from tfx_gnn.stages.record_files import RecordFile, read_records
 from tfx_gnn.stages.transform_tables import TableBatches, TableReading
 from tfx_gnn.stages.transform_unique_items import UniqueItemExamples
@@ -68,7 +69,8 @@ class AnalyzedBatches(beam.PTransform):
         of_tables = data.tables.keys if data.tables is not None else frozenset()
         batches = (
             files
-            | "UniqueItems" >> UniqueItemExamples(data.layout, data.keys - of_tables)
+            | "UniqueItems"
+            >> UniqueItemExamples(data.layout, data.keys - of_tables, num_buckets=num_buckets_for(data.files))
             | "ToRecordBatches" >> self._source.BeamSource()
         )
         if data.tables is None:
