@@ -170,7 +170,6 @@ def train_graph_model(
             labelled,
             budget=budget,
             batching=options.batching,
-            num_graphs=train_labels.num_examples,
             shuffle_buffer_size=options.shuffle_buffer_size,
             seed=options.training_seed,
             tally=tally,

@@ -3,13 +3,15 @@
 Everything runs inside `tf.data`, next to the training step and not in it. Every
 batch has the same static shapes, so the step is traced once and could run on a TPU.
 
-Packed batches hold a varying number of graphs, and Keras divides the loss of a
-batch by its number of rows, padding included. All graphs weigh the same, so much
-that rows divided by weight is the mean number of graphs of a batch: the loss of an
-epoch is the mean over its graphs, and so are its metrics. Weights that made each
-batch a mean of its own would count graphs by the company they are packed in, that
-is, by their size: the largest hundredth 1.1 times on the Debian graph, 1.8 times
-where sizes have a Pareto tail of exponent 1.3.
+Keras divides the loss of a batch by its number of rows, padding included, and
+packed batches hold a varying number of graphs. In training the real graphs of a
+batch weigh so much that its loss, and so the gradient, is the mean over them, as it
+is for batches without padding; what Keras shows for an epoch is the mean over its
+batches. Graphs that share a batch with fewer others then count a little more: the
+largest hundredth 1.1 times on the Debian graph, 1.8 times where sizes have a Pareto
+tail of exponent 1.3. One weight for all graphs of an epoch avoids that, but did not
+train better on the Debian graph, and hangs on a number of batches that is known only
+afterwards. In evaluation it is known, and all graphs weigh the same.
 """
 
 from __future__ import annotations
@@ -115,7 +117,6 @@ def training_dataset(
     *,
     budget: Budget,
     batching: str,
-    num_graphs: int,
     shuffle_buffer_size: int,
     seed: int,
     tally: InputTally,
@@ -131,20 +132,19 @@ def training_dataset(
         labelled: applied to every batch.
         budget: what batches are padded to.
         batching: how graphs are batched, as for `padded_batches`.
-        num_graphs: graphs of the split.
         shuffle_buffer_size: examples that are mixed.
         seed: seed of the order.
         tally: counts what goes by.
 
     Returns:
-        Dataset of (graph, labels, weights) of static shapes. A graph that counts weighs rows over mean
-        number of graphs in a batch, others 0.
+        Dataset of (graph, labels, weights) of static shapes; the loss of a batch is the mean over those
+        of its graphs that count.
     """
     paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
     records = _read(paths.shuffle(len(files), seed=seed), len(files))
     records = records.shuffle(shuffle_buffer_size, seed=seed)
     batches = padded_batches(records, labelled.graph_spec, budget, batching)
-    return weighted_batches(batches, labelled, num_graphs / expected_steps(budget, num_graphs), tally)
+    return weighted_batches(batches, labelled, tally=tally)
 
 
 def evaluation_dataset(
@@ -165,7 +165,7 @@ def evaluation_dataset(
     """
     paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
     batches = padded_batches(_read(paths, len(files)), labelled.graph_spec, budget, "tight")
-    return weighted_batches(batches, labelled, max(num_scored, 1) / expected_steps(budget, num_graphs))
+    return weighted_batches(batches, labelled, graphs_per_batch=max(num_scored, 1) / expected_steps(budget, num_graphs))
 
 
 def evaluation_batch(
@@ -185,25 +185,32 @@ def evaluation_batch(
 
 
 def weighted_batches(
-    batches: tf.data.Dataset, labelled: LabelledGraphs, graphs_per_batch: float, tally: InputTally | None = None
+    batches: tf.data.Dataset,
+    labelled: LabelledGraphs,
+    *,
+    graphs_per_batch: float | None = None,
+    tally: InputTally | None = None,
 ) -> tf.data.Dataset:
     """Makes what Keras trains on of padded batches.
 
     Args:
         batches: dataset of `PaddedBatch`.
         labelled: applied to every batch.
-        graphs_per_batch: mean number of graphs that count.
+        graphs_per_batch: mean number of graphs that count, by which the loss of each batch is divided;
+            None for the number of each batch.
         tally: counts what goes by.
 
     Returns:
-        Dataset of (graph, labels, weights), see `training_dataset`.
+        Dataset of (graph, labels, weights). A graph that counts weighs the number of rows over
+        `graphs_per_batch`, others 0.
     """
 
     def weighted(batch: PaddedBatch) -> tuple[GraphTensor, tf.Tensor, tf.Tensor]:
         graph, labels, counts = labelled(batch.graph, batch.is_real)
-        weight = counts.shape[0] / graphs_per_batch
+        weights = tf.cast(counts, tf.float32)
+        mean = tf.maximum(tf.reduce_sum(weights), 1.0) if graphs_per_batch is None else graphs_per_batch
         with tf.control_dependencies([] if tally is None else [tally.add(batch)]):
-            weights = weight * tf.cast(counts, tf.float32)
+            weights = weights * (counts.shape[0] / mean)
         return graph, labels, weights
 
     # Nothing here needs AutoGraph, which takes seconds to read it all.
