@@ -123,7 +123,7 @@ def _draw(axes: Axes, sizes: Mapping[str, SetSizes], room: Mapping[str, float], 
 
 def _bins(sizes: Mapping[str, SetSizes], reach: float) -> tuple[list[int], dict[str, npt.NDArray[np.float64]]]:
     """Cuts away bins at both ends that no split has graphs in, and adds bins up to `reach`."""
-    bounds = list(max((one.histogram_bounds for one in sizes.values()), key=len))
+    bounds = sorted({bound for one in sizes.values() for bound in one.histogram_bounds})
     while bounds[-1] <= reach:
         bounds.append(max(1, 2 * bounds[-1]))
     counts = {
