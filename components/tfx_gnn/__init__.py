@@ -12,7 +12,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _SUBPACKAGES = {"experimental": "experimental", "graph": "graph", "keras": "keras", "proto": "graph.proto"}
-_ARTIFACTS = ("ExamplesBlessingArtifact", "GraphSchemaArtifact", "SizeConstraintsArtifact")
+_ARTIFACTS = ("ExamplesBlessingArtifact", "GraphSchemaArtifact", "SizeConstraintsArtifact", "SkewReportArtifact")
 
 
 def __getattr__(name: str) -> Any:

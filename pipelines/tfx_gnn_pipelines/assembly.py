@@ -1,4 +1,4 @@
-"""The eight components, wired once for every task and every runner."""
+"""The nine components, wired once for every task and every runner."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tfx_gnn.components import (
     GraphExampleValidator,
     GraphPusher,
     GraphSchemaGen,
+    GraphSkewValidator,
     GraphTrainer,
     GraphTransform,
     SizeConstraintLearner,
@@ -27,6 +28,7 @@ COMPONENTS = (
     "SizeConstraintLearner",
     "GraphTrainer",
     "GraphEvaluator",
+    "GraphSkewValidator",
     "GraphPusher",
 )
 """Ids of the components, in the order in which they run."""
@@ -91,10 +93,19 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_evaluator,
         runtime_parameters=opened.pop("GraphEvaluator", None),
     )
+    skew_validator = GraphSkewValidator(
+        examples=example_gen.outputs["examples"],
+        transformed_examples=transform.outputs["transformed_examples"],
+        model=trainer.outputs["model"],
+        model_run=trainer.outputs["model_run"],
+        options=config.graph_skew_validator,
+        runtime_parameters=opened.pop("GraphSkewValidator", None),
+    )
     pusher = GraphPusher(
         model=trainer.outputs["model"],
         blessing=evaluator.outputs["blessing"],
         examples=example_gen.outputs["examples"],
+        infra_blessing=skew_validator.outputs["infra_blessing"],
         push_destination=config.push_destination,
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),
@@ -107,6 +118,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         size_learner,
         trainer,
         evaluator,
+        skew_validator,
         pusher,
     ]
     if opened:

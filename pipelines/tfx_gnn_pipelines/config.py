@@ -10,6 +10,7 @@ from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions
 from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
+from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
 from tfx_gnn.stages.plan_promises import promises_of_plan
@@ -39,6 +40,7 @@ class PipelineConfig:
         size_constraint_learner: options of SizeConstraintLearner.
         graph_trainer: options of GraphTrainer.
         graph_evaluator: options of GraphEvaluator.
+        graph_skew_validator: options of GraphSkewValidator.
         graph_pusher: options of GraphPusher.
         enable_cache: whether a component may reuse the outputs of an equal execution.
         beam_args: command-line arguments of every Beam pipeline; none: Beam runs inside
@@ -59,6 +61,7 @@ class PipelineConfig:
     size_constraint_learner: SizeConstraintLearnerOptions
     graph_trainer: GraphTrainerOptions
     graph_evaluator: GraphEvaluatorOptions
+    graph_skew_validator: GraphSkewValidatorOptions
     graph_pusher: GraphPusherOptions
     enable_cache: bool = True
     beam_args: tuple[str, ...] = ()
@@ -152,6 +155,7 @@ def quickstart(
             early_stopping_patience=task.early_stopping_patience,
         ),
         graph_evaluator=GraphEvaluatorOptions(label_feature=task.prediction.label_feature),
+        graph_skew_validator=GraphSkewValidatorOptions(),
         graph_pusher=GraphPusherOptions(),
         enable_cache=enable_cache,
         beam_args=beam_args,

@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages.blessing import read_reasons
+from tfx_gnn.stages.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
 from tfx_gnn.stages.graph_evaluator import METRICS_FILE
+from tfx_gnn.stages.skew_report import SKEW_FILE, read_skew_report
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 
@@ -47,6 +48,7 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
     console.print(_metrics_table(metrics))
     console.print()
     _print_places(console, config, outputs, version_dir if is_there else "")
+    _print_line(console, "skew", _skew_line(outputs["GraphSkewValidator"]["skew"]))
     console.print()
     _print_line(console, "components", _components_line(runs, seconds))
     if is_there:
@@ -58,7 +60,9 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
             ["--limit", "5"],
         )
     else:
-        _print_not_pushed(console, version_dir, outputs["GraphEvaluator"]["blessing"])
+        verdicts = {"": outputs["GraphEvaluator"]["blessing"]}
+        verdicts[INFRA_PREFIX] = outputs["GraphSkewValidator"]["infra_blessing"]
+        _print_not_pushed(console, version_dir, verdicts)
     return is_there
 
 
@@ -106,7 +110,13 @@ def _print_places(
     _print_line(console, "TensorBoard", f"{shlex.quote(_program('tensorboard'))} --logdir {shlex.quote(logs_dir)}")
 
 
-def _print_not_pushed(console: Console, version_dir: str, blessing: ArtifactRecord) -> None:
+def _skew_line(skew: ArtifactRecord) -> str:
+    report = read_skew_report(skew.uri)
+    path = shorten(os.path.join(skew.uri, SKEW_FILE))
+    return f"largest difference {report.largest_difference:g} in {report.num_compared} examples, {path}"
+
+
+def _print_not_pushed(console: Console, version_dir: str, verdicts: Mapping[str, ArtifactRecord]) -> None:
     if version_dir:
         console.print(
             f"An earlier run pushed the model, but {shorten(version_dir)} is gone. Run with --no-cache to push again.",
@@ -116,8 +126,9 @@ def _print_not_pushed(console: Console, version_dir: str, blessing: ArtifactReco
         )
         return
     console.print("The model was not pushed, because it was not blessed:", style="bold yellow")
-    for reason in read_reasons(blessing.uri):
-        console.print(f"  {reason}", markup=False, highlight=False)
+    for prefix, verdict in verdicts.items():
+        for reason in [] if is_blessed(verdict.uri, prefix=prefix) else read_reasons(verdict.uri):
+            console.print(f"  {reason}", markup=False, highlight=False)
 
 
 def _components_line(runs: Sequence[ComponentRun], seconds: float) -> str:

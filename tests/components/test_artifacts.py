@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import math
 import re
+import sys
 
 import pytest
 from tfx.components.example_gen import utils as example_gen_utils
@@ -14,7 +16,12 @@ from tfx_gnn.components import artifacts
 
 each_type = pytest.mark.parametrize(
     "artifact_type",
-    [artifacts.ExamplesBlessingArtifact, artifacts.GraphSchemaArtifact, artifacts.SizeConstraintsArtifact],
+    [
+        artifacts.ExamplesBlessingArtifact,
+        artifacts.GraphSchemaArtifact,
+        artifacts.SizeConstraintsArtifact,
+        artifacts.SkewReportArtifact,
+    ],
 )
 
 
@@ -52,6 +59,24 @@ def test_stock_pusher_understands_the_blessing(blessed):
     assert model_utils.is_model_blessed(blessing) is blessed
     assert blessing.get_string_custom_property("current_model") == "/models/7"
     assert blessing.get_int_custom_property("current_model_id") == 7
+
+
+@pytest.mark.parametrize("blessed", [True, False])
+def test_stock_pusher_understands_the_verdict_on_serving(blessed):
+    blessing, model = standard_artifacts.InfraBlessing(), standard_artifacts.Model()
+
+    artifacts.describe_blessing(blessing, model, blessed=blessed)
+
+    assert model_utils.is_infra_validated(blessing) is blessed
+
+
+@pytest.mark.parametrize(("difference", "written"), [(0.0, 0.0), (0.25, 0.25), (math.inf, sys.float_info.max)])
+def test_skew_report_carries_its_largest_difference(difference, written):
+    skew = artifacts.SkewReportArtifact()
+
+    artifacts.describe_skew(skew, difference)
+
+    assert skew.get_float_custom_property("largest_difference") == written
 
 
 def test_pushed_model_tells_version_and_place():

@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_eight_components_are_exported():
-    assert len(COMPONENTS) == 8
+def test_nine_components_are_exported():
+    assert len(COMPONENTS) == 9
 
 
 @each_component

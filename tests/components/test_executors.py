@@ -197,6 +197,18 @@ def test_blessing_says_so_in_a_file_and_to_stock_components(finished_tasks):
     assert task.metadata["blessing"]["current_model"] == str(finished_tasks["GraphTrainer"].uris["model"])
 
 
+def test_training_and_serving_see_the_same(finished_tasks):
+    task = finished_tasks["GraphSkewValidator"]
+    report = json.loads((task.uris["skew"] / "skew.json").read_text())
+
+    assert report["largest_difference"] == 0.0
+    assert report["num_examples"] == {"test": 6, "train": 15, "val": 3}
+    assert {feature["key"] for feature in report["features"]} >= {"nodes/paper.score", "edges/cites.#source"}
+    assert task.metadata["skew"]["largest_difference"] == 0.0
+    assert (task.uris["infra_blessing"] / "INFRA_BLESSED").exists()
+    assert task.metadata["infra_blessing"]["blessed"] == 1
+
+
 def test_blessed_model_is_version_1_of_the_destination(finished_tasks, tiny_config):
     task = finished_tasks["GraphPusher"]
     version = Path(tiny_config.push_destination) / "1"

@@ -31,10 +31,17 @@ WIRING = {
         "blessing": "GraphExampleValidator.blessing",
     },
     "GraphEvaluator": {"examples": "SubgraphExampleGen.examples", "model": "GraphTrainer.model"},
+    "GraphSkewValidator": {
+        "examples": "SubgraphExampleGen.examples",
+        "transformed_examples": "GraphTransform.transformed_examples",
+        "model": "GraphTrainer.model",
+        "model_run": "GraphTrainer.model_run",
+    },
     "GraphPusher": {
         "model": "GraphTrainer.model",
         "blessing": "GraphEvaluator.blessing",
         "examples": "SubgraphExampleGen.examples",
+        "infra_blessing": "GraphSkewValidator.infra_blessing",
     },
 }
 
@@ -88,11 +95,16 @@ def test_every_task_runs_its_executor_in_the_image(spec, task):
 
 
 def test_options_arrive_as_typed_constants(spec, tiny_config):
-    assert constants(spec, "SizeConstraintLearner") == {
-        "batch_size": 5,
+    expected = {
         "splits": "[]",
+        "max_examples": 512,
+        "batch_size": 32,
+        "max_float_difference": 1e-6,
+        "max_output_difference": 1e-4,
         "library_version": tfx_gnn.__version__,
     }
+    assert constants(spec, "GraphSkewValidator") == expected
+    assert constants(spec, "SizeConstraintLearner")["batch_size"] == 5
     trainer = constants(spec, "GraphTrainer")
     assert trainer["model_fn"] == "tiny_project.model:model_fn"
     assert json.loads(trainer["task"]) == {"label_feature": "topic", "class_vocabulary": "topic"}

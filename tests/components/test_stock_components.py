@@ -67,6 +67,7 @@ def test_pusher_pushes_our_blessed_model(take, tmp_path):
         {
             "model": [take(standard_artifacts.Model, "GraphTrainer", "model")],
             "model_blessing": [take(standard_artifacts.ModelBlessing, "GraphEvaluator", "blessing")],
+            "infra_blessing": [take(standard_artifacts.InfraBlessing, "GraphSkewValidator", "infra_blessing")],
         },
         {"pushed_model": [pushed]},
         {"push_destination": json.dumps({"filesystem": {"base_directory": str(tmp_path / "serving")}})},

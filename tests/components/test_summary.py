@@ -6,6 +6,9 @@ import json
 import pytest
 from rich.console import Console
 
+from tfx_gnn.stages.blessing import write_blessing
+from tfx_gnn.stages.skew_comparison import FeatureSkew
+from tfx_gnn.stages.skew_report import SkewReport, write_skew_report
 from tfx_gnn_pipelines.assembly import COMPONENTS
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 from tfx_gnn_pipelines.summary import print_summary
@@ -18,6 +21,7 @@ OUTPUTS = {
     "SizeConstraintLearner": ["size_constraints"],
     "GraphTrainer": ["model", "model_run"],
     "GraphEvaluator": ["evaluation", "blessing"],
+    "GraphSkewValidator": ["skew", "infra_blessing"],
     "GraphPusher": ["pushed_model"],
 }
 METRICS = {
@@ -29,12 +33,35 @@ METRICS = {
 }
 
 
+SKEW = SkewReport(
+    blessed=True,
+    reasons=(),
+    options={},
+    num_examples={"val": 64},
+    num_compared=63,
+    batch_size=32,
+    num_unanswered=0,
+    num_of_another_seed=1,
+    num_of_another_size=0,
+    first_problems=(),
+    ids_compared=True,
+    only_in_training=(),
+    only_served=(),
+    features=(),
+    largest_difference=0.0,
+    logits=FeatureSkew(key="logits", kind="float"),
+    one_by_one=FeatureSkew(key="logits one by one", kind="float"),
+    num_other_labels=0,
+    num_other_labels_one_by_one=0,
+)
+
+
 @pytest.fixture
 def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
     monkeypatch.chdir(tmp_path)
 
-    def run(pushed_properties, states=("complete",) * 8):
+    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True):
         runs = [
             ComponentRun(
                 component=component,
@@ -50,11 +77,15 @@ def summarize(tiny_config, tmp_path, monkeypatch):
             )
             for component, state in zip(COMPONENTS, states, strict=True)
         ]
-        for record in runs[6].outputs:
-            (tmp_path / "GraphEvaluator" / record).mkdir(parents=True)
+        for made in runs[6:8]:
+            for record in made.outputs:
+                (tmp_path / made.component / record).mkdir(parents=True)
         (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(METRICS))
-        reasons = {"blessed": False, "reasons": ["accuracy 0.1 does not exceed the majority class's 0.2"]}
-        (tmp_path / "GraphEvaluator" / "blessing" / "reasons.json").write_text(json.dumps(reasons))
+        reasons = ["accuracy 0.1 does not exceed the majority class's 0.2"]
+        write_blessing(str(tmp_path / "GraphEvaluator" / "blessing"), blessed=False, reasons=reasons)
+        infra_blessing = str(tmp_path / "GraphSkewValidator" / "infra_blessing")
+        write_blessing(infra_blessing, blessed=serving_blessed, reasons=["nodes/paper.x: 2 differ"], prefix="INFRA_")
+        write_skew_report(SKEW, str(tmp_path / "GraphSkewValidator" / "skew"))
         console = Console(file=io.StringIO(), width=80)
         is_there = print_summary(console, tiny_config, runs, 12.4)
         return is_there, [line.rstrip() for line in console.file.getvalue().splitlines()]
@@ -95,18 +126,19 @@ def test_every_place_is_named(summarize, version_dir):
     assert "budgets       SizeConstraintLearner/size_constraints/size_constraints.json" in lines
     assert "model         GraphTrainer/model/Format-Serving" in lines
     assert "pushed model  serving/3" in lines
+    assert "skew          largest difference 0 in 63 examples, GraphSkewValidator/skew/skew.json" in lines
     (tensorboard,) = [line for line in lines if line.startswith("TensorBoard")]
     assert tensorboard.endswith("tensorboard --logdir GraphTrainer/model_run/logs")
 
 
 def test_cached_components_are_told_from_those_that_ran(summarize, version_dir):
-    states = ("cached",) * 5 + ("complete",) * 3
+    states = ("cached",) * 5 + ("complete",) * 4
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, states)
 
     assert (
-        "components    8 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphExampleValidator, GraphTransform, "
-        "SizeConstraintLearner; run: GraphTrainer, GraphEvaluator, GraphPusher"
+        "components    9 in 12 s; cached: SubgraphExampleGen, GraphSchemaGen, GraphExampleValidator, GraphTransform, "
+        "SizeConstraintLearner; run: GraphTrainer, GraphEvaluator, GraphSkewValidator, GraphPusher"
     ) in lines
 
 
@@ -118,8 +150,14 @@ def test_model_that_was_not_blessed_is_shown_with_the_reasons(summarize):
     assert lines[-1] == "  accuracy 0.1 does not exceed the majority class's 0.2"
 
 
+def test_objections_to_serving_are_shown_too(summarize):
+    _, lines = summarize({"pushed": 0}, serving_blessed=False)
+
+    assert lines[-2:] == ["  accuracy 0.1 does not exceed the majority class's 0.2", "  nodes/paper.x: 2 differ"]
+
+
 def test_pushed_version_that_is_gone_is_told(summarize, tmp_path):
-    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 8)
+    is_there, lines = summarize({"pushed": 1, "pushed_destination": str(tmp_path / "serving" / "3")}, ("cached",) * 9)
 
     assert not is_there
     assert "serving/3 is gone. Run with --no-cache to push again." in " ".join(lines[-2:])

@@ -61,7 +61,7 @@ def finished(tmp_path_factory):
     sys.path.insert(0, str(pipeline.package.parent))
     states = pipeline.run()
     assert set(states.values()) == {"complete"}
-    assert len(states) == 8
+    assert len(states) == 9
     yield pipeline
     sys.path.remove(str(pipeline.package.parent))
 
@@ -84,7 +84,7 @@ def test_second_run_repeats_nothing_whatever_the_runner(pipeline, runner):
     states = pipeline.run(runner)
 
     assert cached(states) == list(states)
-    assert len(states) == 8
+    assert len(states) == 9
 
 
 def test_edited_model_repeats_the_training_and_what_follows(pipeline):
@@ -94,7 +94,9 @@ def test_edited_model_repeats_the_training_and_what_follows(pipeline):
     states = pipeline.run()
 
     assert cached(states) == UPSTREAM_OF_TRAINER
-    assert [states[name] for name in ("GraphTrainer", "GraphEvaluator", "GraphPusher")] == ["complete"] * 3
+    assert [states[name] for name in ("GraphTrainer", "GraphEvaluator", "GraphSkewValidator", "GraphPusher")] == [
+        "complete"
+    ] * 4
     assert len(set((pipeline.root / "serving").iterdir()) - versions) == 1
 
 

@@ -61,7 +61,7 @@ def completed(killed, project):
 
 def lines_of(output: str) -> dict[str, str]:
     """Last line of each component: its id to what happened."""
-    return dict(re.findall(r"^[ =+x] \d/8 (\w+) +(.+)$", output, flags=re.MULTILINE))
+    return dict(re.findall(r"^[ =+x] \d/9 (\w+) +(.+)$", output, flags=re.MULTILINE))
 
 
 def test_same_command_after_a_kill_completes(killed, completed):
@@ -75,7 +75,10 @@ def test_same_command_after_a_kill_completes(killed, completed):
         "GraphTransform",
         "SizeConstraintLearner",
     ]
-    assert all(happened[name].startswith("done in ") for name in ("GraphTrainer", "GraphEvaluator", "GraphPusher"))
+    assert all(
+        happened[name].startswith("done in ")
+        for name in ("GraphTrainer", "GraphEvaluator", "GraphSkewValidator", "GraphPusher")
+    )
 
 
 def test_nothing_is_left_of_the_killed_run(completed, project):
@@ -103,6 +106,7 @@ def test_terminal_shows_components_and_summary_and_nothing_else(completed):
         "graph schema",
         "budgets",
         "pushed model",
+        "skew          largest difference 0 in ",
         "TensorBoard",
         "cached: ",
     ):
@@ -128,7 +132,7 @@ def test_failed_component_is_one_clear_message(completed, project):
 
     edited.write_text(before)
     assert failed.returncode == 1
-    assert "x 1/8 SubgraphExampleGen     failed after" in failed.stdout
+    assert "x 1/9 SubgraphExampleGen     failed after" in failed.stdout
     assert "paper-99" in failed.stderr
     assert "cites.csv" in failed.stderr
     assert "Traceback" not in failed.stdout + failed.stderr

@@ -39,12 +39,13 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_eight_components_of_the_flow():
+def test_there_are_the_nine_components_of_the_flow():
     assert [folder.name for folder in FOLDERS] == [
         "graph_evaluator",
         "graph_example_validator",
         "graph_pusher",
         "graph_schema_gen",
+        "graph_skew_validator",
         "graph_trainer",
         "graph_transform",
         "size_constraint_learner",

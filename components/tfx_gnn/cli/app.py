@@ -16,6 +16,7 @@ from tfx_gnn.cli import (
     sample_verb,
     schema_verb,
     sizes_verbs,
+    skew_verb,
     table_verbs,
     transform_verb,
     validate_verb,
@@ -43,8 +44,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
     help="Graph neural networks from tables to a served model, one stage a command.\n\n"
-    "The order is sample, schema, validate, transform, sizes, train, evaluate, push, predict; each reads folders that "
-    "earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
+    "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each reads folders "
+    "that earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
 )
 for _verb in (
     project_verbs.new,
@@ -54,6 +55,7 @@ for _verb in (
     transform_verb.transform,
     model_verbs.train,
     model_verbs.evaluate,
+    skew_verb.skew,
     model_verbs.push,
     model_verbs.predict,
 ):

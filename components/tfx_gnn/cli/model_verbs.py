@@ -135,6 +135,12 @@ def push(
     examples_dir: arguments.Examples,
     push_destination: Annotated[str, arguments.folder("Folder of version folders that a server watches.")],
     pushed_model_dir: Annotated[str, arguments.folder("Where to write the record `pushed_version.json`.")],
+    infra_blessing_dir: Annotated[
+        str,
+        typer.Option(
+            help="Blessing of `skew`; without it, serving is not asked for.", show_default=False, metavar="FOLDER"
+        ),
+    ] = "",
     num_verification_requests: Annotated[int, typer.Option(help="Real examples that the copy must answer first.")] = 8,
 ) -> None:
     """Make a blessed model the next version of a serving folder, after its copy answered real requests."""
@@ -146,6 +152,7 @@ def push(
         examples_dir=examples_dir,
         push_destination=push_destination,
         pushed_model_dir=pushed_model_dir,
+        infra_blessing_dir=infra_blessing_dir,
         options=GraphPusherOptions(num_verification_requests=num_verification_requests),
     )
     if pushed.pushed:

@@ -7,6 +7,7 @@ properties, so there are none.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 
 from tfx.types import artifact, artifact_utils
@@ -49,6 +50,16 @@ class SizeConstraintsArtifact(artifact.Artifact):
     """
 
     TYPE_NAME = "tfx_gnn.SizeConstraintsArtifact"
+
+
+class SkewReportArtifact(artifact.Artifact):
+    """What the same examples look like in training and in serving.
+
+    File structure:
+        `skew.json`: every feature with its largest difference and where that is.
+    """
+
+    TYPE_NAME = "tfx_gnn.SkewReportArtifact"
 
 
 def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> None:
@@ -122,16 +133,26 @@ def describe_examples_blessing(blessing: artifact.Artifact, examples: artifact.A
 
 
 def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, blessed: bool) -> None:
-    """Marks a ModelBlessing artifact as TFX's Evaluator does, so that its Pusher understands it.
+    """Marks a ModelBlessing or InfraBlessing artifact as TFX's Evaluator does, so that its Pusher understands it.
 
     Args:
-        blessing: artifact of type ModelBlessing to mark, in place.
+        blessing: artifact to mark, in place.
         model: the model that was judged.
         blessed: the verdict.
     """
     blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
     blessing.set_string_custom_property("current_model", model.uri)
     blessing.set_int_custom_property("current_model_id", model.id)
+
+
+def describe_skew(skew: artifact.Artifact, largest_difference: float) -> None:
+    """Marks a SkewReportArtifact with its largest difference.
+
+    Args:
+        skew: artifact to mark, in place.
+        largest_difference: the largest difference of a feature; infinity is written as the largest float.
+    """
+    skew.set_float_custom_property("largest_difference", min(largest_difference, sys.float_info.max))
 
 
 def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: int | None) -> None:

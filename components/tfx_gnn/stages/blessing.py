@@ -74,7 +74,8 @@ def read_reasons(folder: str) -> list[str]:
         The sentences; a single general one if none were recorded.
     """
     path = os.path.join(folder, REASONS_FILE)
-    if not tf.io.gfile.exists(path):
-        return ["no reasons were given"]
-    with tf.io.gfile.GFile(path, "r") as file:
-        return [str(reason) for reason in json.loads(file.read())["reasons"]]
+    reasons: list[str] = []
+    if tf.io.gfile.exists(path):
+        with tf.io.gfile.GFile(path, "r") as file:
+            reasons = [str(reason) for reason in json.loads(file.read())["reasons"]]
+    return reasons or ["no reasons were given"]

@@ -65,6 +65,7 @@ def push_graph_model(
     examples_dir: str,
     push_destination: str,
     pushed_model_dir: str,
+    infra_blessing_dir: str = "",
     options: GraphPusherOptions,
 ) -> PushedVersion:
     """Copies a blessed model to a serving folder, checks that very copy from outside, and makes it visible.
@@ -79,6 +80,8 @@ def push_graph_model(
             `test` before others.
         push_destination: folder of versions on a local or mounted disk.
         pushed_model_dir: absent or empty folder for the record `pushed_version.json`.
+        infra_blessing_dir: blessing of GraphSkewValidator, with `INFRA_BLESSED` or `INFRA_NOT_BLESSED`; empty to
+            push without one.
         options: how to check.
 
     Returns:
@@ -86,7 +89,7 @@ def push_graph_model(
 
     Raises:
         ServingVerificationError: if the copy fails its requests; nothing is pushed.
-        FileNotFoundError: if `model_dir` holds no SavedModel or `blessing_dir` no blessing.
+        FileNotFoundError: if `model_dir` holds no SavedModel or a folder of a blessing none.
         ValueError: if no example can be had, or the destination is an object store.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
@@ -96,7 +99,8 @@ def push_graph_model(
             "Point at the output of GraphTrainer."
         )
     with atomic_folder(pushed_model_dir) as record_dir:
-        if blessing.is_blessed(blessing_dir):
+        objections = _objections(blessing_dir, infra_blessing_dir)
+        if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
             pushed = _push(saved_model_dir, records, push_destination)
         else:
@@ -105,12 +109,20 @@ def push_graph_model(
                 destination=push_destination,
                 version=None,
                 path="",
-                reason="not blessed: " + "; ".join(blessing.read_reasons(blessing_dir)),
+                reason="not blessed: " + "; ".join(objections),
                 verification_requests=(),
             )
         with tf.io.gfile.GFile(os.path.join(record_dir, PUSHED_VERSION_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(pushed), indent=2, sort_keys=True) + "\n")
     return pushed
+
+
+def _objections(blessing_dir: str, infra_blessing_dir: str) -> list[str]:
+    """Reasons of all blessings that are withheld."""
+    objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
+    if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
+        objections += blessing.read_reasons(infra_blessing_dir)
+    return objections
 
 
 def _push(saved_model_dir: str, records: list[bytes], destination: str) -> PushedVersion:

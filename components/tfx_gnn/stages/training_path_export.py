@@ -2,7 +2,7 @@
 
 It is kept beside the model that is served, so that the two can be asked the same
 questions later, without Keras, tf.Transform and the user's code. See
-`tfx_gnn.stages.skew_validator`.
+`tfx_gnn.stages.graph_skew_validator`.
 """
 
 from __future__ import annotations

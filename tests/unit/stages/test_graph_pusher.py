@@ -9,11 +9,19 @@ import pytest
 
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
-from tfx_gnn.stages.blessing import write_blessing
+from tfx_gnn.stages.blessing import INFRA_PREFIX, write_blessing
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, push_graph_model
 
 
-def _push(tmp_path: Path, *, model_dir: str, examples_dir: str, blessed: bool = True, run: str = "1") -> PushedVersion:
+def _push(
+    tmp_path: Path,
+    *,
+    model_dir: str,
+    examples_dir: str,
+    blessed: bool = True,
+    run: str = "1",
+    infra_blessing_dir: str = "",
+) -> PushedVersion:
     blessing_dir = tmp_path / f"blessing-{run}"
     blessing_dir.mkdir()
     write_blessing(str(blessing_dir), blessed=blessed, reasons=["accuracy 0.1 is below 0.2"])
@@ -23,6 +31,7 @@ def _push(tmp_path: Path, *, model_dir: str, examples_dir: str, blessed: bool = 
         examples_dir=examples_dir,
         push_destination=str(tmp_path / "serving"),
         pushed_model_dir=str(tmp_path / f"pushed-{run}"),
+        infra_blessing_dir=infra_blessing_dir,
         options=GraphPusherOptions(num_verification_requests=2),
     )
 
@@ -53,6 +62,53 @@ def test_model_that_is_not_blessed_is_not_pushed(tmp_path: Path, toy_model_dir: 
     record = json.loads((tmp_path / "pushed-1" / "pushed_version.json").read_text())
     assert record["pushed"] is False
     assert record["reason"] == "not blessed: accuracy 0.1 is below 0.2"
+
+
+@pytest.mark.parametrize(
+    ("blessed", "reasons", "expected"),
+    [
+        (True, ["nodes/item.x: 1 of 7 values differ"], "not blessed: nodes/item.x: 1 of 7 values differ"),
+        (True, [], "not blessed: no reasons were given"),
+        (False, ["skew"], "not blessed: accuracy 0.1 is below 0.2; skew"),
+    ],
+)
+def test_model_that_serves_something_else_is_not_pushed(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, *, blessed: bool, reasons: list[str], expected: str
+) -> None:
+    folder = tmp_path / "infra"
+    folder.mkdir()
+    write_blessing(str(folder), blessed=False, reasons=reasons, prefix=INFRA_PREFIX)
+
+    pushed = _push(
+        tmp_path,
+        model_dir=toy_model_dir,
+        examples_dir=toy_examples_dir,
+        blessed=blessed,
+        infra_blessing_dir=str(folder),
+    )
+
+    assert (pushed.pushed, pushed.reason) == (False, expected)
+    assert not (tmp_path / "serving").exists()
+
+
+def test_both_blessings_push(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
+    (tmp_path / "infra").mkdir()
+    write_blessing(str(tmp_path / "infra"), blessed=True, reasons=[], prefix=INFRA_PREFIX)
+
+    pushed = _push(
+        tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, infra_blessing_dir=str(tmp_path / "infra")
+    )
+
+    assert pushed.version == 1
+
+
+def test_folder_without_verdict_on_serving_is_refused(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"INFRA_BLESSED or INFRA_NOT_BLESSED; .* that GraphSkewValidator made"):
+        _push(
+            tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, infra_blessing_dir=str(tmp_path / "none")
+        )
 
 
 def test_model_that_fails_its_requests_leaves_no_trace(

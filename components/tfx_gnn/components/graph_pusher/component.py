@@ -26,6 +26,7 @@ class GraphPusherSpec(ComponentSpec):
         "model": ChannelParameter(type=standard_artifacts.Model),
         "blessing": ChannelParameter(type=standard_artifacts.ModelBlessing),
         "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing, optional=True),
     }
     OUTPUTS = {"pushed_model": ChannelParameter(type=standard_artifacts.PushedModel)}
     TYPE_ANNOTATION = system_executions.Deploy
@@ -39,6 +40,7 @@ class GraphPusher(base_component.BaseComponent):
     | input | model | Model | the exported model |
     | input | blessing | ModelBlessing | what the evaluator said about it |
     | input | examples | Examples | raw graph tf.Examples to verify it with |
+    | input | infra_blessing | InfraBlessing | optional: without a blessing nothing is pushed |
     | output | pushed_model | PushedModel | copy of what was pushed; properties tell version and place |
     | parameter | push_destination | str | folder of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
@@ -50,6 +52,7 @@ class GraphPusher(base_component.BaseComponent):
         examples: channel of Examples.
         push_destination: folder that a model server watches.
         options: how to verify the model.
+        infra_blessing: channel of InfraBlessing, of GraphSkewValidator or the stock InfraValidator.
         runtime_parameters: name of `push_destination` or of a scalar option to the
             parameter that sets it when a compiled pipeline runs.
     """
@@ -65,6 +68,7 @@ class GraphPusher(base_component.BaseComponent):
         examples: BaseChannel,
         push_destination: str,
         options: GraphPusherOptions,
+        infra_blessing: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -75,6 +79,7 @@ class GraphPusher(base_component.BaseComponent):
                 model=model,
                 blessing=blessing,
                 examples=examples,
+                infra_blessing=infra_blessing,
                 push_destination=push_destination,
             )
         )

@@ -26,6 +26,7 @@ class Executor(base_executor.BaseExecutor):
             model_dir=artifact_utils.get_single_uri(input_dict["model"]),
             blessing_dir=artifact_utils.get_single_uri(input_dict["blessing"]),
             examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
+            infra_blessing_dir=artifacts.optional_uri(input_dict.get("infra_blessing")),
             push_destination=exec_properties["push_destination"],
             pushed_model_dir=pushed_model.uri,
             options=parameters.from_exec_properties(stage.GraphPusherOptions, exec_properties),

@@ -26,7 +26,7 @@ _OUTPUTS = {signature.LOGITS_OUTPUT, signature.ID_OUTPUT}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SkewValidatorOptions:
+class GraphSkewValidatorOptions:
     """What to compare, and what difference is allowed.
 
     Attributes:
@@ -62,7 +62,7 @@ def validate_skew(
     model_run_dir: str,
     skew_dir: str,
     infra_blessing_dir: str,
-    options: SkewValidatorOptions,
+    options: GraphSkewValidatorOptions,
 ) -> SkewReport:
     """Compares what a model got in training with what it gets when it serves, example by example.
 
@@ -265,7 +265,7 @@ class _Comparison:
         self._counts[kind] += count
         self._first_problems.setdefault(kind, first)
 
-    def report(self, options: SkewValidatorOptions, batch_size: int) -> SkewReport:
+    def report(self, options: GraphSkewValidatorOptions, batch_size: int) -> SkewReport:
         """Puts together what was found, and judges it."""
         features = self._graphs.features
         report = SkewReport(
@@ -299,7 +299,7 @@ def _places(pairs: Sequence[_Pair], answers: _Answers) -> list[RecordPlace]:
     return [pair.place(seed) for pair, seed in zip(pairs, seeds, strict=True)]
 
 
-def _problems(report: SkewReport, first: dict[str, str], options: SkewValidatorOptions) -> list[str]:
+def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValidatorOptions) -> list[str]:
     num_read = sum(report.num_examples.values())
     problems = []
     if report.num_unanswered:

@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 import tensorflow as tf
+from typer.testing import CliRunner
 
+from tfx_gnn.cli import app
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.blessing import INFRA_PREFIX, is_blessed, read_reasons
+from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
 from tfx_gnn.stages.record_files import read_records, record_files
 from tfx_gnn.stages.skew_report import read_skew_report
-from tfx_gnn.stages.skew_validator import SkewValidatorOptions, validate_skew
 
 TASK = NodeClassification(label_feature="topic", class_vocabulary="topic")
 STRING_KEYS = {"nodes/paper.#id"}
@@ -39,7 +41,7 @@ class Folders:
             **dataclasses.asdict(self),
             skew_dir=str(folder / "skew"),
             infra_blessing_dir=str(folder / "blessing"),
-            options=SkewValidatorOptions(**options),
+            options=GraphSkewValidatorOptions(**options),
         )
 
     def edited(self, folder, edit, split="val"):
@@ -306,6 +308,21 @@ def test_every_other_example_is_still_compared(planted):
     assert report.largest_difference == 1.0
 
 
+@pytest.mark.parametrize(("limit", "exit_code", "verdict"), [("1e-4", 0, "blessed"), ("1e-6", 1, "NOT blessed")])
+def test_verb_shows_what_differs_and_tells_by_its_exit_code(folders, tmp_path, limit, exit_code, verdict):
+    edited = folders.edited(tmp_path, lambda shards: _add(shards[0][2], "nodes/paper.x", 0, 1e-5))
+    arguments = [("skew_dir", tmp_path / "skew"), ("infra_blessing_dir", tmp_path / "blessing"), ("split", "val")]
+    arguments += [*dataclasses.asdict(edited).items(), ("max_float_difference", limit), ("max_output_difference", 1)]
+    options = [text for name, value in arguments for text in (f"--{name.replace('_', '-')}", str(value))]
+
+    shown = CliRunner().invoke(app, ["skew", *options])
+
+    assert shown.exit_code == exit_code, shown.output
+    assert re.search(r"nodes/paper\.x +│ float +│ \d+ +│ 1 +│ [\d.]+e-0[56]", shown.stdout)
+    assert "examples: 12 of 'val'" in shown.stdout
+    assert f"\n{verdict}\n" in shown.stdout
+
+
 def test_lost_example_is_an_error(folders, tmp_path):
     lost = folders.edited(tmp_path, lambda shards: shards[0].pop())
 
@@ -368,15 +385,6 @@ def test_model_whose_answers_depend_on_the_batch_is_caught(stages, transformed, 
     assert any(reason.startswith("answers depend on the other examples of a request") for reason in report.reasons)
 
 
-def test_rounding_is_allowed_where_it_is_asked_for(folders, tmp_path):
-    edited = folders.edited(tmp_path, lambda shards: _add(shards[0][2], "nodes/paper.x", 0, 1e-5))
-
-    report = edited.validate(tmp_path, max_float_difference=1e-4, max_output_difference=1e-3)
-
-    assert report.blessed
-    assert 0.5e-5 < report.largest_difference < 2e-5
-
-
 def test_model_of_an_earlier_version_is_refused(folders, tmp_path):
     with pytest.raises(FileNotFoundError, match="`model_run_dir` must hold a SavedModel of GraphTrainer"):
         dataclasses.replace(folders, model_run_dir=str(tmp_path)).validate(tmp_path)
@@ -398,4 +406,4 @@ def test_other_splits_are_refused(folders, tmp_path):
 )
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        SkewValidatorOptions(**options)
+        GraphSkewValidatorOptions(**options)

@@ -1,0 +1,66 @@
+"""The verb `skew`: does the model that serves get what training got?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+
+NOT_BLESSED_EXIT_CODE = 1
+"""Exit code when something differs; that of a wrong command line is 2."""
+
+
+def skew(
+    *,
+    examples_dir: arguments.Examples,
+    transformed_examples_dir: arguments.TransformedExamples,
+    model_dir: arguments.Model,
+    model_run_dir: Annotated[str, arguments.folder("Its model run: the other output of `train`.")],
+    skew_dir: Annotated[str, arguments.folder("Where to write `skew.json`.")],
+    infra_blessing_dir: Annotated[
+        str, arguments.folder("Where to write `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and the reasons.")
+    ],
+    splits: arguments.Splits = None,
+    max_examples: Annotated[int, typer.Option(help="Examples of each split at most.")] = 512,
+    batch_size: Annotated[int, typer.Option(help="Examples of a batch.")] = 32,
+    max_float_difference: Annotated[float, typer.Option(help="Allowed difference of floating point features.")] = 1e-6,
+    max_output_difference: Annotated[float, typer.Option(help="Allowed difference of logits.")] = 1e-4,
+) -> None:
+    """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal."""
+    from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
+
+    report = validate_skew(
+        examples_dir=examples_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        model_dir=model_dir,
+        model_run_dir=model_run_dir,
+        skew_dir=skew_dir,
+        infra_blessing_dir=infra_blessing_dir,
+        options=GraphSkewValidatorOptions(
+            splits=tuple(splits or ()),
+            max_examples=max_examples,
+            batch_size=batch_size,
+            max_float_difference=max_float_difference,
+            max_output_difference=max_output_difference,
+        ),
+    )
+    counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())
+    arguments.console.print(f"examples: {counts}", markup=False)
+    table = Table("", "kind", "values", "differing", "largest difference")
+    for feature in (*report.features, report.logits, report.one_by_one):
+        if feature.num_differing or feature is report.logits or feature is report.one_by_one:
+            counted = (str(feature.num_values), str(feature.num_differing), f"{feature.largest_difference:.3g}")
+            table.add_row(escape(feature.key), feature.kind, *counted)
+    equal = sum(not feature.num_differing for feature in report.features)
+    arguments.console.print(f"features and parts of the structure without any difference: {equal}", markup=False)
+    arguments.console.print(table)
+    for reason in report.reasons:
+        arguments.console.print(reason, markup=False)
+    arguments.console.print("blessed" if report.blessed else "NOT blessed", style="green" if report.blessed else "red")
+    arguments.say_written(skew=skew_dir, infra_blessing=infra_blessing_dir)
+    if not report.blessed:
+        raise typer.Exit(NOT_BLESSED_EXIT_CODE)

@@ -1,0 +1,87 @@
+"""Contract of GraphSkewValidator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfx.dsl.components.base import base_component, executor_spec
+from tfx.orchestration.data_types import RuntimeParameter
+from tfx.types import standard_artifacts, system_executions
+from tfx.types.channel import BaseChannel
+from tfx.types.component_spec import ChannelParameter, ComponentSpec
+
+from tfx_gnn.components import parameters
+from tfx_gnn.components.artifacts import SkewReportArtifact
+from tfx_gnn.components.graph_skew_validator import executor
+from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions
+
+
+class GraphSkewValidatorSpec(ComponentSpec):
+    """Inputs, outputs and parameters of GraphSkewValidator."""
+
+    PARAMETERS = parameters.execution_parameters(GraphSkewValidatorOptions)
+    INPUTS = {
+        "examples": ChannelParameter(type=standard_artifacts.Examples),
+        "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
+        "model": ChannelParameter(type=standard_artifacts.Model),
+        "model_run": ChannelParameter(type=standard_artifacts.ModelRun),
+    }
+    OUTPUTS = {
+        "skew": ChannelParameter(type=SkewReportArtifact),
+        "infra_blessing": ChannelParameter(type=standard_artifacts.InfraBlessing),
+    }
+    TYPE_ANNOTATION = system_executions.Evaluate
+
+
+class GraphSkewValidator(base_component.BaseComponent):
+    """Checks that the exported model gets from raw examples what training got from transformed ones.
+
+    | kind | name | type | meaning |
+    |---|---|---|---|
+    | input | examples | Examples | raw graph tf.Examples |
+    | input | transformed_examples | Examples | what GraphTransform made of them |
+    | input | model | Model | the exported model |
+    | input | model_run | ModelRun | its model run, with the way of training |
+    | output | skew | tfx_gnn.SkewReportArtifact | `skew.json`: what differs, by how much and where |
+    | output | infra_blessing | InfraBlessing | `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, with the reasons |
+    | parameter | splits | JSON | splits to take examples from; none means all |
+    | parameter | max_examples | int | examples of each split at most |
+    | parameter | batch_size | int | examples of a batch |
+    | parameter | max_float_difference | float | allowed difference of floating point features |
+    | parameter | max_output_difference | float | allowed difference of logits |
+    | parameter | library_version | str | version of this library |
+
+    Args:
+        examples: channel of Examples, before the transform.
+        transformed_examples: channel of Examples, after it.
+        model: channel of Model.
+        model_run: channel of ModelRun, of the same training.
+        options: what to compare, and what difference is allowed.
+        runtime_parameters: name of a scalar option to the parameter that sets it
+            when a compiled pipeline runs.
+    """
+
+    SPEC_CLASS = GraphSkewValidatorSpec
+    EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
+
+    def __init__(
+        self,
+        *,
+        examples: BaseChannel,
+        transformed_examples: BaseChannel,
+        model: BaseChannel,
+        model_run: BaseChannel,
+        options: GraphSkewValidatorOptions,
+        runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
+    ) -> None:
+        super().__init__(
+            spec=parameters.fill_spec(
+                GraphSkewValidatorSpec,
+                options,
+                runtime_parameters,
+                examples=examples,
+                transformed_examples=transformed_examples,
+                model=model,
+                model_run=model_run,
+            )
+        )
