@@ -136,6 +136,24 @@ def splits_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return splits
 
 
+def list_column(array: pa.LargeListArray) -> Column:
+    """Makes the column of an array.
+
+    Args:
+        array: for each example, a list of int64, float32 or large_binary values; none is null.
+
+    Returns:
+        The column.
+    """
+    offsets = array.offsets.to_numpy()
+    return Column(
+        kind=_kind_of(array.type),
+        values=array.flatten(),
+        splits=offsets - offsets[0],
+        is_present=np.ones(len(array), bool),
+    )
+
+
 def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     """Cuts a stream of records into pieces of bounded size.
 

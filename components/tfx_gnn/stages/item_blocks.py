@@ -161,20 +161,20 @@ class ItemCollector:
         """
         identities = self._part.rule.identities(batch)
         items = self._part.carried.take(batch)
-        contents = np.zeros(items.num_rows, np.uint64)
+        contents = np.zeros(len(identities), np.uint64)
         if self._part.rule.id_column is not None:  # Else the identity tells all features.
             contents = self._part.analyzed.hash(batch)
         rows, differing = self._seen.add(identities, contents)
         self._differing.append(differing)
         if len(rows):
-            known = {_IDENTITY: identities[rows], _CONTENT: contents[rows], _PLACE: self._num_items + rows}
-            chosen = items.take(pa.array(rows))
-            chosen = pa.RecordBatch.from_arrays(
-                [*chosen.columns, *map(pa.array, known.values())], [*chosen.schema.names, *known]
+            known = {_IDENTITY: identities, _CONTENT: contents, _PLACE: self._num_items + np.arange(len(identities))}
+            # Together, for there may be no feature at all.
+            together = pa.RecordBatch.from_arrays(
+                [*items.columns, *map(pa.array, known.values())], [*items.schema.names, *known]
             )
-            self._pending.append(chosen)
-            self._pending_bytes += chosen.nbytes
-        self._num_items += items.num_rows
+            self._pending.append(together.take(pa.array(rows)))
+            self._pending_bytes += self._pending[-1].nbytes
+        self._num_items += len(identities)
         if self._pending_bytes > _MAX_PENDING_BYTES:
             yield from self.flush()
 

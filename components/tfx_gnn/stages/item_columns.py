@@ -12,8 +12,8 @@ import pyarrow as pa
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.sampling.random_choice import mix
 from tfx_gnn.sampling.record_encoder import RecordEncoder
-from tfx_gnn.stages.example_batches import Column, ExampleBatch, splits_of
-from tfx_gnn.stages.example_values import INTS, KIND_OF_DTYPE, BrokenRuleError
+from tfx_gnn.stages.example_batches import Column, ExampleBatch, list_column, splits_of
+from tfx_gnn.stages.example_values import BrokenRuleError
 from tfx_gnn.stages.graph_layout import FeatureColumn, SetLayout
 from tfx_gnn.stages.value_hashes import Hashes, hash_items
 
@@ -125,19 +125,7 @@ class ItemColumns:
         Returns:
             The columns by key.
         """
-        columns = {}
-        for feature in self.features:
-            kinds = dict.fromkeys(feature.row_length_keys.values(), INTS) | {feature.key: KIND_OF_DTYPE[feature.dtype]}
-            for key, kind in kinds.items():
-                array = items.column(items.schema.get_field_index(key))
-                offsets = array.offsets.to_numpy()
-                columns[key] = Column(
-                    kind=kind,
-                    values=array.flatten(),
-                    splits=offsets - offsets[0],
-                    is_present=np.ones(items.num_rows, bool),
-                )
-        return columns
+        return {key: list_column(items.column(items.schema.get_field_index(key))) for key in self.keys}
 
 
 def set_sizes(batch: ExampleBatch, one_set: SetLayout) -> _Splits:

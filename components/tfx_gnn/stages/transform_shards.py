@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
+from apache_beam import pvalue
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.sampling.record_encoder import RecordEncoder
@@ -21,6 +22,10 @@ from tfx_gnn.stages.example_batches import splits_of
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.stages.record_files import RecordFile, place_of
 from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.transform_statistics import ItemChoice, PlacesOfSet
+
+SHARDS, SUMMARIES = "shards", "summaries"
+"""What `TransformFiles` gives."""
 
 _BATCH = 256
 _Batch = dict[str, Any]
@@ -52,52 +57,100 @@ def merge_transformed_shards(parts: Iterable[TransformedShards]) -> TransformedS
     return TransformedShards(num_examples=num_examples, problem=problem)
 
 
-class TransformShard(beam.DoFn):
+class TransformFiles(beam.PTransform):
     """Record files to transformed record files of the same split, position and order."""
 
-    def __init__(self, transform_graph_dir: str, output_dir: str) -> None:
+    def __init__(
+        self,
+        transform_graph_dir: str,
+        output_dir: str,
+        written: Any,
+        *,
+        representatives: Any = None,
+        summarized_splits: Collection[str] = (),
+        as_sampled: bool = False,
+    ) -> None:
         """Names the folders.
 
         Args:
             transform_graph_dir: folder with the saved transform; read when the first file comes.
             output_dir: examples folder to write to.
+            written: PCollection that is there once the transform is.
+            representatives: PCollection of the items to summarize, as `UniqueItems` gives them; None for none.
+            summarized_splits: splits in which items are summarized after the transform.
+            as_sampled: whether every occurrence of an item is summarized.
         """
+        super().__init__()
+        self._written, self._representatives = written, representatives
+        self._shard = _TransformShard(
+            transform_graph_dir, output_dir, summarized_splits=summarized_splits, as_sampled=as_sampled
+        )
+
+    def expand(self, input_or_inputs: Any) -> dict[str, Any]:
+        """Builds the steps.
+
+        Args:
+            input_or_inputs: PCollection of `RecordFile`.
+
+        Returns:
+            PCollections by name. `SHARDS`: `TransformedShards`. `SUMMARIES`: (split, `ItemSummaries`).
+        """
+        files: Any = input_or_inputs | "ByFile" >> beam.Map(lambda file: ((file.split, file.shard), file))
+        if self._representatives is None:
+            with_items = files | "WithoutItems" >> beam.MapTuple(lambda _, file: (file, []))
+        else:
+            with_items = (
+                (files, self._representatives)
+                | "FilesAndItems" >> beam.CoGroupByKey()
+                | "WithItems" >> beam.FlatMapTuple(lambda _, found: [(file, list(found[1])) for file in found[0]])
+            )
+        results = with_items | "Transform" >> beam.ParDo(self._shard, pvalue.AsIter(self._written)).with_outputs(
+            SUMMARIES, main=SHARDS
+        )
+        return {name: results[name] for name in (SHARDS, SUMMARIES)}
+
+
+class _TransformShard(beam.DoFn):
+    """One file, with the items to summarize, to what came of it."""
+
+    def __init__(
+        self, transform_graph_dir: str, output_dir: str, *, summarized_splits: Collection[str], as_sampled: bool
+    ) -> None:
         self._transform_graph_dir = transform_graph_dir
         self._output_dir = output_dir
+        self._summarized_splits = frozenset(summarized_splits)
+        self._as_sampled = as_sampled
         self._transform: SavedGraphTransform | None = None
         self._transform_batch: Callable[[tf.Tensor], _Batch] | None = None
 
-    def process(self, element: RecordFile, *_: object) -> Iterator[TransformedShards]:
-        """Transforms one file.
-
-        Args:
-            element: the file.
-            *_: side inputs that hold the work back until the transform is written.
-
-        Yields:
-            What came of it.
-        """
+    def process(self, element: tuple[RecordFile, list[PlacesOfSet]], *_: object) -> Iterator[Any]:
+        file, places = element
         if self._transform is None or self._transform_batch is None:
             self._transform = SavedGraphTransform(self._transform_graph_dir)
             self._transform_batch = _batch_function(self._transform)
+        choice = None
+        if file.split in self._summarized_splits:
+            choice = ItemChoice(self._transform.raw_layout, places, as_sampled=self._as_sampled)
         # Elsewhere first, then renamed: if Beam repeats the work, nobody sees half a file.
         attempt_dir = os.path.join(self._output_dir, f".attempt-{uuid.uuid4().hex}")
         try:
             count = examples_folder.write_split_shard(
-                attempt_dir, element.split, element.shard, element.num_shards, self._records(element)
+                attempt_dir, file.split, file.shard, file.num_shards, self._records(file, choice)
             )
         except _ShardError as error:
             tf.io.gfile.rmtree(attempt_dir)
             yield TransformedShards(problem=str(error))
             return
-        (written,) = examples_folder.split_files(attempt_dir, element.split)
-        folder = examples_folder.split_dir(self._output_dir, element.split)
+        (written,) = examples_folder.split_files(attempt_dir, file.split)
+        folder = examples_folder.split_dir(self._output_dir, file.split)
         tf.io.gfile.makedirs(folder)
         tf.io.gfile.rename(written, os.path.join(folder, os.path.basename(written)), overwrite=True)
         tf.io.gfile.rmtree(attempt_dir)
-        yield TransformedShards(num_examples={element.split: count})
+        if choice is not None:
+            yield pvalue.TaggedOutput(SUMMARIES, (file.split, choice.summaries))
+        yield TransformedShards(num_examples={file.split: count})
 
-    def _records(self, file: RecordFile) -> Iterator[bytes]:
+    def _records(self, file: RecordFile, choice: ItemChoice | None) -> Iterator[bytes]:
         assert self._transform is not None
         assert self._transform_batch is not None
         dataset = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_BATCH).prefetch(1)
@@ -105,11 +158,26 @@ class TransformShard(beam.DoFn):
             for records in dataset:
                 batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._transform_batch(records))
                 yield from _encode(batch, self._transform.raw_layout, file)
+                if choice is not None:
+                    choice.summaries.num_examples += len(records)
+                    _summarize(batch, choice, file)
         except tf.errors.OpError as error:
             raise _ShardError(
                 "`preprocessing_fn` must be able to transform every example; got an error of TensorFlow in "
                 f"{place_of(file)}. Check the examples by GraphSchemaGen. Cause: {error.message}"
             ) from error
+
+
+class TransformShard(_TransformShard):
+    """One file to what came of it; see `TransformFiles`, which also summarizes items."""
+
+    def __init__(self, transform_graph_dir: str, output_dir: str) -> None:
+        """Names the folders; see `TransformFiles`."""
+        super().__init__(transform_graph_dir, output_dir, summarized_splits=(), as_sampled=False)
+
+    def process(self, element: RecordFile, *_: object) -> Iterator[Any]:  # type: ignore[override]
+        """Transforms one file."""
+        return super().process((element, []))
 
 
 class _ShardError(ValueError):
@@ -178,6 +246,25 @@ def _shaped(parsed: Mapping[str, tf.RaggedTensor], column: FeatureColumn) -> con
             lengths = tf.fill([num_rows // size], tf.constant(size, tf.int64))
         value = tf.RaggedTensor.from_row_lengths(value, lengths, validate=False)
     return value
+
+
+def _summarize(batch: _Batch, choice: ItemChoice, file: RecordFile) -> None:
+    sizes = {prefix: int(value.sum()) for prefix, value in batch["sizes"].items()}
+    sizes[const.CONTEXT] = len(next(iter(batch["sizes"].values())))
+    keys_by_prefix: dict[str, list[str]] = {prefix: [] for prefix in sizes}
+    for key in batch["features"]:
+        keys_by_prefix[choice.layout.owner_of(key).prefix].append(key)
+    for prefix, keys in keys_by_prefix.items():
+        splits = np.arange(sizes[prefix] + 1)
+        slots: dict[str, _Slot] = {}
+        for key in keys:
+            flat_values, *row_splits = batch["features"][key]
+            slots |= _feature_slots(key, flat_values, row_splits, splits, file)
+        items = {
+            key: pa.LargeListArray.from_arrays(pa.array(splits), _arrow(values))
+            for key, (values, splits) in slots.items()
+        }
+        choice.add(prefix, sizes[prefix], items)
 
 
 def _encode(batch: _Batch, layout: GraphLayout, file: RecordFile) -> list[bytes]:

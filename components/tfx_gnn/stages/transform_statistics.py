@@ -12,11 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from tfx_gnn.stages.example_batches import Column
+from tfx_gnn.stages.example_batches import Column, list_column
+from tfx_gnn.stages.graph_layout import GraphLayout
+from tfx_gnn.stages.item_identities import identity_rule
 from tfx_gnn.stages.split_statistics import FeatureSummary, write_feature
 from tfx_gnn.stages.statistics_files import write_statistics
+
+PlacesOfSet = tuple[str, npt.NDArray[np.int64]]
+"""Prefix of a set, and positions among all of its items in a file."""
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -53,6 +61,52 @@ def merge_item_summaries(parts: Iterable[ItemSummaries]) -> ItemSummaries:
     for part in parts:
         merged.merge(part)
     return merged
+
+
+class ItemChoice:
+    """The items of a file that are summarized after the transform, while it is read batch by batch.
+
+    Attributes:
+        layout: the keys of the graph before the transform.
+        summaries: what is known of them so far.
+    """
+
+    def __init__(self, layout: GraphLayout, places: Iterable[PlacesOfSet], *, as_sampled: bool) -> None:
+        """Chooses items.
+
+        Args:
+            layout: the keys of the graph before the transform.
+            places: positions among the items of a set in the file, of sets whose items are known again;
+                of other sets all items are chosen.
+            as_sampled: whether all items of all sets are chosen.
+        """
+        self.layout = layout
+        self.summaries = ItemSummaries()
+        self._places = {
+            one_set.prefix: [np.zeros(0, np.int64)]
+            for one_set in layout.sets
+            if not as_sampled and identity_rule(one_set, layout).knows_items
+        }
+        for prefix, some in places:
+            self._places[prefix].append(some)
+        self._sorted = {prefix: np.sort(np.concatenate(some)) for prefix, some in self._places.items()}
+        self._num_items: dict[str, int] = {}
+
+    def add(self, prefix: str, num_items: int, items: Mapping[str, pa.LargeListArray]) -> None:
+        """Takes the chosen ones of the items that come next in the file.
+
+        Args:
+            prefix: their set.
+            num_items: how many they are.
+            items: by tf.Example key, a list of values for each.
+        """
+        begin = self._num_items.get(prefix, 0)
+        self._num_items[prefix] = begin + num_items
+        if prefix in self._sorted:
+            first, last = np.searchsorted(self._sorted[prefix], [begin, begin + num_items])
+            rows = pa.array(self._sorted[prefix][first:last] - begin)
+            items = {key: array.take(rows) for key, array in items.items()}
+        self.summaries.add({key: list_column(array) for key, array in items.items()})
 
 
 class WriteItemStatistics(beam.PTransform):

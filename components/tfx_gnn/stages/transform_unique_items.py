@@ -86,7 +86,11 @@ class UniqueItems(beam.PTransform):
         parts = (
             set_part(one_set, layout, keys, summarizes=summarizes, as_sampled=as_sampled) for one_set in layout.sets
         )
-        self._parts = tuple(part for part in parts if part.analyzed.features or (summarizes and part.carried.features))
+        self._parts = tuple(
+            part
+            for part in parts
+            if part.analyzed.features or (summarizes and (part.carried.features or part.rule.knows_items))
+        )
         self._layout, self._num_buckets, self._summarizes, self._known = layout, num_buckets, summarizes, known
         self._reasons = (
             {} if as_sampled else {part.prefix: part.rule.reason for part in self._parts if part.rule.reason}
@@ -101,8 +105,8 @@ class UniqueItems(beam.PTransform):
         Returns:
             PCollections by name. `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge
             ends. `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and known again.
-            `REPRESENTATIVES`: ((split, position of the file in it), (prefix, int64 places)): positions of these
-            items among all of the set in the file. `SUMMARIES`: (split, `ItemSummaries`), if asked for.
+            `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
+            `SUMMARIES`: (split, `ItemSummaries`), if asked for.
         """
         for prefix, reason in self._reasons.items():
             _LOG.info("Each occurrence of an item of %r counts in statistics: %s.", prefix, reason)
