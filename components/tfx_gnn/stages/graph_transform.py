@@ -29,10 +29,11 @@ from tfx_gnn.stages.transform_analysis import (
     AS_SAMPLED,
     TABLES,
     UNIQUE_ITEMS,
-    AnalyzedBatches,
     AnalyzedData,
+    analyze,
 )
 from tfx_gnn.stages.transform_application import RAW_METADATA_DIR
+from tfx_gnn.stages.transform_cache import CacheFolders
 from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
 from tfx_gnn.stages.transform_preprocessing import (
     TensorPreprocessingFn,
@@ -87,6 +88,9 @@ def transform_graphs(
     transformed_graph_schema_dir: str,
     options: GraphTransformOptions,
     tables_dir: str = "",
+    earlier_examples_dirs: Sequence[str] = (),
+    analyzer_cache_dir: str = "",
+    updated_analyzer_cache_dir: str = "",
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
     """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
@@ -98,7 +102,7 @@ def transform_graphs(
     choices. The order of examples and the number of files stay as they are.
 
     Args:
-        examples_dir: graph tf.Examples.
+        examples_dir: graph tf.Examples; these are transformed.
         graph_schema_dir: folder of their `graph_schema.pbtxt`.
         transform_graph_dir: absent or empty folder for what `tft.TFTransformOutput` and
             `SavedGraphTransform` read.
@@ -108,6 +112,11 @@ def transform_graphs(
         options: how to transform.
         tables_dir: folder of the tables that the examples were sampled from, for
             `analyze="tables"` and nothing else.
+        earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics are of these and of
+            `examples_dir`; an item counts in the first that has it. They are not transformed.
+        analyzer_cache_dir: what an earlier run wrote to its `updated_analyzer_cache_dir`. Spans whose statistics
+            are there are not read, unless an analyzer cannot be cached.
+        updated_analyzer_cache_dir: absent or empty folder to keep the statistics of these spans in.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
@@ -123,8 +132,13 @@ def transform_graphs(
             f"`tables_dir` must be given with analyze={TABLES!r}, and only then; got {tables_dir!r} with "
             f"analyze={options.analyze!r}. Name the tables that the examples were sampled from, or leave them out."
         )
+    spans = (*earlier_examples_dirs, examples_dir)
+    if len(set(spans)) < len(spans):
+        raise ValueError(
+            f"`earlier_examples_dirs` must name each folder once, and not `examples_dir`; got {list(spans)}. "
+            "Remove the repetition."
+        )
     files = record_files(examples_dir)
-    analyzed_files = record_files(examples_dir, options.analyze_splits)
     raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
     layout = graph_layout(raw_schema)
     preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
@@ -134,9 +148,10 @@ def transform_graphs(
     if options.analyze != AS_SAMPLED:
         check_statistics_of_items(keys, layout)
     data = AnalyzedData(
+        raw_schema=raw_schema,
         layout=layout,
         keys=keys,
-        files=tuple(analyzed_files),
+        spans=tuple(tuple(record_files(span, options.analyze_splits)) for span in spans),
         as_sampled=options.analyze == AS_SAMPLED,
         tables=plan_table_reading(tables_dir, layout, keys, options.rules) if tables_dir else None,
     )
@@ -145,6 +160,9 @@ def transform_graphs(
         schema_partial = folders.enter_context(atomic_folder(transformed_graph_schema_dir))
         transform_partial = folders.enter_context(atomic_folder(transform_graph_dir))
         examples_partial = folders.enter_context(atomic_folder(transformed_examples_dir))
+        cache_partial = ""
+        if updated_analyzer_cache_dir:
+            cache_partial = folders.enter_context(atomic_folder(updated_analyzer_cache_dir))
         raw_metadata_dir = os.path.join(transform_partial, RAW_METADATA_DIR)
         tf.io.gfile.makedirs(raw_metadata_dir)
         write_tfmd_schema(raw_tfmd, raw_metadata_dir)
@@ -157,6 +175,7 @@ def transform_graphs(
             preprocessing_fn=preprocessing_fn,
             transform_dir=transform_partial,
             output_dir=examples_partial,
+            cache=CacheFolders(read=analyzer_cache_dir, written=cache_partial),
             beam_args=beam_args,
         )
         _check_shards(shards, options, examples_dir)
@@ -174,14 +193,14 @@ def _run(
     preprocessing_fn: TensorPreprocessingFn,
     transform_dir: str,
     output_dir: str,
+    cache: CacheFolders,
     beam_args: Sequence[str],
 ) -> TransformedShards:
     scratch_dir = os.path.join(transform_dir, f"scratch-{uuid.uuid4().hex}")
     tf.io.gfile.makedirs(scratch_dir)
     shards_path = os.path.join(scratch_dir, "shards.json")
     with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
-        batches = pipeline | "Analyzed" >> AnalyzedBatches(data, source)
-        transform_fn = (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+        transform_fn = analyze(pipeline, data, source, preprocessing_fn, cache)
         written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(transform_dir)
         shards = (
             pipeline

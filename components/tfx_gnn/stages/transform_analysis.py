@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import apache_beam as beam
+import tensorflow_transform.beam as tft_beam
 from tfx_bsl.public import tfxio
 
+from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages.graph_layout import GraphLayout
 from tfx_gnn.stages.hash_buckets import num_buckets_for
+from tfx_gnn.stages.item_identities import identity_rule
 from tfx_gnn.stages.record_files import RecordFile, read_records
+from tfx_gnn.stages.transform_cache import (
+    CacheFolders,
+    ReadIdentities,
+    WriteIdentities,
+    copy_cache,
+    datasets_to_read,
+    has_identities,
+    span_keys,
+    tables_key,
+    write_cache,
+)
+from tfx_gnn.stages.transform_preprocessing import TensorPreprocessingFn
 from tfx_gnn.stages.transform_tables import TableBatches, TableReading
-from tfx_gnn.stages.transform_unique_items import UniqueItemExamples
+from tfx_gnn.stages.transform_unique_items import EXAMPLES, IDENTITIES, UniqueItems
 
 UNIQUE_ITEMS, TABLES, AS_SAMPLED = "unique_items", "tables", "as_sampled"
 ANALYZE_MODES = (UNIQUE_ITEMS, TABLES, AS_SAMPLED)
@@ -25,58 +40,147 @@ class AnalyzedData:
     """What statistics are taken of.
 
     Attributes:
+        raw_schema: schema of the examples.
         layout: the keys of the examples.
         keys: features that statistics are taken of; with `as_sampled` it does not matter.
-        files: the examples.
+        spans: files of the examples, earlier ones first. An item counts in the first span that has it.
         as_sampled: whether every occurrence of an item counts, structure included.
         tables: tables of the features that are taken from them instead of from the examples.
     """
 
+    raw_schema: graph_schema_pb2.GraphSchema
     layout: GraphLayout
     keys: frozenset[str]
-    files: tuple[RecordFile, ...]
+    spans: tuple[tuple[RecordFile, ...], ...]
     as_sampled: bool = False
     tables: TableReading | None = None
 
+    @property
+    def example_keys(self) -> frozenset[str]:
+        """Of `keys`, those that are taken from the examples."""
+        return self.keys if self.tables is None else self.keys - self.tables.keys
 
-class AnalyzedBatches(beam.PTransform):
-    """The data as record batches, as tf.Transform takes them."""
+    @property
+    def known_sets(self) -> frozenset[str]:
+        """Prefixes of the sets whose items are known again in later spans."""
+        if self.as_sampled:
+            return frozenset()
+        owners = {self.layout.owner_of(key).prefix: self.layout.owner_of(key) for key in self.example_keys}
+        return frozenset(prefix for prefix, owner in owners.items() if identity_rule(owner, self.layout).knows_items)
 
-    def __init__(self, data: AnalyzedData, source: tfxio.TFExampleBeamRecord) -> None:
-        """Chooses what to read.
 
-        Args:
-            data: what statistics are taken of.
-            source: decodes tf.Examples with the keys of the graph.
-        """
-        super().__init__()
-        self._data = data
-        self._source = source
+def analyze(
+    pipeline: beam.Pipeline,
+    data: AnalyzedData,
+    source: tfxio.TFExampleBeamRecord,
+    preprocessing_fn: TensorPreprocessingFn,
+    folders: CacheFolders,
+) -> Any:
+    """Adds the steps that take statistics.
 
-    def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
+    Args:
+        pipeline: the pipeline, within a context of tf.Transform.
+        data: what statistics are taken of.
+        source: decodes tf.Examples with the keys of the graph.
+        preprocessing_fn: the wrapped function.
+        folders: where statistics of earlier data are, and where to keep these.
 
-        Args:
-            input_or_inputs: the pipeline.
+    Returns:
+        What `WriteTransformFn` takes.
+    """
+    if folders:
+        return _analyze_with_cache(pipeline, data, source, preprocessing_fn, folders)
+    reader = _Reader(pipeline, data, source)
+    reader.read_spans(range(len(data.spans)), {})
+    if data.tables is not None:
+        reader.read_tables()
+    batches: Any = list(reader.batches.values())
+    batches = batches[0] if len(batches) == 1 else batches | "AllBatches" >> beam.Flatten()
+    return (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
 
-        Returns:
-            PCollection of pa.RecordBatch.
-        """
-        data = self._data
-        files = input_or_inputs | "AnalyzedFiles" >> beam.Create(data.files) | "SpreadAnalyzed" >> beam.Reshuffle()
-        if data.as_sampled:
-            return files | "Records" >> beam.FlatMap(_records) | "ToRecordBatches" >> self._source.BeamSource()
-        of_tables = data.tables.keys if data.tables is not None else frozenset()
-        batches = (
-            files
-            | "UniqueItems"
-            >> UniqueItemExamples(data.layout, data.keys - of_tables, num_buckets=num_buckets_for(data.files))
-            | "ToRecordBatches" >> self._source.BeamSource()
-        )
-        if data.tables is None:
-            return batches
-        rows = input_or_inputs | "Tables" >> TableBatches(data.tables, self._source.ArrowSchema())
-        return (batches, rows) | "ItemsAndRows" >> beam.Flatten()
+
+def _analyze_with_cache(
+    pipeline: beam.Pipeline,
+    data: AnalyzedData,
+    source: tfxio.TFExampleBeamRecord,
+    preprocessing_fn: TensorPreprocessingFn,
+    folders: CacheFolders,
+) -> Any:
+    mode = AS_SAMPLED if data.as_sampled else f"{UNIQUE_ITEMS} {sorted(data.tables.features) if data.tables else []}"
+    keys: dict[int | str, Any] = dict(
+        enumerate(span_keys(data.spans, data.raw_schema, is_chain=not data.as_sampled, more=mode))
+    )
+    if data.tables is not None:
+        keys[TABLES] = tables_key(data.tables, data.raw_schema)
+    type_specs = source.TensorAdapter().OriginalTypeSpecs()
+    cache, needed_keys = datasets_to_read(pipeline, folders, list(keys.values()), preprocessing_fn, type_specs)
+    needed = {name for name, key in keys.items() if key in needed_keys}
+    read, identities = set(needed), {}
+    for number in reversed(range(len(data.spans))):
+        if number in read or not any(later in read for later in range(number + 1, len(data.spans))):
+            continue
+        # Items of spans that are read may count in this one.
+        if has_identities(folders.read, keys[number], data.known_sets):
+            identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
+        else:
+            read.add(number)
+    reader = _Reader(pipeline, data, source)
+    reader.read_spans({number for number in read if number != TABLES}, identities)
+    if TABLES in read:
+        reader.read_tables()
+    datasets = {key: reader.batches.get(name) if name in needed else None for name, key in keys.items()}
+    transform_fn, gathered = (datasets, cache, source.TensorAdapterConfig()) | "Analyze" >> (
+        tft_beam.AnalyzeDatasetWithCache(preprocessing_fn, pipeline=pipeline)
+    )
+    if folders.written:
+        copy_cache(folders, keys.values())
+        write_cache(pipeline, folders, gathered)
+        for number, found in reader.identities.items():
+            _ = found | f"KeepIdentities{number}" >> WriteIdentities(folders.written, keys[number], data.known_sets)
+    return transform_fn
+
+
+class _Reader:
+    """Adds the steps that read data.
+
+    Attributes:
+        batches: PCollections of pa.RecordBatch by dataset: the number of a span, or `TABLES`.
+        identities: of the items that count in each span, see `UniqueItems`.
+    """
+
+    def __init__(self, pipeline: beam.Pipeline, data: AnalyzedData, source: tfxio.TFExampleBeamRecord) -> None:
+        self._pipeline, self._data, self._source = pipeline, data, source
+        self.batches: dict[int | str, Any] = {}
+        self.identities: dict[int, Any] = {}
+
+    def read_tables(self) -> None:
+        assert self._data.tables is not None
+        rows = TableBatches(self._data.tables, self._source.ArrowSchema())
+        self.batches[TABLES] = self._pipeline | "Tables" >> rows
+
+    def read_spans(self, numbers: Collection[int], identities: Mapping[int, ReadIdentities]) -> None:
+        """Reads spans, of which the items of others are known."""
+        known: list[Any] = []
+        for number, files in enumerate(self._data.spans):
+            label = f"Span{number}"
+            if number in identities:
+                known.append(self._pipeline | f"{label}Known" >> identities[number])
+            if number not in numbers:
+                continue
+            spread = self._pipeline | f"{label}Files" >> beam.Create(files) | f"{label}Spread" >> beam.Reshuffle()
+            if self._data.as_sampled:
+                records = spread | f"{label}Records" >> beam.FlatMap(_records)
+            else:
+                unique = spread | f"{label}UniqueItems" >> UniqueItems(
+                    self._data.layout,
+                    self._data.example_keys,
+                    num_buckets=num_buckets_for(files),
+                    known=known | f"{label}Earlier" >> beam.Flatten() if known else None,
+                )
+                records = unique[EXAMPLES]
+                self.identities[number] = unique[IDENTITIES]
+                known.append(unique[IDENTITIES])
+            self.batches[number] = records | f"{label}Batches" >> self._source.BeamSource()
 
 
 def _records(file: RecordFile) -> Iterator[bytes]:

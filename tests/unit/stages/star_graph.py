@@ -189,3 +189,19 @@ def features_of_several_sets(graph: GraphView) -> GraphView:
             }
         },
     )
+
+
+def statistics_of_each_set(graph: GraphView) -> GraphView:
+    """Few statistics: of nodes, of edges, and of readouts, which have no identity."""
+    item, link, readout = graph.node_sets["item"], graph.edge_sets["link"], graph.node_sets["_readout"]
+    return graph.replace_features(
+        node_sets={
+            "item": {
+                "value": item["value"] - tft.mean(item["value"]),
+                "pair": tft.scale_to_z_score(item["pair"], elementwise=True),
+                "words": tft.compute_and_apply_vocabulary(item["words"], vocab_filename="words", num_oov_buckets=1),
+            },
+            "_readout": {"color": tft.compute_and_apply_vocabulary(readout["color"], vocab_filename="color")},
+        },
+        edge_sets={"link": {"weight": link["weight"] - tft.mean(link["weight"])}},
+    )
