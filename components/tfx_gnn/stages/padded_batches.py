@@ -10,6 +10,7 @@ through this function, and ready-made batches are written through it: both are t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -72,22 +73,42 @@ def padded_batches(records: tf.data.Dataset, spec: GraphTensorSpec, budget: Budg
             f"`budget` must be of kind {kind!r} for batching={batching!r}; got {budget.kind!r}. Take the budget from "
             f"the size constraints by `find({kind!r})`."
         )
-    constraints = budget.constraints
-
-    def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
-        graph, is_real = parse_merge_and_pad(spec, serialized, constraints)
-        num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
-        return PaddedBatch(graph, is_real, num_batches, num_graphs)
-
     if kind == PACKING:
-        batches = pack_batches(records, constraints, window=budget.window, spec=spec)
+        batches = pack_batches(records, budget.constraints, window=budget.window, spec=spec)
     else:
         batches = records.batch(budget.batch_size)
         if kind == FIT_OR_SKIP:
             batches = _fitting(batches, spec, budget)
+    padded = batches.map(_pad_to(spec, budget), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return padded.prefetch(tf.data.AUTOTUNE)
+
+
+def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
+    """Describes the elements of `padded_batches`, without records.
+
+    Args:
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+
+    Returns:
+        The `element_spec`.
+    """
+    pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
+    described: PaddedBatch = tf.nest.map_structure(
+        tf.type_spec_from_value, pad.get_concrete_function().structured_outputs
+    )
+    return described
+
+
+def _pad_to(spec: GraphTensorSpec, budget: Budget) -> Callable[..., PaddedBatch]:
+    def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
+        graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints)
+        num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
+        return PaddedBatch(graph, is_real, num_batches, num_graphs)
+
     # Nothing here needs AutoGraph, which takes seconds to read it all.
-    pad = tf.autograph.experimental.do_not_convert(pad)
-    return batches.map(pad, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True).prefetch(tf.data.AUTOTUNE)
+    as_written: Callable[..., PaddedBatch] = tf.autograph.experimental.do_not_convert(pad)
+    return as_written
 
 
 def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
