@@ -112,15 +112,17 @@ def planner(
             longest = tf.argmin(tf.where(is_there, state.window, num_positions), output_type=tf.int32)
             chosen = tf.where(starts, longest, tf.argmax(score, output_type=tf.int32))
             current = state.current + tf.cast(is_complete, tf.int32)
-            taken_sizes = state.window_sizes[:, chosen]
+            # Of a slice XLA wants to know the place when it compiles, and with it the limits that the choice
+            # depends on: it would compile anew for each budget. To gather needs no such thing.
+            taken_sizes = tf.gather(state.window_sizes, chosen, axis=1)
             follows = tf.where(state.next < num_graphs, state.next, -1)
             # XLA writes single elements by loops of their own; to write all is faster.
             is_here, is_left = positions == state.num_taken, places == chosen
-            follow_sizes = columns[:, tf.maximum(follows, 0), tf.newaxis]
+            follow_sizes = tf.gather(columns, tf.maximum(follows, 0), axis=1)[:, tf.newaxis]
             return (
                 _State(
                     num_taken=state.num_taken + 1,
-                    order=tf.where(is_here, state.window[chosen], state.order),
+                    order=tf.where(is_here, tf.gather(state.window, chosen), state.order),
                     batch=tf.where(is_here, current, state.batch),
                     window=tf.where(is_left, follows, state.window),
                     window_sizes=tf.where(is_left, follow_sizes, state.window_sizes),
