@@ -10,6 +10,7 @@ import typer
 
 import tfx_gnn
 from tfx_gnn.cli import (
+    batches_verb,
     dataset_verbs,
     model_verbs,
     project_verbs,
@@ -53,6 +54,7 @@ for _verb in (
     schema_verb.schema,
     validate_verb.validate,
     transform_verb.transform,
+    batches_verb.batches,
     model_verbs.train,
     model_verbs.evaluate,
     skew_verb.skew,
