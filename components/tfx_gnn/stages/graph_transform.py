@@ -12,7 +12,6 @@ from typing import Literal
 import apache_beam as beam
 import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
-from apache_beam import pvalue
 from tfx_bsl.public import tfxio
 
 from tfx_gnn.graph import schema as graph_schema_io
@@ -41,8 +40,17 @@ from tfx_gnn.stages.transform_preprocessing import (
     check_statistics_of_items,
     tensor_preprocessing_fn,
 )
-from tfx_gnn.stages.transform_shards import TransformedShards, TransformShard, merge_transformed_shards
+from tfx_gnn.stages.transform_shards import (
+    SHARDS,
+    SUMMARIES,
+    TransformedShards,
+    TransformFiles,
+    merge_transformed_shards,
+)
+from tfx_gnn.stages.transform_statistics import WriteItemStatistics
 from tfx_gnn.stages.transform_tables import plan_table_reading
+from tfx_gnn.stages.transform_unique_items import REPRESENTATIVES
+from tfx_gnn.stages.transform_unique_items import SUMMARIES as ITEM_SUMMARIES
 from tfx_gnn.stages.user_code import load_function
 from tfx_gnn.tables.row_rules import RowRules
 
@@ -91,6 +99,8 @@ def transform_graphs(
     earlier_examples_dirs: Sequence[str] = (),
     analyzer_cache_dir: str = "",
     updated_analyzer_cache_dir: str = "",
+    pre_transform_stats_dir: str = "",
+    post_transform_stats_dir: str = "",
     beam_args: Sequence[str] = (),
 ) -> graph_schema_pb2.GraphSchema:
     """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
@@ -117,6 +127,10 @@ def transform_graphs(
         analyzer_cache_dir: what an earlier run wrote to its `updated_analyzer_cache_dir`. Spans whose statistics
             are there are not read, unless an analyzer cannot be cached.
         updated_analyzer_cache_dir: absent or empty folder to keep the statistics of these spans in.
+        pre_transform_stats_dir: absent or empty folder for statistics of the raw features of the items in
+            `examples_dir`, of the splits to analyze, as TFX's StatisticsGen writes them; see
+            `tfx_gnn.stages.transform_statistics`.
+        post_transform_stats_dir: the same for the transformed features of the same items.
         beam_args: command-line arguments of Apache Beam.
 
     Returns:
@@ -154,15 +168,24 @@ def transform_graphs(
         spans=tuple(tuple(record_files(span, options.analyze_splits)) for span in spans),
         as_sampled=options.analyze == AS_SAMPLED,
         tables=plan_table_reading(tables_dir, layout, keys, options.rules) if tables_dir else None,
+        summarizes=bool(pre_transform_stats_dir or post_transform_stats_dir),
     )
 
     with contextlib.ExitStack() as folders:
         schema_partial = folders.enter_context(atomic_folder(transformed_graph_schema_dir))
         transform_partial = folders.enter_context(atomic_folder(transform_graph_dir))
         examples_partial = folders.enter_context(atomic_folder(transformed_examples_dir))
-        cache_partial = ""
-        if updated_analyzer_cache_dir:
-            cache_partial = folders.enter_context(atomic_folder(updated_analyzer_cache_dir))
+        stats_and_cache = [
+            folders.enter_context(atomic_folder(folder)) if folder else ""
+            for folder in (pre_transform_stats_dir, post_transform_stats_dir, updated_analyzer_cache_dir)
+        ]
+        outputs = _Outputs(
+            transform_graph=transform_partial,
+            transformed_examples=examples_partial,
+            pre_transform_stats=stats_and_cache[0],
+            post_transform_stats=stats_and_cache[1],
+            analyzer_cache=stats_and_cache[2],
+        )
         raw_metadata_dir = os.path.join(transform_partial, RAW_METADATA_DIR)
         tf.io.gfile.makedirs(raw_metadata_dir)
         write_tfmd_schema(raw_tfmd, raw_metadata_dir)
@@ -173,9 +196,9 @@ def transform_graphs(
             data=data,
             source=source,
             preprocessing_fn=preprocessing_fn,
-            transform_dir=transform_partial,
-            output_dir=examples_partial,
-            cache=CacheFolders(read=analyzer_cache_dir, written=cache_partial),
+            analyze_splits=options.analyze_splits,
+            analyzer_cache_dir=analyzer_cache_dir,
+            outputs=outputs,
             beam_args=beam_args,
         )
         _check_shards(shards, options, examples_dir)
@@ -185,30 +208,57 @@ def transform_graphs(
     return schema
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Outputs:
+    """Folders to write to, which exist; empty where nothing is asked for."""
+
+    transform_graph: str
+    transformed_examples: str
+    pre_transform_stats: str
+    post_transform_stats: str
+    analyzer_cache: str
+
+
 def _run(
     *,
     files: list[RecordFile],
     data: AnalyzedData,
     source: tfxio.TFExampleBeamRecord,
     preprocessing_fn: TensorPreprocessingFn,
-    transform_dir: str,
-    output_dir: str,
-    cache: CacheFolders,
+    analyze_splits: Sequence[str],
+    analyzer_cache_dir: str,
+    outputs: _Outputs,
     beam_args: Sequence[str],
 ) -> TransformedShards:
-    scratch_dir = os.path.join(transform_dir, f"scratch-{uuid.uuid4().hex}")
+    scratch_dir = os.path.join(outputs.transform_graph, f"scratch-{uuid.uuid4().hex}")
     tf.io.gfile.makedirs(scratch_dir)
     shards_path = os.path.join(scratch_dir, "shards.json")
+    cache = CacheFolders(read=analyzer_cache_dir, written=outputs.analyzer_cache)
     with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
-        transform_fn = analyze(pipeline, data, source, preprocessing_fn, cache)
-        written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(transform_dir)
-        shards = (
+        transform_fn, counted = analyze(pipeline, data, source, preprocessing_fn, cache)
+        written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(outputs.transform_graph)
+        if outputs.pre_transform_stats:
+            write = WriteItemStatistics(outputs.pre_transform_stats, analyze_splits)
+            _ = counted[ITEM_SUMMARIES] | "PreTransformStats" >> write
+        summarizes = bool(outputs.post_transform_stats)
+        transformed = (
             pipeline
             | "Files" >> beam.Create(files)
             | "Spread" >> beam.Reshuffle()
-            | "Transform" >> beam.ParDo(TransformShard(transform_dir, output_dir), pvalue.AsIter(written))
+            | "Transform"
+            >> TransformFiles(
+                outputs.transform_graph,
+                outputs.transformed_examples,
+                written,
+                representatives=counted[REPRESENTATIVES] if summarizes else None,
+                summarized_splits=analyze_splits if summarizes else (),
+                as_sampled=data.as_sampled,
+            )
         )
-        write_merged(shards, merge_transformed_shards, shards_path)
+        if summarizes:
+            write = WriteItemStatistics(outputs.post_transform_stats, analyze_splits)
+            _ = transformed[SUMMARIES] | "PostTransformStats" >> write
+        write_merged(transformed[SHARDS], merge_transformed_shards, shards_path)
     result = take_merged(shards_path, TransformedShards)
     tf.io.gfile.rmtree(scratch_dir)
     return result

@@ -46,6 +46,7 @@ class AnalyzedData:
         spans: files of the examples, earlier ones first. An item counts in the first span that has it.
         as_sampled: whether every occurrence of an item counts, structure included.
         tables: tables of the features that are taken from them instead of from the examples.
+        summarizes: whether the items of the last span are summarized.
     """
 
     raw_schema: graph_schema_pb2.GraphSchema
@@ -54,6 +55,7 @@ class AnalyzedData:
     spans: tuple[tuple[RecordFile, ...], ...]
     as_sampled: bool = False
     tables: TableReading | None = None
+    summarizes: bool = False
 
     @property
     def example_keys(self) -> frozenset[str]:
@@ -75,7 +77,7 @@ def analyze(
     source: tfxio.TFExampleBeamRecord,
     preprocessing_fn: TensorPreprocessingFn,
     folders: CacheFolders,
-) -> Any:
+) -> tuple[Any, Any]:
     """Adds the steps that take statistics.
 
     Args:
@@ -86,26 +88,24 @@ def analyze(
         folders: where statistics of earlier data are, and where to keep these.
 
     Returns:
-        What `WriteTransformFn` takes.
+        What `WriteTransformFn` takes; and, if the items of the last span are summarized, what
+        `UniqueItems` gives of them, else None.
     """
-    if folders:
-        return _analyze_with_cache(pipeline, data, source, preprocessing_fn, folders)
     reader = _Reader(pipeline, data, source)
+    if folders:
+        transform_fn = _analyze_with_cache(reader, preprocessing_fn, folders)
+        return transform_fn, reader.summarized()
     reader.read_spans(range(len(data.spans)), {})
     if data.tables is not None:
         reader.read_tables()
     batches: Any = list(reader.batches.values())
     batches = batches[0] if len(batches) == 1 else batches | "AllBatches" >> beam.Flatten()
-    return (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+    transform_fn = (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+    return transform_fn, reader.summarized()
 
 
-def _analyze_with_cache(
-    pipeline: beam.Pipeline,
-    data: AnalyzedData,
-    source: tfxio.TFExampleBeamRecord,
-    preprocessing_fn: TensorPreprocessingFn,
-    folders: CacheFolders,
-) -> Any:
+def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn, folders: CacheFolders) -> Any:
+    pipeline, data, source = reader.pipeline, reader.data, reader.source
     mode = AS_SAMPLED if data.as_sampled else f"{UNIQUE_ITEMS} {sorted(data.tables.features) if data.tables else []}"
     keys: dict[int | str, Any] = dict(
         enumerate(span_keys(data.spans, data.raw_schema, is_chain=not data.as_sampled, more=mode))
@@ -124,7 +124,6 @@ def _analyze_with_cache(
             identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
         else:
             read.add(number)
-    reader = _Reader(pipeline, data, source)
     reader.read_spans({number for number in read if number != TABLES}, identities)
     if TABLES in read:
         reader.read_tables()
@@ -144,43 +143,65 @@ class _Reader:
     """Adds the steps that read data.
 
     Attributes:
+        pipeline: the pipeline.
+        data: what to read.
+        source: decodes tf.Examples.
         batches: PCollections of pa.RecordBatch by dataset: the number of a span, or `TABLES`.
         identities: of the items that count in each span, see `UniqueItems`.
     """
 
     def __init__(self, pipeline: beam.Pipeline, data: AnalyzedData, source: tfxio.TFExampleBeamRecord) -> None:
-        self._pipeline, self._data, self._source = pipeline, data, source
+        self.pipeline, self.data, self.source = pipeline, data, source
         self.batches: dict[int | str, Any] = {}
         self.identities: dict[int, Any] = {}
+        self._summarized: Any = None
 
     def read_tables(self) -> None:
-        assert self._data.tables is not None
-        rows = TableBatches(self._data.tables, self._source.ArrowSchema())
-        self.batches[TABLES] = self._pipeline | "Tables" >> rows
+        assert self.data.tables is not None
+        rows = TableBatches(self.data.tables, self.source.ArrowSchema())
+        self.batches[TABLES] = self.pipeline | "Tables" >> rows
 
     def read_spans(self, numbers: Collection[int], identities: Mapping[int, ReadIdentities]) -> None:
         """Reads spans, of which the items of others are known."""
         known: list[Any] = []
-        for number, files in enumerate(self._data.spans):
+        for number, files in enumerate(self.data.spans):
             label = f"Span{number}"
             if number in identities:
-                known.append(self._pipeline | f"{label}Known" >> identities[number])
+                known.append(self.pipeline | f"{label}Known" >> identities[number])
             if number not in numbers:
                 continue
-            spread = self._pipeline | f"{label}Files" >> beam.Create(files) | f"{label}Spread" >> beam.Reshuffle()
-            if self._data.as_sampled:
+            spread = self.pipeline | f"{label}Files" >> beam.Create(files) | f"{label}Spread" >> beam.Reshuffle()
+            if self.data.as_sampled:
                 records = spread | f"{label}Records" >> beam.FlatMap(_records)
             else:
+                # Those that count in an earlier span belong into the summaries, too: then another pass makes them.
+                summarizes = self.data.summarizes and number == len(self.data.spans) - 1 and not known
                 unique = spread | f"{label}UniqueItems" >> UniqueItems(
-                    self._data.layout,
-                    self._data.example_keys,
+                    self.data.layout,
+                    self.data.example_keys,
                     num_buckets=num_buckets_for(files),
+                    summarizes=summarizes,
                     known=known | f"{label}Earlier" >> beam.Flatten() if known else None,
                 )
                 records = unique[EXAMPLES]
                 self.identities[number] = unique[IDENTITIES]
                 known.append(unique[IDENTITIES])
-            self.batches[number] = records | f"{label}Batches" >> self._source.BeamSource()
+                self._summarized = unique if summarizes else None
+            self.batches[number] = records | f"{label}Batches" >> self.source.BeamSource()
+
+    def summarized(self) -> Any:
+        """The items of the last span with their summaries, if those are asked for."""
+        if self.data.summarizes and self._summarized is None:
+            files = self.data.spans[-1]
+            spread = self.pipeline | "LastFiles" >> beam.Create(files) | "SpreadLast" >> beam.Reshuffle()
+            self._summarized = spread | "LastItems" >> UniqueItems(
+                self.data.layout,
+                (),
+                num_buckets=num_buckets_for(files),
+                summarizes=True,
+                as_sampled=self.data.as_sampled,
+            )
+        return self._summarized
 
 
 def _records(file: RecordFile) -> Iterator[bytes]:

@@ -119,8 +119,9 @@ def transform_star(star_examples: str) -> Callable[..., TransformedStar]:
             transformed_examples_dir=str(folder / "transformed"),
             transformed_graph_schema_dir=str(folder / "schema"),
         )
+        more = {name: options.pop(name) for name in list(options) if name.endswith("_dir")}
         options_ = GraphTransformOptions(preprocessing_fn=preprocessing_fn, **options)
-        transform_graphs(**dataclasses.asdict(star), options=options_)
+        transform_graphs(**dataclasses.asdict(star), **more, options=options_)
         return star
 
     return run

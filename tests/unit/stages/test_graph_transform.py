@@ -11,6 +11,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
 from tfx_gnn.stages.size_constraints_file import fingerprint_examples
+from tfx_gnn.stages.statistics_files import read_statistics
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +229,21 @@ def test_a_split_without_examples_gives_no_statistics(write_examples, star_graph
 def test_no_split_to_analyze_is_refused():
     with pytest.raises(ValueError, match="`analyze_splits` must name at least one split"):
         GraphTransformOptions(preprocessing_fn="star_graph:preprocessing_fn", analyze_splits=())
+
+
+def test_statistics_are_written_as_the_analyzers_count(transform_star, tmp_path):
+    transform_star(
+        tmp_path,
+        preprocessing_fn="star_graph:statistics_of_each_set",
+        pre_transform_stats_dir=str(tmp_path / "pre"),
+        post_transform_stats_dir=str(tmp_path / "post"),
+    )
+
+    means = {}
+    for name in ("pre", "post"):
+        dataset = read_statistics(str(tmp_path / name), "train")
+        means[name] = {feature.path.step[0]: feature.num_stats.mean for feature in dataset.features}
+    assert means["pre"]["nodes/item.value"] == 10.0
+    np.testing.assert_allclose(means["post"]["nodes/item.value"], 0.0, atol=1e-6)
+    np.testing.assert_allclose(means["post"]["nodes/item.pair"], 0.0, atol=1e-6)
+    assert os.listdir(tmp_path / "pre") == os.listdir(tmp_path / "post") == ["Split-train"]
