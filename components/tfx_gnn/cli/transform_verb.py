@@ -8,7 +8,7 @@ import typer
 
 from tfx_gnn.cli import arguments
 
-_TABLES = "Statistics from tables"
+_TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
 
 
 def transform(
@@ -64,6 +64,51 @@ def transform(
         str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
     ] = "refuse",
     max_dropped_share: Annotated[float, typer.Option(help="As for `sample`.", rich_help_panel=_TABLES)] = 0.0,
+    earlier_examples_dirs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--earlier-examples-dir",
+            help="Raw graph tf.Examples of an earlier span, of which statistics are taken too; repeat for several, in "
+            "order.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = None,
+    analyzer_cache_dir: Annotated[
+        str,
+        typer.Option(
+            help="What an earlier run wrote to its --updated-analyzer-cache-dir: spans in it are not read.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = "",
+    updated_analyzer_cache_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to keep the statistics of these spans for the next run.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = "",
+    pre_transform_stats_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to write statistics of the raw features, every item once.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    post_transform_stats_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to write statistics of the transformed features, every item once.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Transform features by full-pass statistics in which every node and edge counts once."""
@@ -91,10 +136,21 @@ def transform(
             **how,
         ),
         tables_dir=tables_dir,
+        earlier_examples_dirs=tuple(earlier_examples_dirs or ()),
+        analyzer_cache_dir=analyzer_cache_dir,
+        updated_analyzer_cache_dir=updated_analyzer_cache_dir,
+        pre_transform_stats_dir=pre_transform_stats_dir,
+        post_transform_stats_dir=post_transform_stats_dir,
         beam_args=tuple(beam_args or ()),
     )
+    more = {
+        "pre_transform_stats": pre_transform_stats_dir,
+        "post_transform_stats": post_transform_stats_dir,
+        "updated_analyzer_cache": updated_analyzer_cache_dir,
+    }
     arguments.say_written(
         transform_graph=transform_graph_dir,
         transformed_examples=transformed_examples_dir,
         transformed_graph_schema=transformed_graph_schema_dir,
+        **{name: folder for name, folder in more.items() if folder},
     )

@@ -129,7 +129,7 @@ def fill_spec(
 ) -> _Spec:
     """Builds a component's spec from channels and options.
 
-    Output channels are made from the types that the spec declares.
+    Output channels are made from the types that the spec declares, but for outputs that are given as None.
 
     Args:
         spec_class: the component's ComponentSpec.
@@ -137,7 +137,8 @@ def fill_spec(
         runtime_parameters: option name to the parameter that gives its value
             when a compiled pipeline is run; only Kubeflow and Vertex have such.
         code: option that names the user's function, if there is one.
-        **arguments: input channels, and values of parameters that are not options.
+        **arguments: input channels, values of parameters that are not options, and None for optional
+            outputs that are not wanted.
 
     Returns:
         The filled spec.
@@ -159,7 +160,9 @@ def fill_spec(
     for name, parameter in (runtime_parameters or {}).items():
         _check_runtime_parameter(name, parameter, overridable)
         values[name] = parameter
-    outputs = {name: channel.Channel(type=output.type) for name, output in spec_class.OUTPUTS.items()}
+    outputs = {
+        name: channel.Channel(type=output.type) for name, output in spec_class.OUTPUTS.items() if name not in arguments
+    }
     return spec_class(**values, **outputs)
 
 

@@ -30,11 +30,15 @@ class GraphTransformSpec(ComponentSpec):
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "analyzer_cache": ChannelParameter(type=standard_artifacts.TransformCache, optional=True),
     }
     OUTPUTS = {
         "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph),
         "transformed_examples": ChannelParameter(type=standard_artifacts.Examples),
         "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "pre_transform_stats": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "post_transform_stats": ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "updated_analyzer_cache": ChannelParameter(type=standard_artifacts.TransformCache, optional=True),
     }
     TYPE_ANNOTATION = system_executions.Transform
 
@@ -44,11 +48,15 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
 
     | kind | name | type | meaning |
     |---|---|---|---|
-    | input | examples | Examples | raw graph tf.Examples |
+    | input | examples | Examples | raw graph tf.Examples; of several spans, if there are several artifacts |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
+    | input | analyzer_cache | TransformCache | statistics of earlier spans; optional |
     | output | transform_graph | TransformGraph | the transform, for training and serving |
     | output | transformed_examples | Examples | transformed graph tf.Examples, same splits |
     | output | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
+    | output | pre_transform_stats | ExampleStatistics | of the raw features, every item once |
+    | output | post_transform_stats | ExampleStatistics | of the transformed features of the same items |
+    | output | updated_analyzer_cache | TransformCache | statistics of these spans, for the next run; on demand |
     | parameter | tables_dir | str | tables that the examples were sampled from, for analyze="tables"; else empty |
     | parameter | preprocessing_fn | str | the user's function, "package.module:function" |
     | parameter | analyze_splits | JSON | splits that statistics come from |
@@ -58,10 +66,17 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
 
+    Statistics are taken of all spans, in the order of their numbers, and an item counts in the first
+    that has it. The span with the largest number is transformed and described by the statistics
+    outputs. To train on a window of spans, join them where the examples are made.
+
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
         options: what to apply.
+        analyzer_cache: channel of TransformCache, the `updated_analyzer_cache` of an earlier run; such a
+            run is found by TFX's Resolver. Spans that are in it are not read.
+        keep_analyzer_cache: whether there is an output `updated_analyzer_cache`.
         tables_dir: folder of the tables that the examples were sampled from, for
             `analyze="tables"` and nothing else.
         tables_fingerprint: text that changes when the tables change. Empty: the
@@ -83,12 +98,15 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         examples: BaseChannel,
         graph_schema: BaseChannel,
         options: GraphTransformOptions,
+        analyzer_cache: BaseChannel | None = None,
+        keep_analyzer_cache: bool = False,
         tables_dir: str = "",
         tables_fingerprint: str = "",
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         if tables_dir and not tables_fingerprint:
             tables_fingerprint = fingerprint_files(list_table_files(tables_dir))
+        unwanted = {} if keep_analyzer_cache else {"updated_analyzer_cache": None}
         super().__init__(
             spec=parameters.fill_spec(
                 GraphTransformSpec,
@@ -97,7 +115,9 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
                 code="preprocessing_fn",
                 examples=examples,
                 graph_schema=graph_schema,
+                analyzer_cache=analyzer_cache,
                 tables_dir=tables_dir,
                 tables_fingerprint=tables_fingerprint,
+                **unwanted,
             )
         )

@@ -24,15 +24,33 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Transforms the graphs; see the component for names and types."""
         options = parameters.from_exec_properties(stage.GraphTransformOptions, exec_properties)
         parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
+        *earlier, latest = sorted(input_dict["examples"], key=_position)
         transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])
+        statistics = {
+            name: artifact_utils.get_single_instance(output_dict[name])
+            for name in ("pre_transform_stats", "post_transform_stats")
+        }
         stage.transform_graphs(
-            examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
+            examples_dir=latest.uri,
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
             transform_graph_dir=artifact_utils.get_single_uri(output_dict["transform_graph"]),
             transformed_examples_dir=transformed_examples.uri,
             transformed_graph_schema_dir=artifact_utils.get_single_uri(output_dict["transformed_graph_schema"]),
             options=options,
             tables_dir=exec_properties["tables_dir"],
+            earlier_examples_dirs=[examples.uri for examples in earlier],
+            analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),
+            updated_analyzer_cache_dir=artifacts.optional_uri(output_dict.get("updated_analyzer_cache")),
+            pre_transform_stats_dir=statistics["pre_transform_stats"].uri,
+            post_transform_stats_dir=statistics["post_transform_stats"].uri,
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(transformed_examples, split_names(transformed_examples.uri))
+        transformed_examples.span = latest.span
+        for output in statistics.values():
+            artifacts.describe_statistics(output, latest, options.analyze_splits)
+
+
+def _position(examples: artifact.Artifact) -> tuple[int, int, int]:
+    """Where a span stands among others; artifacts of one span are in the order in which they were made."""
+    return examples.span, examples.version, examples.id
