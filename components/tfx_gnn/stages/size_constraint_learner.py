@@ -1,36 +1,31 @@
-"""SizeConstraintLearner: how large is a batch of graphs at most?"""
+"""SizeConstraintLearner: how large are batches of graphs, and how are they padded best?"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
-import tensorflow as tf
-
-from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph import schema as graph_schema_io
-from tfx_gnn.graph.size_constraints import tight_size_constraints_from_maxima
-from tfx_gnn.stages import examples_folder, options_json
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.stages import budget_learning, examples_folder, options_json
 from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.graph_layout import GraphLayout, graph_layout
-from tfx_gnn.stages.record_files import RecordFile, place_of, record_files
+from tfx_gnn.stages.record_files import record_files
+from tfx_gnn.stages.size_columns import SizeColumns
 from tfx_gnn.stages.size_constraints_file import (
-    TIGHT,
     Budget,
-    SetSizes,
     SizeConstraintsFile,
-    SplitSizes,
     fingerprint_examples,
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.stages.summary_pass import summarize_files
+from tfx_gnn.stages.size_pass import SliceKeys, summarize_sizes
+from tfx_gnn.stages.size_report import write_size_report
+from tfx_gnn.stages.size_summary import SAMPLE_SIZE, SizeSummary
+from tfx_gnn.stages.slice_losses import check_losses
 
-_READ_BATCH = 1024
-_READOUT_PREFIX = "_readout"
+REPORT_FILE = "report.html"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,19 +102,30 @@ def learn_size_constraints(
     examples_dir: str,
     graph_schema_dir: str,
     size_constraints_dir: str,
+    transform_graph_dir: str = "",
     options: SizeConstraintLearnerOptions,
     beam_args: Sequence[str] = (),
 ) -> SizeConstraintsFile:
-    """Learns padding budgets from the sizes of graphs, in one pass by Apache Beam that reads nothing else.
+    """Learns padding budgets from the sizes of graphs, in one pass by Apache Beam that reads little else.
 
-    The budget "tight" fits every batch of `batch_size` graphs: that many times the largest size of
-    each set, and room for the padding component, as `find_tight_size_constraints` has it. If each
-    graph has a readout node, so has each padding component.
+    Of each example the pass reads the `#size` values. With `label_feature` it also reads that feature and,
+    for the degree of the seed, the ends of edge sets at the seed's node set and the seed's position; no
+    other feature is read. For each batch size there is
+
+    *   "tight": every batch of so many graphs fits, of every split. For evaluation.
+    *   "fit_or_skip", for each success ratio: that share of random batches of the training split fits,
+        with the least padded work.
+    *   "packing": the least padded work for each real graph when `pack_batches` fills it with graphs of
+        the training split. Has room for each single graph of every split.
+
+    All have room for padding components, as `pad_to_total_sizes` needs it. If each graph has readouts, so
+    has each padding component, and as many edges lead to them.
 
     Args:
         examples_dir: graph tf.Examples that will be trained on, that is, transformed ones.
         graph_schema_dir: folder of their `graph_schema.pbtxt`.
-        size_constraints_dir: absent or empty folder for `size_constraints.json`.
+        size_constraints_dir: absent or empty folder for `size_constraints.json` and `report.html`.
+        transform_graph_dir: the transform that made the examples; needed for `class_vocabulary` only.
         options: what to learn.
         beam_args: command-line arguments of Apache Beam.
 
@@ -127,171 +133,98 @@ def learn_size_constraints(
         What was written.
 
     Raises:
-        ValueError: if a split is missing or empty, or an example holds more than one graph component.
+        ValueError: if a split is missing or empty, an example holds more than one graph component,
+            `label_feature` is no class, the vocabulary is missing, or a slice loses more than
+            `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
-    layout = graph_layout(graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir)))
+    spec = create_graph_spec_from_schema_pb(
+        graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
+    )
+    columns = SizeColumns.of(spec)
+    slice_keys = SliceKeys.of(spec, options.label_feature)
+    class_names = _class_names(transform_graph_dir, options.class_vocabulary)
     with atomic_folder(size_constraints_dir) as partial:
-        with_sizes = [one_set for one_set in layout.sets if one_set.set_type != const.CONTEXT]
-        summaries = {
-            split: summarize_files(
-                [file for file in files if file.split == split],
-                summarize=_SummarizeSizes({one_set.prefix: one_set.size_key for one_set in with_sizes}),
-                merge=merge_size_summaries,
-                kind=SizeSummary,
-                scratch_dir=partial,
-                beam_args=beam_args,
-            )
-            for split in sorted({file.split for file in files})
-        }
-        summary = merge_size_summaries(summaries.values())
-        if summary.problem:
-            raise ValueError(summary.problem)
-        if not summary.num_graphs:
-            raise ValueError(
-                f"`examples_dir` must hold at least one example; got none in {len(files)} files of {examples_dir!r}. "
-                "Make the examples again."
-            )
+        summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
+        _check_summary(summary, examples_dir, options)
+        sizes = budget_learning.SizesOfSplits(
+            spec=spec,
+            columns=columns,
+            summaries=summary.splits,
+            train_split=options.train_split,
+            seed=options.seed,
+        )
+        budgets, warnings = _learn_budgets(sizes, options, class_names)
+        losses = check_losses(budgets, warn_slice_loss=options.warn_slice_loss, max_slice_loss=options.max_slice_loss)
         content = SizeConstraintsFile(
             data_fingerprint=fingerprint_examples(examples_dir, options.splits),
             graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
             options=json.loads(options_json.to_json(options)),
-            splits={split: _split_sizes(part, layout) for split, part in summaries.items()},
-            budgets={
-                budget.name: budget
-                for budget in (_tight_budget(summary, layout, batch_size) for batch_size in options.batch_sizes)
-            },
+            splits={split: budget_learning.split_sizes(part, columns) for split, part in summary.splits.items()},
+            budgets=budgets,
+            warnings=(*losses, *warnings),
         )
         write_size_constraints(content, partial)
+        write_size_report(content, os.path.join(partial, REPORT_FILE))
     return content
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SizeSummary:
-    """Sizes of the graphs of a part of the data.
-
-    Attributes:
-        num_graphs: graphs seen.
-        totals: items of all graphs, by prefix of the set.
-        minima: smallest size of a graph.
-        maxima: largest size of a graph.
-        problem: message for the first file that could not be read; empty if all could.
-    """
-
-    num_graphs: int = 0
-    totals: dict[str, int] = dataclasses.field(default_factory=dict)
-    minima: dict[str, int] = dataclasses.field(default_factory=dict)
-    maxima: dict[str, int] = dataclasses.field(default_factory=dict)
-    problem: str = ""
-
-
-def merge_size_summaries(summaries: Iterable[SizeSummary]) -> SizeSummary:
-    """Adds up summaries of disjoint parts, in any order."""
-    merged = SizeSummary()
-    for part in summaries:
-        merged = SizeSummary(
-            num_graphs=merged.num_graphs + part.num_graphs,
-            totals={
-                key: merged.totals.get(key, 0) + part.totals.get(key, 0) for key in {**merged.totals, **part.totals}
-            },
-            minima={
-                key: min(one[key] for one in (merged.minima, part.minima) if key in one)
-                for key in {**merged.minima, **part.minima}
-            },
-            maxima={
-                key: max(one[key] for one in (merged.maxima, part.maxima) if key in one)
-                for key in {**merged.maxima, **part.maxima}
-            },
-            problem=min(filter(None, (merged.problem, part.problem)), default=""),
+def _learn_budgets(
+    sizes: budget_learning.SizesOfSplits, options: SizeConstraintLearnerOptions, class_names: Sequence[str]
+) -> tuple[dict[str, Budget], list[str]]:
+    budgets: list[Budget] = []
+    warnings: list[str] = []
+    if sizes.train.rows is None:
+        warnings.append(
+            f"Split {options.train_split!r} has too many different graphs to count each: fit-or-skip and packing "
+            f"budgets are learned from {SAMPLE_SIZE} of its {sizes.train.num_graphs} graphs."
         )
-    return merged
-
-
-@dataclasses.dataclass(frozen=True)
-class _SummarizeSizes:
-    """The sizes of the graphs of a file."""
-
-    size_keys: dict[str, str]
-    """Key of `#size` by prefix of the set."""
-
-    def __call__(self, file: RecordFile) -> SizeSummary:
-        # A set without `#size` is empty. Of the other keys the parser skips even the bytes.
-        spec = {key: tf.io.FixedLenFeature([], tf.int64, default_value=0) for key in self.size_keys.values()}
-        batches = (
-            tf.data.TFRecordDataset(file.path, compression_type="GZIP")
-            .batch(_READ_BATCH)
-            .map(lambda records: (tf.size(records), tf.io.parse_example(records, spec)))
+    for batch_size in options.batch_sizes:
+        budgets.append(budget_learning.tight_budget(sizes, batch_size))
+        skipping, doubts = budget_learning.fit_or_skip_budgets(
+            sizes,
+            batch_size,
+            options.success_ratios,
+            with_losses=bool(options.label_feature),
+            class_names=class_names,
         )
-        try:
-            return merge_size_summaries(self._summary(*batch) for batch in batches.as_numpy_iterator())
-        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
-            return SizeSummary(
-                problem="`examples_dir` must hold gzipped TFRecords of tf.Examples with one `#size` a set; got "
-                f"others in {place_of(file)}. Check them by GraphSchemaGen. Cause: {error.message}"
-            )
+        packed, surprises = budget_learning.packing_budget(sizes, batch_size, options.window)
+        budgets += [*skipping, packed]
+        warnings += [*doubts, *surprises]
+    return {budget.name: budget for budget in budgets}, warnings
 
-    def _summary(self, num_graphs: int, sizes: dict[str, npt.NDArray[np.int64]]) -> SizeSummary:
-        by_prefix = {prefix: sizes[key] for prefix, key in self.size_keys.items()}
-        return SizeSummary(
-            num_graphs=int(num_graphs),
-            totals={prefix: int(value.sum()) for prefix, value in by_prefix.items()},
-            minima={prefix: int(value.min()) for prefix, value in by_prefix.items()},
-            maxima={prefix: int(value.max()) for prefix, value in by_prefix.items()},
+
+def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstraintLearnerOptions) -> None:
+    if summary.problem:
+        raise ValueError(summary.problem)
+    if not summary.splits:
+        raise ValueError(
+            f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. Make the examples again."
+        )
+    if options.train_split not in summary.splits:
+        raise ValueError(
+            f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
+            f"{sorted(summary.splits)} have any. Name the split that is trained on."
         )
 
 
-def _split_sizes(summary: SizeSummary, layout: GraphLayout) -> SplitSizes:
-    return SplitSizes(
-        num_graphs=summary.num_graphs,
-        node_sets=_set_sizes(summary, layout, const.NODES),
-        edge_sets=_set_sizes(summary, layout, const.EDGES),
-    )
-
-
-def _set_sizes(summary: SizeSummary, layout: GraphLayout, set_type: str) -> dict[str, SetSizes]:
-    return {
-        one_set.name: SetSizes(
-            total=summary.totals.get(one_set.prefix, 0),
-            mean=summary.totals.get(one_set.prefix, 0) / max(summary.num_graphs, 1),
-            minimum=summary.minima.get(one_set.prefix, 0),
-            maximum=summary.maxima.get(one_set.prefix, 0),
-            quantiles={},
-            histogram_bounds=(),
-            histogram_counts=(),
+def _class_names(transform_graph_dir: str, class_vocabulary: str) -> list[str]:
+    if not class_vocabulary:
+        return []
+    if not transform_graph_dir:
+        raise ValueError(
+            f"`transform_graph_dir` must be given with `class_vocabulary`; got {class_vocabulary!r} alone. Name the "
+            "transform that made the examples."
         )
-        for one_set in layout.sets
-        if one_set.set_type == set_type
-    }
+    import tensorflow as tf
+    import tensorflow_transform as tft
 
-
-def _tight_budget(summary: SizeSummary, layout: GraphLayout, batch_size: int) -> Budget:
-    node_sets = [one_set for one_set in layout.sets if one_set.set_type == const.NODES]
-    edge_sets = [one_set for one_set in layout.sets if one_set.set_type == const.EDGES]
-    # A mask over components is a mask over readouts only if padding components have readouts too.
-    readouts = {
-        one_set.name: 1
-        for one_set in node_sets
-        if one_set.name.startswith(_READOUT_PREFIX) and summary.minima[one_set.prefix] > 0
-    }
-    constraints = tight_size_constraints_from_maxima(
-        max_num_nodes={one_set.name: summary.maxima[one_set.prefix] for one_set in node_sets},
-        max_num_edges={one_set.name: summary.maxima[one_set.prefix] for one_set in edge_sets},
-        incident_node_sets={one_set.name: (one_set.source, one_set.target) for one_set in edge_sets},
-        batch_size=batch_size,
-        min_nodes_per_component=readouts,
-    )
-    totals = {f"{const.NODES}/{name}": size for name, size in constraints.total_num_nodes.items()}
-    totals.update({f"{const.EDGES}/{name}": size for name, size in constraints.total_num_edges.items()})
-    means = {prefix: batch_size * summary.totals[prefix] / summary.num_graphs for prefix in totals}
-    return Budget(
-        kind=TIGHT,
-        batch_size=batch_size,
-        graphs_per_batch=float(batch_size),
-        fill=sum(means.values()) / max(sum(totals.values()), 1),
-        fill_by_set={prefix: means[prefix] / max(size, 1) for prefix, size in totals.items()},
-        bytes_per_batch=0,
-        total_num_components=int(constraints.total_num_components),
-        total_num_nodes={name: int(size) for name, size in constraints.total_num_nodes.items()},
-        total_num_edges={name: int(size) for name, size in constraints.total_num_edges.items()},
-        min_nodes_per_component=dict(readouts),
-    )
+    try:
+        names = tft.TFTransformOutput(transform_graph_dir).vocabulary_by_name(class_vocabulary)
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"`class_vocabulary` must be a vocabulary of the transform; got {class_vocabulary!r}, which "
+            f"{transform_graph_dir!r} lacks. Give tft.compute_and_apply_vocabulary of the label this vocab_filename. "
+            f"Cause: {error}"
+        ) from error
+    return [bytes(name).decode("utf-8", errors="replace") for name in names]

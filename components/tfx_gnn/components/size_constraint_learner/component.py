@@ -23,6 +23,7 @@ class SizeConstraintLearnerSpec(ComponentSpec):
     INPUTS = {
         "examples": ChannelParameter(type=standard_artifacts.Examples),
         "graph_schema": ChannelParameter(type=GraphSchemaArtifact),
+        "transform_graph": ChannelParameter(type=standard_artifacts.TransformGraph, optional=True),
     }
     OUTPUTS = {"size_constraints": ChannelParameter(type=SizeConstraintsArtifact)}
     TYPE_ANNOTATION = system_executions.Process
@@ -35,7 +36,8 @@ class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
     |---|---|---|---|
     | input | examples | Examples | the graph tf.Examples that will be batched |
     | input | graph_schema | tfx_gnn.GraphSchemaArtifact | their schema |
-    | output | size_constraints | tfx_gnn.SizeConstraintsArtifact | budgets by name |
+    | input | transform_graph | TransformGraph | optional: the transform that made them, for names of classes |
+    | output | size_constraints | tfx_gnn.SizeConstraintsArtifact | budgets by name, and a report on them |
     | parameter | batch_size | int | graphs of a batch |
     | parameter | extra_batch_sizes | JSON | further batch sizes to learn budgets for |
     | parameter | success_ratios | JSON | shares of random batches that fit, one fit-or-skip budget for each |
@@ -52,6 +54,7 @@ class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
+        transform_graph: channel of TransformGraph; needed if `options` name a class vocabulary.
         options: batch sizes, splits, and what to ask of the budgets.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
@@ -66,10 +69,16 @@ class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
         examples: BaseChannel,
         graph_schema: BaseChannel,
         options: SizeConstraintLearnerOptions,
+        transform_graph: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
             spec=parameters.fill_spec(
-                SizeConstraintLearnerSpec, options, runtime_parameters, examples=examples, graph_schema=graph_schema
+                SizeConstraintLearnerSpec,
+                options,
+                runtime_parameters,
+                examples=examples,
+                graph_schema=graph_schema,
+                transform_graph=transform_graph,
             )
         )

@@ -7,7 +7,7 @@ from typing import Any
 from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
-from tfx_gnn.components import parameters
+from tfx_gnn.components import artifacts, parameters
 from tfx_gnn.stages import size_constraint_learner as stage
 
 
@@ -25,6 +25,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
             size_constraints_dir=artifact_utils.get_single_uri(output_dict["size_constraints"]),
+            transform_graph_dir=artifacts.optional_uri(input_dict.get("transform_graph")),
             options=parameters.from_exec_properties(stage.SizeConstraintLearnerOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
