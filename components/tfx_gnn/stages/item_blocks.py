@@ -76,13 +76,13 @@ class ItemBlock:
     """Items of one set, of one bucket and of one part of a file.
 
     Attributes:
-        origin: split, position of the file in it, and position of the part in the file; empty for items that
+        origin: split, position of the file in it, and position of the part in the file; None for items that
             count elsewhere.
         items: columns of features, and identities, contents and places; None if there are none.
         identities: uint64: identities of items whose contents differ; of items that count elsewhere, all.
     """
 
-    origin: tuple[str, int, int] | tuple[()] = ()
+    origin: tuple[str, int, int] | None = None
     items: pa.RecordBatch | None
     identities: Hashes
 
@@ -234,23 +234,24 @@ def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
     Returns:
         Those that do not count elsewhere; None if there are none.
     """
-    ordered = sorted((block for block in blocks if block.origin), key=lambda block: block.origin)
-    chunks = [block for block in ordered if block.items is not None]
-    if not chunks:
+    found = [(block.origin, block.items) for block in blocks if block.origin is not None and block.items is not None]
+    if not found:
         return None
-    items = _concat([block.items for block in chunks])
+    found.sort(key=lambda pair: pair[0])
+    items = _concat([part for _, part in found])
     identities = _numbers(items, _IDENTITY)
     rows, differing = SeenItems().add(identities, _numbers(items, _CONTENT))
-    elsewhere = np.concatenate([_NO_HASHES, *(block.identities for block in blocks if not block.origin)])
+    elsewhere = np.concatenate([_NO_HASHES, *(block.identities for block in blocks if block.origin is None)])
     rows = rows[~np.isin(identities[rows], elsewhere)]
-    ends = np.cumsum([block.items.num_rows for block in chunks])
+    ends = np.cumsum([part.num_rows for _, part in found])
     kept = items.take(pa.array(rows))
-    is_differing = np.isin(identities[rows], np.concatenate([differing, *(block.identities for block in ordered)]))
+    told = [block.identities for block in blocks if block.origin is not None]
+    is_differing = np.isin(identities[rows], np.concatenate([differing, *told]))
     return KeptItems(
         items=kept,
         identities=identities[rows],
         places=_numbers(kept, _PLACE),
-        files=[block.origin[:2] for block in chunks],
+        files=[(split, shard) for (split, shard, _), _ in found],
         owners=np.searchsorted(ends, rows, side="right"),
         num_differing=int(is_differing.sum()),
         differing_row=int(np.argmax(is_differing)) if is_differing.any() else -1,

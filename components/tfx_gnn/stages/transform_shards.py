@@ -21,13 +21,12 @@ from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.example_batches import splits_of
 from tfx_gnn.stages.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.stages.record_files import RecordFile, place_of
-from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.transform_application import EXAMPLES_AT_ONCE, SavedGraphTransform, transform_merged_features
 from tfx_gnn.stages.transform_statistics import ItemChoice, PlacesOfSet
 
 SHARDS, SUMMARIES = "shards", "summaries"
 """What `TransformFiles` gives."""
 
-_BATCH = 256
 _Batch = dict[str, Any]
 _Slot = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 """The values of one tf.Example key in all examples of a batch, and where each example's begin."""
@@ -153,7 +152,7 @@ class _TransformShard(beam.DoFn):
     def _records(self, file: RecordFile, choice: ItemChoice | None) -> Iterator[bytes]:
         assert self._transform is not None
         assert self._transform_batch is not None
-        dataset = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_BATCH).prefetch(1)
+        dataset = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(EXAMPLES_AT_ONCE).prefetch(1)
         try:
             for records in dataset:
                 batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._transform_batch(records))
@@ -166,18 +165,6 @@ class _TransformShard(beam.DoFn):
                 "`preprocessing_fn` must be able to transform every example; got an error of TensorFlow in "
                 f"{place_of(file)}. Check the examples by GraphSchemaGen. Cause: {error.message}"
             ) from error
-
-
-class TransformShard(_TransformShard):
-    """One file to what came of it; see `TransformFiles`, which also summarizes items."""
-
-    def __init__(self, transform_graph_dir: str, output_dir: str) -> None:
-        """Names the folders; see `TransformFiles`."""
-        super().__init__(transform_graph_dir, output_dir, summarized_splits=(), as_sampled=False)
-
-    def process(self, element: RecordFile, *_: object) -> Iterator[Any]:  # type: ignore[override]
-        """Transforms one file."""
-        return super().process((element, []))
 
 
 class _ShardError(ValueError):

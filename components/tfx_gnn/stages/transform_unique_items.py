@@ -131,7 +131,7 @@ class UniqueItems(beam.PTransform):
             | "TellDifferences" >> beam.MapTuple(_tell_differences)
         )
         results = {name: kept[name] for name in (IDENTITIES, REPRESENTATIVES)}
-        for name in (EXAMPLES, SUMMARIES):
+        for name in (EXAMPLES, SUMMARIES) if self._summarizes else (EXAMPLES,):
             results[name] = (kept[name], taken_apart[name]) | f"All_{name}" >> beam.Flatten()
         return results
 
