@@ -5,13 +5,10 @@ Every run is a process of its own. The graph is that of `debian_graph.debian_tab
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
-from comparison import Absent, Bound, Report, Row, find_peer
+from comparison import Absent, Bound, Report, Row, find_peer, run_process
 from debian_graph import copy_tables, debian_tables
 
 #: Subgraphs a second, on one core, as tf.Examples.
@@ -21,18 +18,8 @@ BEAM_BOUND = Bound(at_least=20)
 #: Peak memory of a Beam worker on ten copies of the graph over that on one.
 MEMORY_BOUND = Bound(at_most=1.2)
 
-_FOLDER = Path(__file__).parent
 _PEER_SEEDS = 5000
 _GIB = 2**30
-
-
-def _run(script: str, *settings: object) -> dict[str, Any]:
-    command = [sys.executable, "-W", "ignore", str(_FOLDER / script), *map(str, settings)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"a process that is measured must succeed; got {done.stderr[-2000:]}")
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
 
 
 def _run_peer(module: str, run: str, tables: str, num_seeds: int) -> dict[str, Any] | Absent:
@@ -40,7 +27,7 @@ def _run_peer(module: str, run: str, tables: str, num_seeds: int) -> dict[str, A
     if isinstance(peer, Absent):
         return peer
     try:
-        return _run("sampling_peers.py", run, tables, num_seeds)
+        return run_process("sampling_peers.py", run, tables, num_seeds)
     except RuntimeError as error:
         # What it says itself, such as which of its own dependencies it lacks.
         return Absent(str(error).strip().splitlines()[-1])
@@ -66,7 +53,7 @@ def bench_in_memory(report: Report) -> None:
 
     def measure() -> None:
         for plan in ("heterogeneous", "four_edge_sets"):
-            results[plan] = _run("sampling_runs.py", "in_memory", tables, plan)
+            results[plan] = run_process("sampling_runs.py", "in_memory", tables, plan)
 
     report.repeat(measure, rounds=1)
     large, small = results["heterogeneous"], results["four_edge_sets"]
@@ -110,8 +97,8 @@ def _run_on_beam(
 ) -> dict[str, Any]:
     """Makes an index and samples from it; what the former took is under names that begin with "index_"."""
     index_dir, examples_dir = folder / "index", folder / "examples"
-    made = _run("sampling_runs.py", "index", tables, index_dir, what, num_workers, num_partitions)
-    sampled = _run("sampling_runs.py", "beam", index_dir, examples_dir, what, num_workers)
+    made = run_process("sampling_runs.py", "index", tables, index_dir, what, num_workers, num_partitions)
+    sampled = run_process("sampling_runs.py", "beam", index_dir, examples_dir, what, num_workers)
     return sampled | {f"index_{name}": value for name, value in made.items()}
 
 
@@ -188,7 +175,9 @@ def bench_memory(report: Report, tmp_path: Path) -> None:
             copy_tables(tables, str(folder), times=times, num_seeds=_PEER_SEEDS)
             # Partitions of about the same size: what a worker holds of a graph is a few of them.
             results[times] = _run_on_beam(tmp_path / str(times), folder, "seeds", 2, 8 if times == 1 else 64)
-            results[times]["in_memory_peak"] = _run("sampling_runs.py", "in_memory", folder, "four_edge_sets")["peak"]
+            results[times]["in_memory_peak"] = run_process("sampling_runs.py", "in_memory", folder, "four_edge_sets")[
+                "peak"
+            ]
 
     report.repeat(measure, rounds=1)
     one, ten = results[1], results[10]

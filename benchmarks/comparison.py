@@ -9,7 +9,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import importlib
+import json
+import pathlib
 import statistics
+import subprocess
+import sys
 import time
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -43,6 +47,28 @@ def find_peer(module: str) -> types.ModuleType | Absent:
         return importlib.import_module(module)
     except ImportError as error:
         return Absent(f"{error}; {_INSTALLATION[module.partition('.')[0]]}")
+
+
+def run_process(script: str, *settings: object) -> dict[str, Any]:
+    """Runs a script of this folder in a process of its own.
+
+    Args:
+        script: its file.
+        settings: its arguments.
+
+    Returns:
+        What it printed as JSON, in the last line.
+
+    Raises:
+        RuntimeError: if it fails.
+    """
+    path = pathlib.Path(__file__).parent / script
+    command = [sys.executable, "-W", "ignore", str(path), *map(str, settings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"a process that is measured must succeed; got {done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
