@@ -100,6 +100,7 @@ def test_options_arrive_as_typed_constants(spec, tiny_config):
         "max_examples": 512,
         "batch_size": 32,
         "max_float_difference": 1e-6,
+        "max_rounding_difference": 1e-4,
         "max_output_difference": 1e-4,
         "library_version": tfx_gnn.__version__,
     }

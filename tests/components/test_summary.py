@@ -49,6 +49,7 @@ SKEW = SkewReport(
     only_served=(),
     features=(),
     largest_difference=0.0,
+    rounding=FeatureSkew(key="floats of other batches", kind="float"),
     logits=FeatureSkew(key="logits", kind="float"),
     one_by_one=FeatureSkew(key="logits one by one", kind="float"),
     num_other_labels=0,

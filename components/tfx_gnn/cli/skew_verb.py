@@ -28,6 +28,9 @@ def skew(
     max_examples: Annotated[int, typer.Option(help="Examples of each split at most.")] = 512,
     batch_size: Annotated[int, typer.Option(help="Examples of a batch.")] = 32,
     max_float_difference: Annotated[float, typer.Option(help="Allowed difference of floating point features.")] = 1e-6,
+    max_rounding_difference: Annotated[
+        float, typer.Option(help="Allowed difference of floating point features between batches.")
+    ] = 1e-4,
     max_output_difference: Annotated[float, typer.Option(help="Allowed difference of logits.")] = 1e-4,
 ) -> None:
     """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal."""
@@ -45,17 +48,18 @@ def skew(
             max_examples=max_examples,
             batch_size=batch_size,
             max_float_difference=max_float_difference,
+            max_rounding_difference=max_rounding_difference,
             max_output_difference=max_output_difference,
         ),
     )
     counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())
     arguments.console.print(f"examples: {counts}", markup=False)
     table = Table("", "kind", "values", "differing", "largest difference")
-    for feature in (*report.features, report.logits, report.one_by_one):
-        if feature.num_differing or feature is report.logits or feature is report.one_by_one:
-            counted = (str(feature.num_values), str(feature.num_differing), f"{feature.largest_difference:.3g}")
-            table.add_row(escape(feature.key), feature.kind, *counted)
-    equal = sum(not feature.num_differing for feature in report.features)
+    differing = [feature for feature in report.features if feature.num_differing]
+    for row in (*differing, report.rounding, report.logits, report.one_by_one):
+        counted = (str(row.num_values), str(row.num_differing), f"{row.largest_difference:.3g}")
+        table.add_row(escape(row.key), row.kind, *counted)
+    equal = len(report.features) - len(differing)
     arguments.console.print(f"features and parts of the structure without any difference: {equal}", markup=False)
     arguments.console.print(table)
     for reason in report.reasons:

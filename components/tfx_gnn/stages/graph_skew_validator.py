@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-import os
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-import tensorflow as tf
 
 from tfx_gnn.serving import signature
 from tfx_gnn.stages import blessing
 from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
-from tfx_gnn.stages.skew_comparison import FLOAT, FeatureComparison, FeatureSkew, GraphComparison, RecordPlace
-from tfx_gnn.stages.skew_paths import ServedAnswers, TrainingAnswers, load_served_path, load_training_path
+from tfx_gnn.stages.skew_comparison import FeatureSkew
+from tfx_gnn.stages.skew_examples import example_blocks, file_pairs
+from tfx_gnn.stages.skew_paths import load_served_path, load_training_path
 from tfx_gnn.stages.skew_report import SkewReport, write_skew_report
+from tfx_gnn.stages.skew_tally import SkewTally
 
 _MAX_REASONS = 20
 _OUTPUTS = {signature.LOGITS_OUTPUT, signature.ID_OUTPUT}
@@ -35,7 +28,11 @@ class GraphSkewValidatorOptions:
             its files; at least 1.
         batch_size: examples of a batch, at least 1; at most as many as in a batch of evaluation are taken.
         max_float_difference: largest absolute difference that is allowed between floating point features, at
-            least 0. Integers, strings, sizes and the ends of edges must be equal.
+            least 0, when the exported model gets the blocks of examples that GraphTransform transforms at once.
+            Integers, strings, sizes and the ends of edges must be equal.
+        max_rounding_difference: largest difference that is allowed between floating point features of those
+            blocks and of batches, over the value where that is above 1; at least 0. Some operations
+            round differently in the middle of a tensor and at its end.
         max_output_difference: largest difference that is allowed between logits, over the largest logit of
             the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
     """
@@ -44,11 +41,12 @@ class GraphSkewValidatorOptions:
     max_examples: int = 512
     batch_size: int = 32
     max_float_difference: float = 1e-6
+    max_rounding_difference: float = 1e-4
     max_output_difference: float = 1e-4
 
     def __post_init__(self) -> None:
         least_values: dict[str, float] = {"max_examples": 1, "batch_size": 1}
-        least_values |= {"max_float_difference": 0.0, "max_output_difference": 0.0}
+        least_values |= {"max_float_difference": 0.0, "max_rounding_difference": 0.0, "max_output_difference": 0.0}
         for name, least in least_values.items():
             if not getattr(self, name) >= least:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
@@ -68,7 +66,7 @@ def validate_skew(
 
     Transformed examples take the way of training, as GraphTrainer kept it; the raw examples that they were made of go
     through the exported model. Both sides show the graph that the network gets, value by value, and its logits. The
-    exported model is also asked for the same examples one by one: the answer to a client must not depend on others.
+    exported model is also asked for some examples one by one: the answer to a client must not depend on others.
 
     Args:
         examples_dir: raw examples.
@@ -86,20 +84,19 @@ def validate_skew(
         FileNotFoundError: if the model or its way of training is not there.
         ValueError: if the two folders of examples have other splits, files or numbers of examples, or none at all.
     """
-    files = _file_pairs(examples_dir, transformed_examples_dir, options.splits)
+    files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
     training, served = load_training_path(model_run_dir), load_served_path(model_dir)
     batch_size = min(options.batch_size, training.batch_size)
     with atomic_folder(skew_dir) as skew_partial, atomic_folder(infra_blessing_dir) as blessing_partial:
-        comparison = _Comparison(training, served)
-        pairs = _pairs(files, options.max_examples)
-        while batch := list(itertools.islice(pairs, batch_size)):
-            comparison.add(batch)
-        if not comparison.num_examples:
+        tally = SkewTally(training, served, batch_size)
+        for block in example_blocks(files, options.max_examples):
+            tally.add(block)
+        if not tally.num_examples:
             raise ValueError(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
                 "Choose splits that hold some."
             )
-        report = comparison.report(options, batch_size)
+        report = _report(tally, options, batch_size)
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
             blessing_partial, blessed=report.blessed, reasons=report.reasons, prefix=blessing.INFRA_PREFIX
@@ -107,196 +104,34 @@ def validate_skew(
     return report
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Pair:
-    """An example before and after the transform."""
-
-    file: RecordFile
-    record: int
-    raw: bytes
-    transformed: bytes
-
-    def place(self, seed: Any = b"?") -> RecordPlace:
-        text = seed.decode("utf-8", errors="replace") if isinstance(seed, bytes) else str(seed)
-        return RecordPlace(split=self.file.split, file=os.path.basename(self.file.path), record=self.record, id=text)
-
-
-def _file_pairs(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -> list[tuple[RecordFile, RecordFile]]:
-    raw_files = record_files(examples_dir, splits)
-    files = record_files(transformed_dir, tuple(dict.fromkeys(file.split for file in raw_files)))
-    if [(file.split, file.shard) for file in raw_files] != [(file.split, file.shard) for file in files]:
-        raise ValueError(
-            "`transformed_examples_dir` must hold as many files in each split as `examples_dir`; got "
-            f"{len(files)} files in {transformed_dir!r}, {len(raw_files)} in {examples_dir!r}. "
-            "Take the examples that GraphTransform made of these."
-        )
-    return list(zip(raw_files, files, strict=True))
-
-
-def _pairs(files: Sequence[tuple[RecordFile, RecordFile]], max_examples: int) -> Iterator[_Pair]:
-    for raw_file, file in files:
-        quota, rest = divmod(max_examples, raw_file.num_shards)
-        limit = quota + (raw_file.shard < rest)
-        records = itertools.zip_longest(read_records(raw_file), read_records(file))
-        for record, (raw, transformed) in enumerate(itertools.islice(records, limit)):
-            if raw is None or transformed is None:
-                longer = "transformed_examples_dir" if raw is None else "examples_dir"
-                raise ValueError(
-                    "`transformed_examples_dir` must hold one example for each of `examples_dir`; got more than "
-                    f"{record} in `{longer}` alone, {place_of(file)}. Take the examples that GraphTransform made."
-                )
-            yield _Pair(file=raw_file, record=record, raw=raw, transformed=transformed)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Answers:
-    """What both sides say about a batch."""
-
-    training: dict[str, npt.NDArray[Any]]
-    graph: dict[str, npt.NDArray[Any]]
-    predictions: dict[str, npt.NDArray[Any]]
-
-
-class _Comparison:
-    """Adds up what all batches show."""
-
-    def __init__(self, training: TrainingAnswers, served: ServedAnswers) -> None:
-        self._training, self._served = training, served
-        self._graphs = GraphComparison()
-        self._logits = FeatureComparison(signature.LOGITS_OUTPUT, FLOAT)
-        self._one_by_one = FeatureComparison(f"{signature.LOGITS_OUTPUT} one by one", FLOAT)
-        self.num_examples: dict[str, int] = {}
-        self._counts = dict.fromkeys(("unanswered", "of_another_seed", "of_another_size"), 0)
-        self._first_problems: dict[str, str] = {}
-        self._num_compared = 0
-        self._num_other_labels = 0
-        self._num_other_labels_one_by_one = 0
-        self._ids_compared = True
-
-    def add(self, pairs: list[_Pair]) -> None:
-        """Compares a batch; examples that cannot be compared are counted and left out."""
-        for pair in pairs:
-            self.num_examples[pair.file.split] = self.num_examples.get(pair.file.split, 0) + 1
-        pairs, answers = self._answered(pairs)
-        if answers is None:
-            return
-        places = _places(pairs, answers)
-        same = self._same_seeds(answers, places)
-        if not same.all():
-            pairs, answers, places = self._again(pairs, same)
-            if answers is None:
-                return
-        same = self._graphs.compare_sizes(answers.training, answers.graph, places)
-        if not same.all():
-            self._note("of_another_size", int((~same).sum()), places[int(np.argmin(same))].text())
-            pairs, answers, places = self._again(pairs, same)
-            if answers is None:
-                return
-        self._graphs.compare(answers.training, answers.graph, places)
-        self._compare_outputs(pairs, answers, places)
-        self._num_compared += len(pairs)
-
-    def _again(
-        self, pairs: list[_Pair], is_kept: npt.NDArray[np.bool_]
-    ) -> tuple[list[_Pair], _Answers | None, list[RecordPlace]]:
-        """Asks for some of a batch's examples only: in a merged graph, one stray example displaces all others."""
-        pairs = [pair for pair, kept in zip(pairs, is_kept.tolist(), strict=True) if kept]
-        if not pairs:
-            return pairs, None, []
-        answers = self._ask(pairs)
-        return pairs, answers, _places(pairs, answers)
-
-    def _ask(self, pairs: list[_Pair]) -> _Answers:
-        raw = [pair.raw for pair in pairs]
-        return _Answers(
-            self._training.answer([pair.transformed for pair in pairs]),
-            self._served.graph(raw),
-            self._served.predict(raw),
-        )
-
-    def _answered(self, pairs: list[_Pair]) -> tuple[list[_Pair], _Answers | None]:
-        try:
-            return pairs, self._ask(pairs)
-        except tf.errors.InvalidArgumentError:
-            kept = []
-        for pair in pairs:
-            try:
-                self._ask([pair])
-            except tf.errors.InvalidArgumentError as error:
-                self._note("unanswered", 1, f"{place_of(pair.file, pair.record)}: {error.message}")
-            else:
-                kept.append(pair)
-        try:
-            return kept, self._ask(kept) if kept else None
-        except tf.errors.InvalidArgumentError as error:
-            raise ValueError(
-                f"`batch_size` must let batches fit the budget of evaluation; got {len(kept)} examples from "
-                f"{place_of(kept[0].file, kept[0].record)} on that fit alone and not together. Learn budgets from "
-                f"this split, too, or compare smaller batches. Cause: {error.message}"
-            ) from error
-
-    def _same_seeds(self, answers: _Answers, places: Sequence[RecordPlace]) -> npt.NDArray[np.bool_]:
-        if signature.ID_OUTPUT not in answers.training:
-            self._ids_compared = False
-            return np.ones(len(places), bool)
-        seeds = answers.training[signature.ID_OUTPUT]
-        same: npt.NDArray[np.bool_] = np.asarray(seeds == answers.predictions[signature.ID_OUTPUT], bool)
-        if not same.all():
-            first = int(np.argmin(same))
-            self._note("of_another_seed", int((~same).sum()), f"{places[first].text()}: {seeds[first]!r} in training")
-        return same
-
-    def _compare_outputs(self, pairs: list[_Pair], answers: _Answers, places: Sequence[RecordPlace]) -> None:
-        name = signature.LOGITS_OUTPUT
-        served = answers.predictions[name]
-        alone = np.concatenate([self._served.predict([pair.raw])[name] for pair in pairs])
-        scale = np.maximum(np.abs(served).max(axis=1, keepdims=True, initial=1.0), 1.0)
-
-        def place(row: int) -> tuple[str, int]:
-            return places[max(row, 0)].text(), -1
-
-        self._logits.add(answers.training[name], served, place, scale)
-        self._one_by_one.add(served, alone, place, scale)
-        labels = served.argmax(axis=1)
-        self._num_other_labels += int((answers.training[name].argmax(axis=1) != labels).sum())
-        self._num_other_labels_one_by_one += int((alone.argmax(axis=1) != labels).sum())
-
-    def _note(self, kind: str, count: int, first: str) -> None:
-        self._counts[kind] += count
-        self._first_problems.setdefault(kind, first)
-
-    def report(self, options: GraphSkewValidatorOptions, batch_size: int) -> SkewReport:
-        """Puts together what was found, and judges it."""
-        features = self._graphs.features
-        report = SkewReport(
-            blessed=True,
-            reasons=(),
-            options=dataclasses.asdict(options),
-            num_examples=self.num_examples,
-            num_compared=self._num_compared,
-            batch_size=batch_size,
-            num_unanswered=self._counts["unanswered"],
-            num_of_another_seed=self._counts["of_another_seed"],
-            num_of_another_size=self._counts["of_another_size"],
-            first_problems=tuple(self._first_problems.values()),
-            ids_compared=self._ids_compared,
-            only_in_training=tuple(sorted(self._graphs.only_in_training - _OUTPUTS)),
-            only_served=tuple(sorted(self._graphs.only_served - _OUTPUTS)),
-            features=features,
-            largest_difference=max((feature.largest_difference for feature in features), default=0.0),
-            logits=self._logits.result,
-            one_by_one=self._one_by_one.result,
-            num_other_labels=self._num_other_labels,
-            num_other_labels_one_by_one=self._num_other_labels_one_by_one,
-        )
-        problems = _problems(report, self._first_problems, options)
-        reasons = problems or [_praise(report)]
-        return dataclasses.replace(report, blessed=not problems, reasons=tuple(reasons))
-
-
-def _places(pairs: Sequence[_Pair], answers: _Answers) -> list[RecordPlace]:
-    seeds = answers.predictions[signature.ID_OUTPUT].tolist()
-    return [pair.place(seed) for pair, seed in zip(pairs, seeds, strict=True)]
+def _report(tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: int) -> SkewReport:
+    """Puts together what was found, and judges it."""
+    features = tally.graphs.features
+    report = SkewReport(
+        blessed=True,
+        reasons=(),
+        options=dataclasses.asdict(options),
+        num_examples=tally.num_examples,
+        num_compared=tally.num_compared,
+        batch_size=batch_size,
+        num_unanswered=tally.num_of["unanswered"],
+        num_of_another_seed=tally.num_of["of_another_seed"],
+        num_of_another_size=tally.num_of["of_another_size"],
+        first_problems=tuple(tally.first_of.values()),
+        ids_compared=tally.ids_compared,
+        only_in_training=tuple(sorted(tally.graphs.only_in_training - _OUTPUTS)),
+        only_served=tuple(sorted(tally.graphs.only_served)),
+        features=features,
+        largest_difference=max((feature.largest_difference for feature in features), default=0.0),
+        rounding=tally.rounding.result,
+        logits=tally.logits.result,
+        one_by_one=tally.one_by_one.result,
+        num_other_labels=tally.num_other_labels,
+        num_other_labels_one_by_one=tally.num_other_labels_one_by_one,
+    )
+    problems = _problems(report, tally.first_of, options)
+    reasons = problems or [_praise(report)]
+    return dataclasses.replace(report, blessed=not problems, reasons=tuple(reasons))
 
 
 def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValidatorOptions) -> list[str]:
@@ -318,6 +153,8 @@ def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValid
         if keys:
             problems.append(f"only {side} there are {', '.join(keys)}")
     problems += [feature.text() for feature in report.features if not feature.is_within(options.max_float_difference)]
+    if not report.rounding.is_within(options.max_rounding_difference):
+        problems.append(f"features depend on the other examples of a request: {report.rounding.text()}")
     if not report.logits.is_within(options.max_output_difference):
         problems.append(_about_logits(report.logits, "training and serving give other logits"))
     if not report.one_by_one.is_within(options.max_output_difference):
@@ -335,8 +172,10 @@ def _about_logits(skew: FeatureSkew, words: str) -> str:
 
 
 def _praise(report: SkewReport) -> str:
+    seeds = "" if report.ids_compared else " (seeds were not compared: the transform drops `#id`)"
     return (
-        f"{len(report.features)} features and parts of the structure of {report.num_compared} examples: largest "
-        f"difference {report.largest_difference:g}; logits: {report.logits.largest_difference:.2g} between training "
-        f"and serving, {report.one_by_one.largest_difference:.2g} between batches and single requests"
+        f"{len(report.features)} features and parts of the structure of {report.num_compared} examples{seeds}: largest "
+        f"difference {report.largest_difference:g}, in other batches {report.rounding.largest_difference:.2g}; "
+        f"logits: {report.logits.largest_difference:.2g} between training and serving, "
+        f"{report.one_by_one.largest_difference:.2g} between batches and single requests"
     )

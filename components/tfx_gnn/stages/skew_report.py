@@ -37,9 +37,12 @@ class SkewReport:
         only_served: keys that training lacks.
         features: every feature, and every part of the structure, by key.
         largest_difference: the largest of theirs.
+        rounding: floating point features of the blocks in which GraphTransform transforms against those of
+            batches. Differences are divided by the value where that is above 1.
         logits: logits of training against those that are served, in equal batches. Differences are divided
             by the largest logit of their example where that is above 1.
-        one_by_one: logits that are served in batches against those of the same examples, served one by one.
+        one_by_one: logits that are served in batches against those of the same examples, served one by one;
+            of some examples.
         num_other_labels: examples whose most probable class differs between training and serving.
         num_other_labels_one_by_one: the same between batches and one by one.
         tfx_gnn_version: version of this library.
@@ -61,6 +64,7 @@ class SkewReport:
     only_served: tuple[str, ...]
     features: tuple[FeatureSkew, ...]
     largest_difference: float
+    rounding: FeatureSkew
     logits: FeatureSkew
     one_by_one: FeatureSkew
     num_other_labels: int

@@ -21,6 +21,13 @@ TRANSFORM_FN_DIR = "transform_fn"
 RAW_METADATA_DIR = "metadata"
 """Both are where `tft.TFTransformOutput` looks for them."""
 
+EXAMPLES_AT_ONCE = 256
+"""GraphTransform transforms the examples of a file in blocks of this many.
+
+Some operations of TensorFlow, such as logarithms, differ in the last bit between values in the middle of a tensor and
+at its end. Whoever wants exactly the same floats transforms the same blocks.
+"""
+
 
 class SavedGraphTransform(tf.Module):
     """The transform of a TransformGraph folder, ready to be called and exported.

@@ -148,6 +148,8 @@ def test_features_of_every_kind_are_equal_to_the_bit(passed):
 def test_logits_differ_by_no_more_than_rounding(passed):
     _, report = passed
 
+    assert report.rounding.num_values > 1000
+    assert report.rounding.largest_difference < 1e-5
     assert report.logits.num_values == 2 * 62
     assert report.logits.largest_difference < 1e-5
     assert report.one_by_one.largest_difference < 1e-5
@@ -161,7 +163,7 @@ def test_verdict_and_report_are_files(passed):
     assert sorted(os.listdir(blessing)) == ["INFRA_BLESSED", "reasons.json"]
     assert is_blessed(blessing, prefix=INFRA_PREFIX)
     assert read_reasons(blessing) == list(report.reasons)
-    assert "62 examples: largest difference 0; logits: " in report.reasons[0]
+    assert "of 62 examples: largest difference 0, in other batches " in report.reasons[0]
     assert dataclasses.replace(read_skew_report(str(folder / "skew")), options={}) == dataclasses.replace(
         report, options={}
     )
@@ -401,6 +403,7 @@ def test_other_splits_are_refused(folders, tmp_path):
         ({"max_examples": 0}, "`max_examples` must be at least 1; got 0"),
         ({"batch_size": 0}, "`batch_size` must be at least 1; got 0"),
         ({"max_float_difference": -1.0}, "`max_float_difference` must be at least 0.0; got -1.0"),
+        ({"max_rounding_difference": -1e-9}, "`max_rounding_difference` must be at least 0.0; got -1e-09"),
         ({"max_output_difference": float("nan")}, "`max_output_difference` must be at least 0.0; got nan"),
     ],
 )

@@ -48,6 +48,7 @@ class GraphSkewValidator(base_component.BaseComponent):
     | parameter | max_examples | int | examples of each split at most |
     | parameter | batch_size | int | examples of a batch |
     | parameter | max_float_difference | float | allowed difference of floating point features |
+    | parameter | max_rounding_difference | float | allowed difference of features between batches |
     | parameter | max_output_difference | float | allowed difference of logits |
     | parameter | library_version | str | version of this library |
 
