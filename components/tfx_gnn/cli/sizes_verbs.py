@@ -48,6 +48,9 @@ def learn(
     class_vocabulary: Annotated[
         str, typer.Option(help="`vocab_filename` of the vocabulary that names the classes.", show_default=False)
     ] = "",
+    transform_graph_dir: Annotated[
+        str, arguments.folder("The transform that holds this vocabulary: an output of `transform`.")
+    ] = "",
     warn_slice_loss: Annotated[
         float, typer.Option(help="Share of a class or degree bucket above which its loss is warned of.")
     ] = 0.05,
@@ -64,6 +67,7 @@ def learn(
         examples_dir=transformed_examples_dir,
         graph_schema_dir=transformed_graph_schema_dir,
         size_constraints_dir=size_constraints_dir,
+        transform_graph_dir=transform_graph_dir,
         options=SizeConstraintLearnerOptions(
             batch_size=batch_size,
             extra_batch_sizes=tuple(extra_batch_sizes or ()),

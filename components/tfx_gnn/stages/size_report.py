@@ -178,6 +178,7 @@ class _RoomRow:
 
 
 def _room_rows(budgets: list[Budget]) -> list[_RoomRow]:
+    """Node sets, then edge sets; in each the largest first."""
     rows = []
     for kind, prefix, field in (("node set", "nodes", "total_num_nodes"), ("edge set", "edges", "total_num_edges")):
         names = dict.fromkeys(name for budget in budgets for name in getattr(budget, field))
@@ -189,7 +190,7 @@ def _room_rows(budgets: list[Budget]) -> list[_RoomRow]:
                 fills=[budget.fill_by_set[f"{prefix}/{name}"] for budget in budgets],
                 minima=[budget.min_nodes_per_component.get(name, 0) if kind == "node set" else 0 for budget in budgets],
             )
-            for name in names
+            for name in sorted(names, key=lambda name: (-getattr(budgets[0], field)[name], name))
         ]
     return rows
 

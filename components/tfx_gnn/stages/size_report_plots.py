@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NUM_SPLIT_COLORS = 6
 """Splits with a colour of their own; further ones share them."""
-HEAVY_TAIL = 16
+HEAVY_TAIL = 8
 """A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
 
 _LINE_STYLES = {"tight": "-", "fit_or_skip": "--", "packing": ":"}

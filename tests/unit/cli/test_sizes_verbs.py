@@ -74,7 +74,8 @@ def test_budgets_are_learned_and_shown(tmp_path, toy_examples_dir):
     assert learned.exit_code == 0, learned.output
     content = read_size_constraints(str(tmp_path / "sizes"))
     assert content.options["batch_size"] == 3
-    assert "tight_3" in _rows(learned.stdout)
+    assert {"packing_3", "fit_or_skip_3_0.99", "tight_3"} < set(_rows(learned.stdout))
+    assert (tmp_path / "sizes" / REPORT_FILE).exists()
 
 
 def test_a_report_is_a_table_and_the_warnings(budgets):

@@ -133,7 +133,7 @@ def test_slices_are_sorted_and_those_above_the_limit_are_marked(read):
 def test_each_set_has_its_room_and_a_drawing_with_a_title(page, read):
     room = {row[0]: row[1:] for row in read.tables[3]}
 
-    assert list(room) == ["set", "package node set", "_readout node set", "depends edge set"]
+    assert list(room) == ["set", "_readout node set", "package node set", "depends edge set"]
     assert room["_readout node set"][0] == "200 97.0% ≥ 1 a component"
     assert room["depends edge set"][0] == "100 48.5%"
     assert page.count("<svg") == page.count('role="img"') == 3
