@@ -34,12 +34,20 @@ def train(
     ],
     model_dir: Annotated[str, arguments.folder("Where to write the model that serves.")],
     model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
+    ready_batches_dir: Annotated[
+        str,
+        typer.Option(
+            help="Ready-made batches of the training split: an output of `batches`.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
     batching: Annotated[
         str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
-    ] = "tight",
+    ] = "packed",
     batch_size: Annotated[int, typer.Option(help="Which of the learned budgets; 0 for the learner's own.")] = 0,
     success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
     shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
@@ -60,6 +68,7 @@ def train(
         size_constraints_dir=size_constraints_dir,
         model_dir=model_dir,
         model_run_dir=model_run_dir,
+        ready_batches_dir=ready_batches_dir,
         options=GraphTrainerOptions(
             model_fn=model_fn,
             task=NodeClassification(label_feature=label_feature, class_vocabulary=class_vocabulary),

@@ -27,6 +27,8 @@ from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.input_tally import InputTally
 from tfx_gnn.stages.model_graph import check_model_features, without_label
 from tfx_gnn.stages.padded_batches import BUDGET_KINDS
+from tfx_gnn.stages.ready_batches import ready_batches_dataset
+from tfx_gnn.stages.ready_batches_manifest import read_manifest
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
 from tfx_gnn.stages.training_callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
@@ -74,7 +76,7 @@ class GraphTrainerOptions:
     num_epochs: int = 10
     train_split: str = "train"
     eval_split: str = "val"
-    batching: str = "tight"
+    batching: str = "packed"
     batch_size: int = 0
     success_ratio: float = 0.99
     shuffle_buffer_size: int = 10_000
@@ -115,6 +117,7 @@ def train_graph_model(
     model_dir: str,
     model_run_dir: str,
     blessing_dir: str = "",
+    ready_batches_dir: str = "",
     options: GraphTrainerOptions,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
@@ -130,6 +133,8 @@ def train_graph_model(
             `training_path/` (what training saw, for GraphSkewValidator) and `training_summary.json`.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
+        ready_batches_dir: output of `write_ready_batches` for the training split and the budget of `options`:
+            each epoch reads the next stored one instead of making batches. Empty to make them.
         options: what to train, and how.
 
     Returns:
@@ -165,15 +170,26 @@ def train_graph_model(
         tf_keras.utils.set_random_seed(options.training_seed)
         labelled = training_input.LabelledGraphs(graph_spec=graph_spec, task=options.task, num_classes=len(class_names))
         tally = InputTally()
-        train_data = training_input.training_dataset(
-            train_files,
-            labelled,
-            budget=budget,
-            batching=options.batching,
-            shuffle_buffer_size=options.shuffle_buffer_size,
-            seed=options.training_seed,
-            tally=tally,
-        )
+        if ready_batches_dir:
+            steps_per_epoch = _ready_steps(ready_batches_dir, options)
+            batches = ready_batches_dataset(
+                ready_batches_dir,
+                transformed_examples_dir=transformed_examples_dir,
+                transformed_graph_schema_dir=transformed_graph_schema_dir,
+                budget=budget,
+            )
+            train_data = training_input.weighted_batches(batches, labelled, tally=tally)
+        else:
+            steps_per_epoch = training_input.expected_steps(budget, train_labels.num_examples)
+            train_data = training_input.training_dataset(
+                train_files,
+                labelled,
+                budget=budget,
+                batching=options.batching,
+                shuffle_buffer_size=options.shuffle_buffer_size,
+                seed=options.training_seed,
+                tally=tally,
+            )
         eval_data = training_input.evaluation_dataset(
             eval_files,
             labelled,
@@ -201,10 +217,7 @@ def train_graph_model(
         start = time.monotonic()
         best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
         inputs = InputFigures(tally=tally, logs_dir=os.path.join(run_partial, LOGS_DIR))
-        progress = TrainingProgress(
-            num_epochs=options.num_epochs,
-            steps_per_epoch=training_input.expected_steps(budget, train_labels.num_examples),
-        )
+        progress = TrainingProgress(num_epochs=options.num_epochs, steps_per_epoch=steps_per_epoch)
         with contextlib.closing(progress):
             history = model.fit(
                 train_data,
@@ -275,12 +288,22 @@ def _matching_budgets(
             f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
         )
     batch_size = options.batch_size or None
-    budgets = (
-        content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio),
-        content.find(size_constraints_file.TIGHT, batch_size),
-    )
-    training, evaluation = (training_input.training_budget(budget, graph_spec) for budget in budgets)
+    training = content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio)
+    evaluation = content.find(size_constraints_file.TIGHT, batch_size)
+    for budget in (training, evaluation):
+        training_input.check_readouts(budget, graph_spec)
     return training, evaluation
+
+
+def _ready_steps(ready_batches_dir: str, options: GraphTrainerOptions) -> int:
+    """The number of batches of the first stored epoch."""
+    manifest = read_manifest(ready_batches_dir)
+    if manifest.options.split != options.train_split:
+        raise ValueError(
+            f"`ready_batches_dir` must hold batches of the training split {options.train_split!r}; got those of "
+            f"{manifest.options.split!r} in {ready_batches_dir!r}. Make batches of that split by `tfx-gnn batches`."
+        )
+    return manifest.epochs[0].num_batches
 
 
 def _class_names(tft_output: tft.TFTransformOutput, task: NodeClassification) -> list[bytes]:

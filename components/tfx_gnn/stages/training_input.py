@@ -31,11 +31,11 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
 from tfx_gnn.stages.input_tally import InputTally
 from tfx_gnn.stages.model_graph import split_off_label, with_declared_shapes
 from tfx_gnn.stages.padded_batches import PaddedBatch, padded_batches
+from tfx_gnn.stages.record_datasets import ordered_records, shuffled_records
 from tfx_gnn.stages.record_files import RecordFile
 from tfx_gnn.stages.size_constraints_file import Budget
 
 _READOUT_EDGE_SETS = f"{READOUT_NODE_SET}/"
-_MAX_OPEN_FILES = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,8 +69,8 @@ class LabelledGraphs:
         return graph, tf.where(is_known, label, tf.zeros_like(label)), tf.logical_and(is_real, is_known)
 
 
-def training_budget(budget: Budget, graph_spec: GraphTensorSpec) -> Budget:
-    """Fits a padding budget to graphs with one readout node a component.
+def check_readouts(budget: Budget, graph_spec: GraphTensorSpec) -> None:
+    """Checks that a padding budget is for graphs with one readout node a component.
 
     A padding component has a readout node, as every example has; it needs its edge
     to some padding node, or the readout of a padded batch is not complete.
@@ -79,21 +79,20 @@ def training_budget(budget: Budget, graph_spec: GraphTensorSpec) -> Budget:
         budget: budget for batches of such graphs.
         graph_spec: spec of one graph.
 
-    Returns:
-        The budget, with as many readout edges as readout nodes.
-
     Raises:
-        ValueError: if the budget is not for one readout node a component.
+        ValueError: if padded components have not one readout node, and one edge to it, each.
     """
-    num_readouts = budget.total_num_nodes.get(READOUT_NODE_SET)
-    if num_readouts != budget.total_num_components or budget.min_nodes_per_component.get(READOUT_NODE_SET) != 1:
+    sizes = {READOUT_NODE_SET: budget.total_num_nodes.get(READOUT_NODE_SET)}
+    for name in graph_spec.edge_sets_spec:
+        if name.startswith(_READOUT_EDGE_SETS):
+            sizes[name] = budget.total_num_edges.get(name)
+    least = budget.min_nodes_per_component.get(READOUT_NODE_SET, 0)
+    if least != 1 or set(sizes.values()) != {budget.total_num_components}:
         raise ValueError(
-            f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node a component; got "
-            f"{num_readouts} nodes for {budget.total_num_components} components, at least "
-            f"{budget.min_nodes_per_component.get(READOUT_NODE_SET, 0)} each. Learn it from examples with one readout."
+            f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node a component, and one edge "
+            f"to it; got {sizes} for {budget.total_num_components} components, at least {least} nodes each. Learn it "
+            "from examples with one readout."
         )
-    readout_edges = {name: num_readouts for name in graph_spec.edge_sets_spec if name.startswith(_READOUT_EDGE_SETS)}
-    return dataclasses.replace(budget, total_num_edges={**budget.total_num_edges, **readout_edges})
 
 
 def expected_steps(budget: Budget, num_graphs: int) -> int:
@@ -140,9 +139,7 @@ def training_dataset(
         Dataset of (graph, labels, weights) of static shapes; the loss of a batch is the mean over those
         of its graphs that count.
     """
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    records = _read(paths.shuffle(len(files), seed=seed), len(files))
-    records = records.shuffle(shuffle_buffer_size, seed=seed)
+    records = shuffled_records(files, shuffle_buffer_size=shuffle_buffer_size, seed=seed)
     batches = padded_batches(records, labelled.graph_spec, budget, batching)
     return weighted_batches(batches, labelled, tally=tally)
 
@@ -163,8 +160,7 @@ def evaluation_dataset(
         Dataset of (graph, labels, weights) of static shapes; the mean loss of its batches is the mean
         over the graphs that are scored.
     """
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    batches = padded_batches(_read(paths, len(files)), labelled.graph_spec, budget, "tight")
+    batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight")
     return weighted_batches(batches, labelled, graphs_per_batch=max(num_scored, 1) / expected_steps(budget, num_graphs))
 
 
@@ -230,13 +226,4 @@ def _with_declared_shapes(graph: GraphTensor, spec: GraphTensorSpec) -> GraphTen
         context=shaped(graph.context, spec.context_spec),
         node_sets={name: shaped(node_set, spec.node_sets_spec[name]) for name, node_set in graph.node_sets.items()},
         edge_sets={name: shaped(edge_set, spec.edge_sets_spec[name]) for name, edge_set in graph.edge_sets.items()},
-    )
-
-
-def _read(paths: tf.data.Dataset, num_files: int) -> tf.data.Dataset:
-    return paths.interleave(
-        lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
-        cycle_length=min(num_files, _MAX_OPEN_FILES),
-        num_parallel_calls=tf.data.AUTOTUNE,
-        deterministic=True,
     )

@@ -18,6 +18,8 @@ from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.stages.blessing import write_blessing
 from tfx_gnn.stages.examples_folder import read_split
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
+from tfx_gnn.stages.ready_batches import write_ready_batches
+from tfx_gnn.stages.ready_batches_manifest import ReadyBatchesOptions, read_manifest
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 
@@ -206,18 +208,70 @@ def test_summary_tells_what_was_done(trained):
     assert written == json.loads(json.dumps(dataclasses.asdict(summary)))
     assert (summary.num_train_examples, summary.num_eval_examples, summary.num_classes) == (40, 11, 2)
     assert summary.num_parameters == 1 * 2 + 2
-    assert (summary.batching, summary.budget["batch_size"], summary.budget["kind"]) == ("tight", 8, "tight")
-    assert summary.eval_budget == summary.budget
-    # 40 examples are five batches of eight.
-    assert summary.num_steps == 8 * 5
+    assert (summary.batching, summary.budget["batch_size"], summary.budget["kind"]) == ("packed", 8, "packing")
+    assert (summary.eval_budget["batch_size"], summary.eval_budget["kind"]) == (8, "tight")
+    assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
     assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 8
     assert {epoch.removed_share for epoch in summary.epoch_inputs} == {0.0}
-    assert 0.3 < summary.epoch_inputs[0].fill < 1.0
     assert len(summary.epochs) == 8
     assert set(summary.epochs[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
     assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
     assert summary.epochs[-1]["val_accuracy"] == 1.0
     assert (summary.exported_epoch, summary.stopped_early) == (8, False)
+
+
+@pytest.mark.parametrize("batching", ["tight", "fit_or_skip"])
+def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batching):
+    summary = prepared.train(tmp_path, batching=batching, num_epochs=3)
+
+    for epoch in summary.epoch_inputs:
+        # 40 examples are five batches of eight.
+        assert epoch.num_steps + epoch.num_removed_batches == 5
+        assert epoch.num_graphs + epoch.num_removed_graphs == 40
+        assert epoch.removed_share == epoch.num_removed_graphs / 40
+        assert 0.3 < epoch.fill < 1.0
+    assert (summary.batching, summary.budget["kind"]) == (batching, batching)
+    assert all(0.0 <= epoch["val_accuracy"] <= 1.0 for epoch in summary.epochs)
+
+
+@pytest.fixture(scope="module")
+def ready_batches(prepared, tmp_path_factory):
+    """Three stored epochs."""
+    folder = str(tmp_path_factory.mktemp("ready") / "batches")
+    write_ready_batches(
+        transformed_examples_dir=prepared.transformed_examples_dir,
+        transformed_graph_schema_dir=prepared.transformed_graph_schema_dir,
+        size_constraints_dir=prepared.size_constraints_dir,
+        ready_batches_dir=folder,
+        options=ReadyBatchesOptions(num_epochs=3),
+    )
+    return folder
+
+
+def test_ready_batches_are_trained_on_epoch_by_epoch(prepared, ready_batches, tmp_path):
+    summary = prepared.train(tmp_path, ready_batches_dir=ready_batches, num_epochs=4)
+
+    stored = [epoch.num_batches for epoch in read_manifest(ready_batches).epochs]
+    assert [epoch.num_steps for epoch in summary.epoch_inputs] == [*stored, stored[0]]
+    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 4
+    assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batching": "tight"}, "`ready_batches_dir` must hold batches of the same budget; got"),
+        (
+            {"train_split": "test"},
+            "`ready_batches_dir` must hold batches of the training split 'test'; got those of 'train'",
+        ),
+    ],
+)
+def test_ready_batches_that_do_not_fit_are_refused(prepared, ready_batches, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        prepared.train(tmp_path, ready_batches_dir=ready_batches, **options)
+
+    assert os.listdir(tmp_path) == []
 
 
 def test_validation_loss_is_the_mean_over_all_examples(trained, prepared):
@@ -293,6 +347,12 @@ def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
             {"task": NodeClassification(label_feature="color", class_vocabulary="colour")},
             ValueError,
             "`task` must name the vocabulary of the classes; got class_vocabulary='colour'",
+        ),
+        ({"batch_size": 5}, ValueError, "packing with batch_size=5; got .*packing_8"),
+        (
+            {"batching": "fit_or_skip", "success_ratio": 0.5},
+            ValueError,
+            "must hold the budget that is asked for, fit_or_skip with success_ratio=0.5 with batch_size=8; got",
         ),
         ({"train_split": "training"}, ValueError, r"`split` must be one of \['test', 'train', 'val'\]; got 'training'"),
     ],

@@ -17,9 +17,9 @@ from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget
 from tfx_gnn.stages.training_input import (
     LabelledGraphs,
+    check_readouts,
     evaluation_dataset,
     expected_steps,
-    training_budget,
     training_dataset,
 )
 
@@ -41,21 +41,18 @@ NUM_GRAPHS = 22
 
 
 def _budget(kind, *, items, links, graphs_per_batch=4.0, batch_size=4, components=5, window=0):
-    return training_budget(
-        Budget(
-            kind=kind,
-            batch_size=batch_size,
-            total_num_components=components,
-            total_num_nodes={"item": items, "_readout": components},
-            total_num_edges={"link": links, "_readout/seed": components},
-            min_nodes_per_component={"_readout": 1},
-            window=window,
-            graphs_per_batch=graphs_per_batch,
-            fill=0.5,
-            fill_by_set={},
-            bytes_per_batch=0,
-        ),
-        SPEC,
+    return Budget(
+        kind=kind,
+        batch_size=batch_size,
+        total_num_components=components,
+        total_num_nodes={"item": items, "_readout": components},
+        total_num_edges={"link": links, "_readout/seed": components},
+        min_nodes_per_component={"_readout": 1},
+        window=window,
+        graphs_per_batch=graphs_per_batch,
+        fill=0.5,
+        fill_by_set={},
+        bytes_per_batch=0,
     )
 
 
@@ -325,10 +322,9 @@ def test_graph_that_does_not_fit_is_refused(write_examples, tmp_path):
         list(_evaluation(files, num_graphs=1))
 
 
-def test_readout_edges_are_as_many_as_readouts():
-    budget = dataclasses.replace(TIGHT, total_num_edges={"link": 8, "_readout/seed": 4})
-
-    assert training_budget(budget, SPEC) == TIGHT
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_budget_for_one_readout_a_component_is_taken(budget):
+    check_readouts(budget, SPEC)
 
 
 @pytest.mark.parametrize(
@@ -337,11 +333,12 @@ def test_readout_edges_are_as_many_as_readouts():
         {"total_num_nodes": {"item": 13, "_readout": 6}},
         {"min_nodes_per_component": {}},
         {"total_num_nodes": {"item": 13}},
+        {"total_num_edges": {"link": 8, "_readout/seed": 4}},
     ],
 )
 def test_budget_for_other_readouts_is_refused(change):
-    with pytest.raises(ValueError, match="must hold a budget with one '_readout' node a component; got"):
-        training_budget(dataclasses.replace(TIGHT, **change), SPEC)
+    with pytest.raises(ValueError, match="must hold a budget with one '_readout' node a component, and one edge"):
+        check_readouts(dataclasses.replace(TIGHT, **change), SPEC)
 
 
 def test_padded_graphs_are_those_of_the_examples(write_split):
