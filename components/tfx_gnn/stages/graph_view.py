@@ -111,7 +111,8 @@ class ItemsView(Mapping[str, Any]):
         """A copy that has exactly the given features.
 
         Args:
-            features: tensors of shape `[total_items, *feature_shape]` by feature name.
+            features: tensors of shape `[total_items, *feature_shape]` by feature name. A SparseTensor
+                `[total_items, n]` becomes the ragged rows of its values, without their columns.
 
         Returns:
             The copy.
@@ -362,11 +363,12 @@ def _checked_feature(label: str, name: str, value: Any) -> const.Field:
     place = f"feature {name!r} of {label}"
     if name.startswith("#") and name != ID_NAME:
         raise ValueError(f"`name` must not start with '#', save {ID_NAME!r}; got {place}. Rename the feature.")
-    if isinstance(value, tf.SparseTensor):
-        raise TypeError(
-            f"`value` must be a dense or ragged tensor; got a SparseTensor for {place}. "
-            "Convert it by tf.sparse.to_dense or tf.RaggedTensor.from_sparse."
-        )
+    if not name:
+        raise ValueError(f"`name` must not be empty; got {place}. Name the feature.")
+    if isinstance(value, tf.SparseTensor) and value.shape.rank == 2:
+        # tf.Transform's functions of words give these, with the shape of the values left open.
+        rows, values = value.indices[:, 0], tf.reshape(value.values, [-1])
+        value = tf.RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     if not isinstance(value, (tf.Tensor, tf.RaggedTensor)):
         raise TypeError(
             f"`value` must be a tensor; got {type(value).__name__} for {place}. Compute it from the features."

@@ -75,6 +75,14 @@ def test_sets_that_are_named_get_exactly_the_given_features(graph):
     assert sorted(graph.node_sets["a"]) == ["w", "x"]
 
 
+def test_sparse_rows_become_ragged_ones(graph):
+    sparse = tf.RaggedTensor.from_row_splits([7.0, 8.0], [0, 2, 2, 2]).to_sparse()
+
+    rows = graph.replace_features(node_sets={"a": {"y": sparse}}).node_sets["a"]["y"]
+
+    assert rows.to_list() == [[7.0, 8.0], [], []]
+
+
 def test_features_are_cut_back_into_graphs(graph):
     replaced = graph.replace_features(
         context={}, node_sets={"b": {"y": tf.constant([10, 20], tf.int64)}}, edge_sets={"e": {}}
@@ -126,7 +134,8 @@ def test_an_unknown_name_is_answered_by_the_known_ones(graph, look, message):
             "must not start with '#', save '#id'; got feature '#size' of node set 'a'",
         ),
         ("y", 1.0, TypeError, "must be a tensor; got float for feature 'y' of node set 'a'"),
-        ("y", tf.sparse.from_dense([[1.0]]), TypeError, "got a SparseTensor for feature 'y'"),
+        ("y", tf.sparse.from_dense([1.0]), TypeError, "must be a tensor; got SparseTensor for feature 'y'"),
+        ("", tf.zeros([3]), ValueError, "`name` must not be empty; got feature '' of node set 'a'"),
         ("y", tf.zeros([3], tf.int32), TypeError, "must be int64, float32 or string, as tf.Example is; got int32"),
         ("y", tf.zeros([]), ValueError, r"must have shape \[total_items, ...\]; got shape \(\) for feature 'y'"),
     ],

@@ -143,12 +143,6 @@ def statistic(expected: Any) -> Callable[..., Any]:
     return register
 
 
-def rows_of(sparse: tf.SparseTensor, items: tf.RaggedTensor) -> tf.RaggedTensor:
-    """What tf.Transform's functions of words give, as ragged rows; they leave the shape of the values open."""
-    values = tf.reshape(sparse.values, [-1])
-    return tf.RaggedTensor.from_value_rowids(values, sparse.indices[:, 0], items.nrows(), validate=False)
-
-
 def preprocessing_fn(graph: GraphView) -> GraphView:
     """All the cases at once."""
     made: dict[str, dict[str, Any]] = {}
@@ -336,7 +330,7 @@ _IDF = [1 + math.log(6 / 4), 1 + math.log(6 / 3), 1 + math.log(6 / 2)]  # (5 use
 def tf_idf_of_words(graph: GraphView) -> Any:
     """Share of the word among the user's own, times its rarity; repetitions become one."""
     words = tft.compute_and_apply_vocabulary(graph.node_sets["user"]["words"])
-    return rows_of(tft.tfidf(words.to_sparse(), vocab_size=3)[1], words)
+    return tft.tfidf(words.to_sparse(), vocab_size=3)[1]
 
 
 @statistic([1, 2, 4, 1, 1, 1])
@@ -350,7 +344,7 @@ def words_and_pairs_of_words(graph: GraphView) -> Any:
 def bags_of_words(graph: GraphView) -> Any:
     """Each word once a user."""
     words = graph.node_sets["user"]["words"]
-    return rows_of(tft.bag_of_words(words.to_sparse(), ngram_range=(1, 1), separator=" "), words)
+    return tft.bag_of_words(words.to_sparse(), ngram_range=(1, 1), separator=" ")
 
 
 @statistic(1.4)
@@ -477,13 +471,6 @@ def sky(graph: GraphView) -> Any:
     return tft.compute_and_apply_vocabulary(graph.context["sky"])
 
 
-@statistic([2.0, 1.4])
-def context_beside_readout(graph: GraphView) -> Any:
-    """Scores 1 to 5 have variance 10 / 5; with days 1, 1, 2, 2, 4 the mean of products is 37 / 5, less 2 * 3."""
-    day, score = tf.cast(graph.context["day"], tf.float32), graph.node_sets["_readout"]["score"]
-    return tf.stack([tft.var(score), tft.mean(day * score) - tft.mean(day) * tft.mean(score)])
-
-
 # Several sets: statistics of items alone, used along edges.
 
 
@@ -524,22 +511,42 @@ def median_by_a_transform_of_mine(graph: GraphView) -> Any:
     return tft.experimental.ptransform_analyzer([years], _Median(), [tf.float32], [[]])[0]
 
 
-@pytest.fixture(scope="module")
-def transformed(write_examples, read_examples, tmp_path_factory):
-    """The examples after the transform, in the order of the users; they come from two files."""
-    folder = tmp_path_factory.mktemp("by_hand")
-    names = list(USERS)
-    shards = [[_subgraph(name) for name in names[:2]], [_subgraph(name) for name in names[2:]]]
-    examples_dir = write_examples(str(folder / "examples"), {"train": shards}, SCHEMA)
-    transform_graphs(
-        examples_dir=examples_dir,
-        graph_schema_dir=examples_dir,
-        transform_graph_dir=str(folder / "transform_graph"),
-        transformed_examples_dir=str(folder / "transformed"),
-        transformed_graph_schema_dir=str(folder / "schema"),
-        options=GraphTransformOptions(preprocessing_fn=f"{__name__}:preprocessing_fn"),
+def statistics_as_sampled(graph: GraphView) -> GraphView:
+    """What takes subgraphs as they are: occurrences, and values of two sets side by side."""
+    ages = graph.node_sets["user"]["age"]
+    day, score = tf.cast(graph.context["day"], tf.float32), graph.node_sets["_readout"]["score"]
+    covariance = tft.mean(day * score) - tft.mean(day) * tft.mean(score)
+    return graph.replace_features(
+        context={"mean_age": tft.mean(ages) + 0 * day, "day_beside_score": covariance + 0 * day},
+        node_sets={"user": {"words": tft.compute_and_apply_vocabulary(graph.node_sets["user"]["words"])}},
     )
-    return read_examples(str(folder / "transformed"), "train")
+
+
+@pytest.fixture(scope="module")
+def transform(write_examples, read_examples, tmp_path_factory):
+    """Transforms the examples, which come from two files, and gives them in the order of the users."""
+
+    def run(function: str, **options: Any) -> list[dict[str, list[Any]]]:
+        folder = tmp_path_factory.mktemp("by_hand")
+        names = list(USERS)
+        shards = [[_subgraph(name) for name in names[:2]], [_subgraph(name) for name in names[2:]]]
+        examples_dir = write_examples(str(folder / "examples"), {"train": shards}, SCHEMA)
+        transform_graphs(
+            examples_dir=examples_dir,
+            graph_schema_dir=examples_dir,
+            transform_graph_dir=str(folder / "transform_graph"),
+            transformed_examples_dir=str(folder / "transformed"),
+            transformed_graph_schema_dir=str(folder / "schema"),
+            options=GraphTransformOptions(preprocessing_fn=f"{__name__}:{function}", **options),
+        )
+        return read_examples(str(folder / "transformed"), "train")
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def transformed(transform):
+    return transform("preprocessing_fn")
 
 
 def _rows(content: dict[str, list[Any]], prefix: str, name: str) -> list[list[Any]]:
@@ -579,3 +586,14 @@ def test_ann_is_in_every_subgraph(transformed):
 
     assert len(users) == 13
     assert users.count(b"ann") == 5
+
+
+def test_subgraphs_may_be_taken_as_they_are(transform):
+    content = transform("statistics_as_sampled", analyze="as_sampled")[0]
+
+    # Ann's 10 in five subgraphs, the other 140 in two each: 330 / 13.
+    np.testing.assert_allclose(content["context/mean_age"], [330 / 13], rtol=1e-6)
+    # Days 1, 1, 2, 2, 4 with scores 1 to 5: (1 + 2 + 6 + 8 + 20) / 5 - 2 * 3.
+    np.testing.assert_allclose(content["context/day_beside_score"], [1.4], rtol=1e-5)
+    # Hat 5 + 2 times, red 5 + 2 * 2 + 2 times, cap twice.
+    assert content["nodes/user.words"][:2] == [0, 1]
