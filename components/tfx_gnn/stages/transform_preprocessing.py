@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 
 import tensorflow as tf
@@ -25,9 +26,22 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
         Function from ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to the same for the
         transformed graph. Structure keys pass through.
     """
+    # TensorFlow shares the lookup tables of vocabularies by the names of operations for as long as a process lives.
+    # Without names of its own, a vocabulary of numbers would meet the table of texts of an earlier transform.
+    name = f"{preprocessing_fn.__module__}.{getattr(preprocessing_fn, '__qualname__', '')}"
+    scope = re.sub("[^A-Za-z0-9_.]", "_", name)
 
     def apply(tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
-        graph = preprocessing_fn(graph_view_from_ragged(tensors, layout))
+        try:
+            with tf.name_scope(scope):
+                graph = preprocessing_fn(graph_view_from_ragged(tensors, layout))
+        except tf.errors.InvalidArgumentError as error:
+            if "Conflicting key/value dtypes" not in error.message:
+                raise
+            raise ValueError(
+                "`preprocessing_fn` must keep the types of its vocabularies while a process lives; got another type "
+                f"than {name!r} had before, under the same names. Start Python, or the notebook's kernel, again."
+            ) from error
         if not isinstance(graph, GraphView):
             raise TypeError(
                 f"`preprocessing_fn` must return a GraphView; got {type(graph).__name__}. "
@@ -72,5 +86,5 @@ def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> Non
             f"that depends on {structure}. Every node and edge is counted once, outside of the subgraphs it "
             'was sampled into, so sizes and neighbours have no meaning there. Choose analyze="as_sampled", where '
             "every occurrence in a subgraph counts; or compute such statistics when the tables are made, and read "
-            "them as features."
+            "them as features. An assertion on sizes or edges has the same effect: leave it out."
         )
