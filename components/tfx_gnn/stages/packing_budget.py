@@ -112,13 +112,14 @@ class _Search:
         # Readouts, and edges to them, follow from the number of components.
         follows = {edge for edge, _ in room.tied} | set(np.flatnonzero(room.demands).tolist())
         self._free = [one for one in range(len(means)) if one not in follows and means[one] > 0]
+        self._is_free = np.isin(np.arange(len(means)), self._free)
         self._factors = np.append(np.ones(len(means)), 1.25)
 
     def rule(self, factors: npt.NDArray[np.float64] | None = None) -> SizeRule:
         """The budget by factors, those so far if none are given."""
         factors = self._factors if factors is None else factors
         num_graphs = max(int(self.mean_batch), 1)
-        wanted = np.ceil(self.mean_batch * self._means * factors[:-1]).astype(np.int64)
+        wanted = np.ceil(self.mean_batch * self._means * factors[:-1] * self._is_free).astype(np.int64)
         # The largest graph alone comes with padding components in the places of all others.
         least = self._maxima + self._room.demands * (num_graphs - 1)
         num_components = max(int(np.ceil(self.mean_batch * factors[-1])), num_graphs + 1)
