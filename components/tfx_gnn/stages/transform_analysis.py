@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import apache_beam as beam
 import tensorflow_transform.beam as tft_beam
@@ -30,7 +30,9 @@ from tfx_gnn.stages.transform_preprocessing import TensorPreprocessingFn
 from tfx_gnn.stages.transform_tables import TableBatches, TableReading
 from tfx_gnn.stages.transform_unique_items import EXAMPLES, IDENTITIES, UniqueItems
 
-UNIQUE_ITEMS, TABLES, AS_SAMPLED = "unique_items", "tables", "as_sampled"
+UNIQUE_ITEMS: Final = "unique_items"
+TABLES: Final = "tables"
+AS_SAMPLED: Final = "as_sampled"
 ANALYZE_MODES = (UNIQUE_ITEMS, TABLES, AS_SAMPLED)
 """Choices of `GraphTransformOptions.analyze`."""
 
@@ -124,7 +126,7 @@ def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn
             identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
         else:
             read.add(number)
-    reader.read_spans({number for number in read if number != TABLES}, identities)
+    reader.read_spans([number for number in range(len(data.spans)) if number in read], identities)
     if TABLES in read:
         reader.read_tables()
     datasets = {key: reader.batches.get(name) if name in needed else None for name, key in keys.items()}

@@ -11,13 +11,18 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow_transform as tft
+from tfx_bsl.public.tfxio import TFExampleBeamRecord
 
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.schema import read_schema
 from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.graph_layout import graph_layout
 from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
 from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.transform_cache import span_keys, tables_key
+from tfx_gnn.stages.tfmd_schema import make_tfmd_schema
+from tfx_gnn.stages.transform_cache import CacheFolders, datasets_to_read, span_keys, tables_key
+from tfx_gnn.stages.transform_preprocessing import tensor_preprocessing_fn
 from tfx_gnn.stages.transform_tables import plan_table_reading
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
@@ -138,32 +143,20 @@ def test_nothing_is_read_if_all_is_cached(both, without_cache, spans, read_examp
     assert len(os.listdir(both / "cache")) == 2
 
 
-def test_another_function_reads_what_it_asks_anew(first, spans, tmp_path):
-    earlier = unreadable(spans.first, tmp_path / "earlier")
+def test_what_another_function_asks_is_not_in_the_cache(first, spans, star_graph):
+    schema = read_schema(os.path.join(spans.first, "graph_schema.pbtxt"))
+    layout = graph_layout(schema)
+    source = TFExampleBeamRecord(physical_format="tfrecord", schema=make_tfmd_schema(layout))
+    more = f"unique_items {[]}"
+    keys = span_keys([tuple(record_files(spans.first, ["train"]))], schema, is_chain=True, more=more)
 
-    with pytest.raises(Exception, match="got a damaged record in graphs-0000"):
-        run(
-            tmp_path / "run",
-            spans.second,
-            function="star_graph:features_of_several_sets",
-            earlier_examples_dirs=[earlier],
-            analyzer_cache_dir=str(first / "cache"),
-        )
+    def missing(function):
+        wrapped = tensor_preprocessing_fn(function, layout)
+        specs = source.TensorAdapter().OriginalTypeSpecs()
+        return datasets_to_read(make_pipeline(), CacheFolders(read=str(first / "cache")), keys, wrapped, specs)[1]
 
-    assert not (tmp_path / "run").exists() or os.listdir(tmp_path / "run") == []
-
-
-def test_changed_data_is_read_anew(first, spans, tmp_path):
-    earlier = unreadable(spans.first, tmp_path / "earlier")
-    os.utime(examples_folder.split_files(earlier, "train")[0], ns=(1, 1))
-
-    with pytest.raises(Exception, match="got a damaged record in graphs-0000"):
-        run(
-            tmp_path / "run",
-            spans.second,
-            earlier_examples_dirs=[earlier],
-            analyzer_cache_dir=str(first / "cache"),
-        )
+    assert not missing(star_graph.statistics_of_each_set)
+    assert list(missing(star_graph.features_of_several_sets)) == list(keys)
 
 
 def test_only_unique_items_make_a_span_depend_on_earlier_ones(spans):
@@ -177,6 +170,19 @@ def test_only_unique_items_make_a_span_depend_on_earlier_ones(spans):
     assert span_keys(files[1:], schema, is_chain=False)[0] == alone[1]
     assert span_keys(files[:1], schema, is_chain=True)[0] == chain[0]
     assert span_keys(files[:1], schema, is_chain=True, more="another mode")[0] != chain[0]
+
+
+def test_changed_data_has_another_key(spans, tmp_path):
+    folder = shutil.copytree(spans.first, tmp_path / "span")
+    schema = graph_schema_pb2.GraphSchema()
+
+    def key():
+        return span_keys([tuple(record_files(folder, ["train"]))], schema, is_chain=True)[0]
+
+    before = key()
+    assert key() == before
+    os.utime(examples_folder.split_files(folder, "train")[0], ns=(1, 1))
+    assert key() != before
 
 
 def test_tables_are_one_dataset_named_after_their_content(tmp_path):
