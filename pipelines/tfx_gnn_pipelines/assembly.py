@@ -74,6 +74,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
     size_learner = SizeConstraintLearner(
         examples=transform.outputs["transformed_examples"],
         graph_schema=transform.outputs["transformed_graph_schema"],
+        transform_graph=transform.outputs["transform_graph"],
         options=config.size_constraint_learner,
         runtime_parameters=opened.pop("SizeConstraintLearner", None),
     )

@@ -145,7 +145,9 @@ def quickstart(
         graph_example_validator=promises_of_plan(task.plan),
         graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
         size_constraint_learner=SizeConstraintLearnerOptions(
-            batch_size=task.batch_size if batch_size is None else batch_size
+            batch_size=task.batch_size if batch_size is None else batch_size,
+            label_feature=task.prediction.label_feature,
+            class_vocabulary=task.prediction.class_vocabulary,
         ),
         graph_trainer=GraphTrainerOptions(
             model_fn=task.model_fn,

@@ -17,6 +17,8 @@ from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
 from tfx_gnn.stages.graph_evaluator import METRICS_FILE
+from tfx_gnn.stages.size_constraint_learner import REPORT_FILE
+from tfx_gnn.stages.size_constraints_file import SIZE_CONSTRAINTS_FILE
 from tfx_gnn.stages.skew_report import SKEW_FILE, read_skew_report
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
@@ -95,10 +97,12 @@ def _metrics_table(metrics: Mapping[str, Any]) -> Table:
 def _print_places(
     console: Console, config: PipelineConfig, outputs: Mapping[str, Mapping[str, ArtifactRecord]], version_dir: str
 ) -> None:
+    budgets_dir = outputs["SizeConstraintLearner"]["size_constraints"].uri
     logs_dir = shorten(os.path.join(outputs["GraphTrainer"]["model_run"].uri, "logs"))
     places = {
         "graph schema": graph_schema_path(outputs["GraphSchemaGen"]["graph_schema"].uri),
-        "budgets": os.path.join(outputs["SizeConstraintLearner"]["size_constraints"].uri, "size_constraints.json"),
+        "budgets": os.path.join(budgets_dir, SIZE_CONSTRAINTS_FILE),
+        "budget report": os.path.join(budgets_dir, REPORT_FILE),
         "model": os.path.join(outputs["GraphTrainer"]["model"].uri, MODEL_ARTIFACT_FOLDER),
         "metrics": os.path.join(outputs["GraphEvaluator"]["evaluation"].uri, METRICS_FILE),
         "pushed model": version_dir,

@@ -157,6 +157,32 @@ def test_budgets_hold_any_five_graphs_and_the_padding(finished_tasks):
     assert budget["total_num_edges"]["cites"] == 5 * 2
 
 
+def test_budgets_of_three_kinds_are_explained_by_topic(finished_tasks):
+    folder = finished_tasks["SizeConstraintLearner"].uris["size_constraints"]
+
+    budgets = json.loads((folder / "size_constraints.json").read_text())["budgets"]
+
+    assert sorted(budget["kind"] for budget in budgets.values()) == ["fit_or_skip", "packing", "tight"]
+    (fit_or_skip,) = [budget for budget in budgets.values() if budget["kind"] == "fit_or_skip"]
+    topics = {loss["value"] for loss in fit_or_skip["losses"] if loss["slicing"] == "label"}
+    assert topics == {row["topic"] for row in PAPERS.values()}
+    assert "networks" in (folder / "report.html").read_text()
+
+
+def test_transform_leaves_statistics_of_both_sides(finished_tasks):
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+
+    task = finished_tasks["GraphTransform"]
+    means = {}
+    for name in ("pre_transform_stats", "post_transform_stats"):
+        content = (task.uris[name] / "Split-train" / "FeatureStats.pb").read_bytes()
+        (dataset,) = statistics_pb2.DatasetFeatureStatisticsList.FromString(content).datasets
+        means[name] = {f.path.step[0]: f.num_stats.mean for f in dataset.features if f.HasField("num_stats")}
+
+    assert means["pre_transform_stats"]["nodes/paper.score"] != pytest.approx(0.0, abs=1e-3)
+    assert means["post_transform_stats"]["nodes/paper.score"] == pytest.approx(0.0, abs=1e-5)
+
+
 def test_model_answers_raw_examples_with_topic_and_id(finished_tasks, serve):
     records = raw_records(finished_tasks, "test")
 

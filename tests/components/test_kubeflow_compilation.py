@@ -21,6 +21,7 @@ WIRING = {
     "SizeConstraintLearner": {
         "examples": "GraphTransform.transformed_examples",
         "graph_schema": "GraphTransform.transformed_graph_schema",
+        "transform_graph": "GraphTransform.transform_graph",
     },
     "GraphTrainer": {
         "transformed_examples": "GraphTransform.transformed_examples",
@@ -105,7 +106,8 @@ def test_options_arrive_as_typed_constants(spec, tiny_config):
         "library_version": tfx_gnn.__version__,
     }
     assert constants(spec, "GraphSkewValidator") == expected
-    assert constants(spec, "SizeConstraintLearner")["batch_size"] == 5
+    learner = constants(spec, "SizeConstraintLearner")
+    assert (learner["batch_size"], learner["label_feature"], learner["class_vocabulary"]) == (5, "topic", "topic")
     trainer = constants(spec, "GraphTrainer")
     assert trainer["model_fn"] == "tiny_project.model:model_fn"
     assert json.loads(trainer["task"]) == {"label_feature": "topic", "class_vocabulary": "topic"}

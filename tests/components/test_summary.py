@@ -125,6 +125,7 @@ def test_every_place_is_named(summarize, version_dir):
 
     assert "graph schema  GraphSchemaGen/graph_schema/graph_schema.pbtxt" in lines
     assert "budgets       SizeConstraintLearner/size_constraints/size_constraints.json" in lines
+    assert "budget report SizeConstraintLearner/size_constraints/report.html" in lines
     assert "model         GraphTrainer/model/Format-Serving" in lines
     assert "pushed model  serving/3" in lines
     assert "skew          largest difference 0 in 63 examples, GraphSkewValidator/skew/skew.json" in lines
