@@ -31,7 +31,7 @@ from tfx_gnn.stages.transform_analysis import (
     AnalyzedData,
     analyze,
 )
-from tfx_gnn.stages.transform_application import RAW_METADATA_DIR
+from tfx_gnn.stages.transform_application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
 from tfx_gnn.stages.transform_cache import CacheFolders
 from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
 from tfx_gnn.stages.transform_preprocessing import (
@@ -137,8 +137,8 @@ def transform_graphs(
         The schema of the transformed graphs.
 
     Raises:
-        ValueError: if a split is missing or empty, the function's result does not fit the graph, a
-            statistic depends on the structure of the sampled subgraphs, or the tables lack a feature.
+        ValueError: if a split is missing or empty, the function's result does not fit the graph or could not
+            be served, a statistic depends on the structure of the sampled subgraphs, or the tables lack a feature.
         TypeError: if the function returns something else than a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -202,6 +202,7 @@ def transform_graphs(
             beam_args=beam_args,
         )
         _check_shards(shards, options, examples_dir)
+        _check_vocabularies(transform_partial)
         schema = rewrite_transformed_metadata(transform_partial, raw_schema)
         for folder in (schema_partial, examples_partial, os.path.join(transform_partial, TRANSFORMED_METADATA_DIR)):
             graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(folder))
@@ -272,4 +273,14 @@ def _check_shards(shards: TransformedShards, options: GraphTransformOptions, exa
         raise ValueError(
             f"`analyze_splits` must hold at least one example each; got none in {empty} of {examples_dir!r}. "
             "Make the examples again, or analyze other splits."
+        )
+
+
+def _check_vocabularies(transform_graph_dir: str) -> None:
+    files = tf.io.gfile.glob(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR, "assets", "*.tfrecord.gz"))
+    if files:
+        raise ValueError(
+            "`preprocessing_fn` must store vocabularies as text; got file_format='tfrecord_gzip' for "
+            f"{sorted(os.path.basename(path) for path in files)}. Leave `file_format` out: TensorFlow cannot save such "
+            "a vocabulary again, as part of a model."
         )

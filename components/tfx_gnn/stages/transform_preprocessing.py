@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Collection, Mapping
 
@@ -14,6 +15,8 @@ from tfx_gnn.stages.graph_view import GraphView, graph_view_from_ragged, ragged_
 GraphPreprocessingFn = Callable[[GraphView], GraphView]
 TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
 
+_PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
+
 
 def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: GraphLayout) -> TensorPreprocessingFn:
     """Wraps a function over a graph view into one over a flat dict of tensors.
@@ -24,7 +27,8 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
 
     Returns:
         Function from ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to the same for the
-        transformed graph. Structure keys pass through.
+        transformed graph. Structure keys pass through. It raises a ValueError if `preprocessing_fn` calls
+        Python while it is applied, and a TypeError if it returns no GraphView.
     """
     # TensorFlow shares the lookup tables of vocabularies by the names of operations for as long as a process lives.
     # Without names of its own, a vocabulary of numbers would meet the table of texts of an earlier transform.
@@ -50,6 +54,7 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
         outputs = ragged_from_graph_view(graph)
         for one_set in layout.sets:
             outputs.update({key: tensors[key] for key in one_set.structure_keys})
+        _check_needs_no_python(outputs)
         return outputs
 
     return apply
@@ -87,4 +92,19 @@ def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> Non
             'was sampled into, so sizes and neighbours have no meaning there. Choose analyze="as_sampled", where '
             "every occurrence in a subgraph counts; or compute such statistics when the tables are made, and read "
             "them as features. An assertion on sizes or edges has the same effect: leave it out."
+        )
+
+
+def _check_needs_no_python(outputs: Mapping[str, tf.RaggedTensor]) -> None:
+    tensor = next(iter(outputs.values())).flat_values
+    if not tf.is_symbolic_tensor(tensor):
+        return
+    graph = tensor.graph.as_graph_def()
+    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
+    found = sorted({node.name for node in nodes if node.op in _PYTHON_OPS})
+    if found:
+        raise ValueError(
+            "`preprocessing_fn` must consist of TensorFlow operations; got calls of Python, as by tf.py_function, "
+            f"tf.numpy_function or tft.apply_pyfunc, in {found}. Use TensorFlow's own operations: the transform is "
+            "served without Python."
         )

@@ -106,6 +106,21 @@ def vocabulary_of_words(graph: GraphView) -> GraphView:
     return graph.replace_features(node_sets={"item": {"x": tft.compute_and_apply_vocabulary(item["words"])}})
 
 
+def vocabulary_in_another_format(graph: GraphView) -> GraphView:
+    """A vocabulary of compressed records."""
+    values = tft.compute_and_apply_vocabulary(
+        graph.node_sets["item"]["#id"], vocab_filename="items", file_format="tfrecord_gzip"
+    )
+    return graph.replace_features(node_sets={"item": {"x": values}})
+
+
+def calls_python(graph: GraphView) -> GraphView:
+    """A row at a time, in Python."""
+    item = graph.node_sets["item"]
+    doubled = tf.map_fn(lambda number: tf.numpy_function(lambda n: 2 * n, [number], tf.int64), item["#id"])
+    return graph.replace_features(node_sets={"item": {"x": tf.reshape(doubled, [-1])}})
+
+
 class _ParityOfFirstWord(tf_keras.Model):  # type: ignore[misc]  # tf_keras has no types
     def call(self, graph: GraphTensor) -> tf.Tensor:
         """The class is the parity of the position of an item's first word."""
@@ -209,3 +224,15 @@ def test_a_vocabulary_that_changes_its_type_in_one_process_is_refused():
     _analyzed(vocabulary_of_numbers)
     with pytest.raises(ValueError, match=r"must keep the types of its vocabularies .* Start Python"):
         _analyzed(changed)
+
+
+def test_a_vocabulary_that_no_model_could_be_exported_with_is_refused(transform_star, tmp_path):
+    with pytest.raises(ValueError, match=r"as text; got file_format='tfrecord_gzip' for \['items.tfrecord.gz'\]"):
+        transform_star(tmp_path, preprocessing_fn=f"{__name__}:vocabulary_in_another_format")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_call_of_python_is_refused_before_anything_is_read():
+    with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls of Python"):
+        _analyzed(calls_python)
