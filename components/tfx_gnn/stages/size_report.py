@@ -19,6 +19,7 @@ from tfx_gnn.stages.size_constraints_file import (
     SetSizes,
     SizeConstraintsFile,
     SliceLoss,
+    SplitSizes,
 )
 from tfx_gnn.stages.size_report_plots import NUM_SPLIT_COLORS, is_heavy_tailed, size_histogram
 
@@ -62,6 +63,7 @@ def render_size_report(content: SizeConstraintsFile) -> str:
     main = _main_budgets(content, budgets)
     return environment.get_template("size_report.html.j2").render(
         content=content,
+        splits=_splits(content),
         budgets=budgets,
         main=main,
         room_rows=_room_rows(budgets),
@@ -157,6 +159,12 @@ def _share_option(content: SizeConstraintsFile, name: str) -> float:
     return float(content.options[name])
 
 
+def _splits(content: SizeConstraintsFile) -> dict[str, SplitSizes]:
+    """The split that is trained on, then the others."""
+    first = content.options["train_split"]
+    return dict(sorted(content.splits.items(), key=lambda item: (item[0] != first, item[0])))
+
+
 def _main_budgets(content: SizeConstraintsFile, budgets: Iterable[Budget]) -> dict[str, Budget]:
     """The first budget of each kind, of the learner's own batch size."""
     found: dict[str, Budget] = {}
@@ -216,7 +224,7 @@ def _distributions(content: SizeConstraintsFile, main: Mapping[str, Budget]) -> 
         ("edge set", "edge_sets", "total_num_edges"),
     ):
         by_set: dict[str, dict[str, SetSizes]] = {}
-        for split, of_split in content.splits.items():
+        for split, of_split in _splits(content).items():
             for name, sizes in getattr(of_split, field).items():
                 by_set.setdefault(name, {})[split] = sizes
         for name, sizes in sorted(

@@ -194,12 +194,20 @@ def test_what_was_not_asked_is_said(size_constraints_by_hand):
     for name in ("fit_or_skip_2_0.99", "fit_or_skip_4_0.99"):
         del nothing_skips.budgets[name]
 
-    assert (
-        "By label class: not known, since no label_feature was given." in PageReader(render_size_report(without)).text
-    )
+    text = " ".join(PageReader(render_size_report(without)).text.split())
+    assert "is not known: the learner tells it if it is given a label_feature." in text
     text = PageReader(render_size_report(nothing_skips)).text
     assert "Nothing: no fit-or-skip budget was learned." in text
     assert "No warnings." in text
+
+
+def test_the_split_that_is_trained_on_comes_first(size_constraints_by_hand):
+    content = size_constraints_by_hand.made_content(splits=("a", "train", "b"), train_split="train")
+
+    read = PageReader(render_size_report(content))
+
+    assert read.tables[-1][0] == ["items in a graph", "train", "a", "b"]
+    assert "10 graphs of train, 10 graphs of a, 10 graphs of b." in " ".join(read.text.split())
 
 
 def test_the_learners_own_batch_size_comes_first(size_constraints_by_hand):
