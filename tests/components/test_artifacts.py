@@ -96,3 +96,14 @@ def test_model_that_was_not_pushed_has_no_version():
 
     assert pushed.get_int_custom_property("pushed") == 0
     assert not pushed.has_custom_property("pushed_version")
+
+
+def test_spans_are_told_apart_by_number_then_version_then_age():
+    def examples(span, version, number):
+        made = standard_artifacts.Examples()
+        made.span, made.version, made.id = span, version, number
+        return made
+
+    made = [examples(2, 0, 1), examples(1, 1, 2), examples(1, 0, 4), examples(1, 0, 3)]
+
+    assert [one.id for one in artifacts.in_order_of_spans(made)] == [3, 4, 2, 1]

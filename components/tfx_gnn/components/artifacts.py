@@ -77,6 +77,18 @@ def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> Non
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
+def in_order_of_spans(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
+    """Sorts the artifacts of an input that may hold several spans.
+
+    Args:
+        examples: artifacts of type Examples.
+
+    Returns:
+        The same from the earliest span to the latest; within a span by version, then as they were made.
+    """
+    return sorted(examples, key=lambda one: (one.span, one.version, one.id))
+
+
 def optional_uri(artifacts: Sequence[artifact.Artifact] | None) -> str:
     """Tells where an optional input is.
 

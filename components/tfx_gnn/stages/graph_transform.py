@@ -107,8 +107,9 @@ def transform_graphs(
 
     The statistics of tf.Transform's analyzers count every node and edge once, however many
     subgraphs it was sampled into: items of one set with the same "#id" are one, and one of them stands for
-    all, so such sets carry features of the item alone, not of its place in a subgraph. Items of sets without
-    "#id", readouts among them, and the context count once in each example. `options.analyze` makes other
+    all, so such sets carry features of the item alone, not of its place in a subgraph. Edges without "#id"
+    are known by the "#id" of the nodes at both ends, their features and their number among equal ones. Other
+    items, readouts among them, and the context count once in each example. `options.analyze` makes other
     choices. The order of examples and the number of files stay as they are.
 
     Args:

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from tfx_gnn.stages.transform_application import SavedGraphTransform
+
 
 @pytest.fixture(scope="module")
 def of_several_sets(transform_star, tmp_path_factory):
@@ -52,3 +54,16 @@ def test_graphs_do_not_mix_and_empty_sets_stay_empty(read_examples, of_several_s
     assert stranger["nodes/item.heaviest"] == [0.0]
     assert stranger["edges/link.difference"] == []
     assert hub["nodes/item.year"] == [2000] * 10
+
+
+def test_no_graph_is_in_the_signature_of_what_is_saved(of_several_sets, star_graph):
+    transform = SavedGraphTransform(of_several_sets.transform_graph_dir)
+
+    names = ("degree", "heaviest", "num_words", "pairs_of_neighbours", "value", "year")
+    assert transform.transformed_keys == (
+        "context/total",
+        "edges/link.difference",
+        "edges/link.weight",
+        "nodes/_readout.color",
+        *(f"nodes/item.{name}" for name in names),
+    )

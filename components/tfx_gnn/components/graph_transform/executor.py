@@ -24,12 +24,10 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Transforms the graphs; see the component for names and types."""
         options = parameters.from_exec_properties(stage.GraphTransformOptions, exec_properties)
         parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
-        *earlier, latest = sorted(input_dict["examples"], key=_position)
+        *earlier, latest = artifacts.in_order_of_spans(input_dict["examples"])
         transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])
-        statistics = {
-            name: artifact_utils.get_single_instance(output_dict[name])
-            for name in ("pre_transform_stats", "post_transform_stats")
-        }
+        pre_transform_stats = artifact_utils.get_single_instance(output_dict["pre_transform_stats"])
+        post_transform_stats = artifact_utils.get_single_instance(output_dict["post_transform_stats"])
         stage.transform_graphs(
             examples_dir=latest.uri,
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
@@ -41,16 +39,11 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             earlier_examples_dirs=[examples.uri for examples in earlier],
             analyzer_cache_dir=artifacts.optional_uri(input_dict.get("analyzer_cache")),
             updated_analyzer_cache_dir=artifacts.optional_uri(output_dict.get("updated_analyzer_cache")),
-            pre_transform_stats_dir=statistics["pre_transform_stats"].uri,
-            post_transform_stats_dir=statistics["post_transform_stats"].uri,
+            pre_transform_stats_dir=pre_transform_stats.uri,
+            post_transform_stats_dir=post_transform_stats.uri,
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(transformed_examples, split_names(transformed_examples.uri))
         transformed_examples.span = latest.span
-        for output in statistics.values():
-            artifacts.describe_statistics(output, latest, options.analyze_splits)
-
-
-def _position(examples: artifact.Artifact) -> tuple[int, int, int]:
-    """Where a span stands among others; artifacts of one span are in the order in which they were made."""
-    return examples.span, examples.version, examples.id
+        artifacts.describe_statistics(pre_transform_stats, latest, options.analyze_splits)
+        artifacts.describe_statistics(post_transform_stats, latest, options.analyze_splits)
