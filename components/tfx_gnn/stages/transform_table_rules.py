@@ -98,7 +98,8 @@ class KeptRows(beam.PTransform):
             "refuse",
         ) and rules.duplicate_edges != "keep_first":
             return input_or_inputs
-        edges, nodes = input_or_inputs | "PartKinds" >> beam.Partition(_is_of_nodes, 2)
+        nodes = input_or_inputs | "Nodes" >> beam.Filter(_is_of_nodes)
+        edges = input_or_inputs | "Edges" >> beam.Filter(lambda rows: not _is_of_nodes(rows))
         if rules.duplicate_nodes == "keep_first":
             nodes = nodes | "FirstNodes" >> _KeepFirst((ID_FEATURE,), DUPLICATE_NODE)
         if rules.dangling_edges == "drop":
@@ -177,8 +178,8 @@ class _DropDangling(beam.PTransform):
                 yield part.take(np.flatnonzero(is_there))
 
 
-def _is_of_nodes(rows: TableRows, _: int) -> int:
-    return int(rows.label.startswith(f"{const.NODES}/"))
+def _is_of_nodes(rows: TableRows) -> bool:
+    return rows.label.startswith(f"{const.NODES}/")
 
 
 def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], _Hashes]]:
