@@ -54,8 +54,8 @@ class SizeConstraintLearner(base_beam_component.BaseBeamComponent):
     Args:
         examples: channel of Examples.
         graph_schema: channel of GraphSchemaArtifact.
-        transform_graph: channel of TransformGraph; needed if `options` name a class vocabulary.
         options: batch sizes, splits, and what to ask of the budgets.
+        transform_graph: channel of TransformGraph; needed if `options` name a class vocabulary.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
     """
