@@ -40,8 +40,8 @@ class SizeConstraintLearnerOptions:
         train_split: split that is trained on, one of `splits`. Fit-or-skip and packing budgets are shaped
             after it.
         window: look-ahead of `pack_batches` that packing budgets are chosen for, at least 1.
-        label_feature: feature of `_readout` with the class, an integer or a string, by which losses of
-            fit-or-skip budgets are told; empty for none.
+        label_feature: feature of `_readout` with the class, one integer, by which losses of fit-or-skip
+            budgets are told; empty for none.
         class_vocabulary: vocabulary of the transform graph that names the classes; empty if there is none.
         warn_slice_loss: share in [0, 1]; a label class or degree bucket that loses more is warned of.
         max_slice_loss: share in [0, 1]; one that loses more is refused.
