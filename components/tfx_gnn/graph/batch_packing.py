@@ -44,10 +44,10 @@ def pack_batches(
     `pack_batches(records, budget, spec=spec).map(lambda batch: parse_merge_and_pad(spec, batch, budget))`.
 
     A batch starts with the graph that has waited longest. It grows by the graph, among the next
-    `window` ones, that fits and leaves what remains of the budget most even across components,
-    node sets and edge sets; large graphs are preferred a little. When none fits, the batch is
-    complete. No graph is skipped and none waits forever; the order is the same in each pass if
-    that of `dataset` is.
+    `window` ones, that fits and promises the most nodes and edges in the end: it brings many itself
+    and leaves much of what is scarcest, be it components, a node set or an edge set; the emptier
+    the batch, the more large graphs are preferred. When none fits, the batch is complete. No graph
+    is skipped and none waits forever; the order is the same in each pass if that of `dataset` is.
 
     Args:
         dataset: data set of scalar graphs; with `spec`, of serialized tf.Examples, strings of

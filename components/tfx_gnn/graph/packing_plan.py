@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph.size_rule import SetKey, SizeRule
 
-#: How much a large graph is preferred to one that leaves the remaining budget even.
-_LARGE_FIRST = 0.3
+#: How much a large graph is preferred at the beginning of a batch.
+_LARGE_FIRST = 2.0
 
 
 class Plan(NamedTuple):
@@ -92,6 +92,7 @@ def planner(
         columns = tf.transpose(sizes)
         # One vector a set, and no matrix in the formulas below: XLA then makes one loop of them.
         parts = tf.unstack(1.0 / capacity)
+        work_capacity = tf.reduce_sum(capacity[1:])
 
         def may_go_on(state: _State) -> tf.Tensor:
             num_waiting = num_graphs - state.num_taken
@@ -103,9 +104,11 @@ def planner(
             added = [size + used for size, used in zip(in_window, tf.unstack(state.used), strict=True)]
             fits = is_there & rule.fits_each(added[0], added[1:])
             left = [1.0 - tf.cast(size, tf.float32) * part for size, part in zip(added, parts, strict=True)]
-            share = tf.add_n([tf.cast(size, tf.float32) * part for size, part in zip(in_window, parts, strict=True)])
-            unevenness = functools.reduce(tf.maximum, left) - functools.reduce(tf.minimum, left)
-            score = tf.where(fits, _LARGE_FIRST * share - unevenness, -np.inf)
+            least = functools.reduce(tf.minimum, left)
+            work = tf.add_n([tf.cast(size, tf.float32) for size in in_window[1:]]) / work_capacity
+            # The work that is in the batch in the end, if the rest goes on until the scarcest size is used up.
+            # Large graphs are preferred while there is room: small ones fill the last gaps.
+            score = tf.where(fits, work * (1.0 + _LARGE_FIRST * least) + least, -np.inf)
             is_complete = tf.logical_not(tf.reduce_any(fits))
             # A new batch starts with the graph that has waited longest: alone, it fits.
             starts = is_complete | tf.reduce_all(state.used == 0)
