@@ -32,6 +32,7 @@ from tfx_gnn.stages.ready_batches_manifest import read_manifest
 from tfx_gnn.stages.record_files import record_files
 from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
 from tfx_gnn.stages.training_callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training_epochs import fit_epochs
 from tfx_gnn.stages.training_export import ServedClassifier
 from tfx_gnn.stages.training_labels import SplitLabels, count_labels
 from tfx_gnn.stages.training_path_export import TRAINING_PATH_DIR, TrainingPath
@@ -219,12 +220,12 @@ def train_graph_model(
         inputs = InputFigures(tally=tally, logs_dir=os.path.join(run_partial, LOGS_DIR))
         progress = TrainingProgress(num_epochs=options.num_epochs, steps_per_epoch=steps_per_epoch)
         with contextlib.closing(progress):
-            history = model.fit(
+            history = fit_epochs(
+                model,
                 train_data,
                 validation_data=eval_data,
-                epochs=options.num_epochs,
+                num_epochs=options.num_epochs,
                 callbacks=_callbacks(run_partial, best, inputs, progress),
-                verbose=0,
             )
         seconds = time.monotonic() - start
         served.save(os.path.join(model_partial, MODEL_ARTIFACT_FOLDER))
@@ -244,7 +245,7 @@ def train_graph_model(
             batching=options.batching,
             budget=dataclasses.asdict(budget),
             eval_budget=dataclasses.asdict(eval_budget),
-            num_steps=sum(epoch.num_steps for epoch in inputs.epochs),
+            num_steps=int(model.optimizer.iterations.numpy()),
             epochs=_epochs(history),
             epoch_inputs=tuple(inputs.epochs),
             exported_epoch=best.best_epoch if best is not None else len(history.epoch),

@@ -230,6 +230,7 @@ def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batchin
         assert epoch.num_graphs + epoch.num_removed_graphs == 40
         assert epoch.removed_share == epoch.num_removed_graphs / 40
         assert 0.3 < epoch.fill < 1.0
+    assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
     assert (summary.batching, summary.budget["kind"]) == (batching, batching)
     assert all(0.0 <= epoch["val_accuracy"] <= 1.0 for epoch in summary.epochs)
 
