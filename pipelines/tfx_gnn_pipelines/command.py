@@ -159,6 +159,7 @@ def _configure(
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
     """Runs the pipeline in this process; tells whether the model is pushed."""
     console.print(f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False)
+    from tfx_gnn.cli.quiet_start import quiet_first_compilation
     from tfx_gnn_pipelines.assembly import COMPONENTS
     from tfx_gnn_pipelines.lineage import read_latest_run
     from tfx_gnn_pipelines.progress import component_progress
@@ -166,6 +167,8 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
     from tfx_gnn_pipelines.summary import print_summary
 
     run_pipeline = beam.run if runner is Runner.BEAM else local.run
+    if not debug:
+        quiet_first_compilation()
     with component_progress(COMPONENTS, console, show_warnings=debug) as progress:
         try:
             run_pipeline(config)

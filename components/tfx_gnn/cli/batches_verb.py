@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 
 def batches(
@@ -38,6 +39,7 @@ def batches(
     from tfx_gnn.stages.ready_batches import write_ready_batches
     from tfx_gnn.stages.ready_batches_manifest import ReadyBatchesOptions
 
+    quiet_first_compilation()
     manifest = write_ready_batches(
         transformed_examples_dir=transformed_examples_dir,
         transformed_graph_schema_dir=transformed_graph_schema_dir,

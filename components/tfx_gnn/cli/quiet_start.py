@@ -43,6 +43,17 @@ def quiet_start() -> None:
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
 
 
+def quiet_first_compilation() -> None:
+    """Has XLA say now, where nobody sees it, what it says once in a process: that it started, and that it compiled.
+
+    TensorFlow initializes its devices by it: call this after whatever configures them.
+    """
+    import tensorflow as tf
+
+    with _hidden_stderr(), tf.device("CPU"):
+        tf.function(lambda: tf.zeros([]), jit_compile=True, autograph=False)()
+
+
 class QuietImport(importlib.abc.MetaPathFinder):
     """Hides what native code writes to stderr while one module is imported for the first time.
 

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.stages.size_constraints_file import SizeConstraintsFile
@@ -63,6 +64,7 @@ def learn(
     """Learn how large a batch of graphs must be padded, in one pass over the sizes."""
     from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
 
+    quiet_first_compilation()
     content = learn_size_constraints(
         examples_dir=transformed_examples_dir,
         graph_schema_dir=transformed_graph_schema_dir,

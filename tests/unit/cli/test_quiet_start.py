@@ -73,6 +73,20 @@ def test_module_that_is_missing_is_missing(run_python):
     assert done.stderr.endswith("ModuleNotFoundError: No module named 'absent'\n")
 
 
+def test_xla_has_nothing_left_to_say_after_the_first_compilation(run_python):
+    done = run_python(
+        """
+        from tfx_gnn.cli.quiet_start import quiet_first_compilation, quiet_start
+        quiet_start()
+        quiet_first_compilation()
+        import tensorflow as tf
+        print(tf.function(lambda x: 2 * x, jit_compile=True)(tf.constant(3)).numpy())
+        """
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6\n", "")
+
+
 def test_what_the_user_set_stays(run_python):
     done = run_python(
         """
