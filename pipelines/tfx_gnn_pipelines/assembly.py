@@ -65,10 +65,13 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_example_validator,
         runtime_parameters=opened.pop("GraphExampleValidator", None),
     )
+    analyzes_tables = config.graph_transform.analyze == "tables"
     transform = GraphTransform(
         examples=example_gen.outputs["examples"],
         graph_schema=schema_gen.outputs["graph_schema"],
         options=config.graph_transform,
+        tables_dir=config.tables_dir if analyzes_tables else "",
+        tables_fingerprint=config.tables_fingerprint if analyzes_tables else "",
         runtime_parameters=opened.pop("GraphTransform", None),
     )
     size_learner = SizeConstraintLearner(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tfx_gnn.components import GraphSchemaArtifact, GraphTransform, artifacts, p
 from tfx_gnn.components.graph_transform import executor
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
+from tfx_gnn_pipelines.assembly import build_components
 
 SCHEMA = """
 node_sets { key: "item" value {
@@ -127,3 +129,17 @@ def test_tables_are_hashed(tmp_path):
 
     assert len(before) == 64
     assert fingerprint() != before
+
+
+@pytest.mark.parametrize("analyze", ["unique_items", "tables"])
+def test_pipelines_give_it_the_tables_that_it_analyzes(tiny_config, analyze):
+    options = dataclasses.replace(tiny_config.graph_transform, analyze=analyze)
+    config = dataclasses.replace(tiny_config, graph_transform=options)
+
+    components = {component.id: component for component in build_components(config)}
+
+    sampled_from = components["SubgraphExampleGen"].exec_properties
+    given = components["GraphTransform"].exec_properties
+    for name in ("tables_dir", "tables_fingerprint"):
+        assert sampled_from[name]
+        assert given[name] == (sampled_from[name] if analyze == "tables" else "")
