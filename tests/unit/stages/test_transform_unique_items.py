@@ -11,7 +11,7 @@ from tfx_gnn.stages import examples_folder, item_blocks, transform_unique_items
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.graph_layout import graph_layout
 from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.transform_unique_items import IDENTITIES, UniqueItemExamples, UniqueItems
+from tfx_gnn.stages.transform_unique_items import IDENTITIES, REPRESENTATIVES, UniqueItemExamples, UniqueItems
 
 LAYOUT = graph_layout(
     text_format.Parse(
@@ -296,3 +296,28 @@ def test_a_record_that_is_no_example_is_named(tmp_path):
         make_pipeline() as pipeline,
     ):
         _ = pipeline | beam.Create(record_files(str(tmp_path))) | UniqueItemExamples(LAYOUT, ["nodes/a.x"])
+
+
+def test_edges_without_any_feature_have_places(write_examples, tmp_path):
+    layout = by_name(
+        """
+        node_sets { key: "a" value { features { key: "#id" value { dtype: DT_STRING } } } }
+        edge_sets { key: "e" value { source: "a" target: "a" } }
+        """
+    )
+    shards = [[edges("ab", ("ab", 0, "")), edges("ba", ("ba", 0, ""), ("ab", 0, ""))], [edges("bc", ("bc", 0, ""))]]
+    files = record_files(write_examples(str(tmp_path), {"train": shards}, None))
+    with make_pipeline() as pipeline:
+        results = pipeline | beam.Create(files) | UniqueItems(layout, (), summarizes=True)
+        lines = results[REPRESENTATIVES] | beam.MapTuple(
+            lambda file, places: json.dumps([*file, places[0], places[1].tolist()])
+        )
+        _ = lines | beam.io.WriteToText(str(tmp_path / "places"))
+
+    found = [json.loads(line) for path in tmp_path.glob("places*") for line in path.read_text().splitlines()]
+    assert sorted(found) == [
+        ["train", 0, "edges/e", [0, 1]],
+        ["train", 0, "nodes/a", [0, 1]],
+        ["train", 1, "edges/e", [0]],
+        ["train", 1, "nodes/a", [1]],
+    ]
