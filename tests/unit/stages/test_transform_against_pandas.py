@@ -62,13 +62,10 @@ CASES: dict[str, _Case] = {}
 
 
 def case(name: str, place: str, expected: Callable[[dict[str, pd.DataFrame]], Any]) -> Callable[..., Any]:
-    """A call of `tft.<name>` (what follows a blank tells cases of one function apart).
+    """A call of `tft.<name>`, of which what follows a blank tells cases of one function apart.
 
-    Args:
-        name: the function.
-        place: a set that gets a feature, or "" for a statistic alone.
-        expected: from the tables by set, restricted to what occurs, to the values in their order; or to a function that
-            checks the values found.
+    `place` is a set that gets a feature, or "" for a statistic alone; `expected` makes its values from the tables by
+    set, in their order, or a function that checks the values found.
     """
 
     def register(make: Callable[[GraphView], Any]) -> Callable[[GraphView], Any]:
@@ -80,9 +77,18 @@ def case(name: str, place: str, expected: Callable[[dict[str, pd.DataFrame]], An
 
 def preprocessing_fn(graph: GraphView) -> GraphView:
     """All the cases at once."""
+    return _with_cases(graph, CASES)
+
+
+def statistics_alone(graph: GraphView) -> GraphView:
+    """The cases that give no feature of a set."""
+    return _with_cases(graph, {name: case for name, case in CASES.items() if not case.prefix})
+
+
+def _with_cases(graph: GraphView, cases: dict[str, _Case]) -> GraphView:
     made: dict[str, dict[str, Any]] = {}
     num_graphs = tf.size(graph.context.row_splits, tf.int64) - 1
-    for name, (place, _, make) in CASES.items():
+    for name, (place, _, make) in cases.items():
         value = make(graph)
         if not place:
             value = tf.reshape(value, [-1])
@@ -131,8 +137,8 @@ def _ranking(values: pd.Series) -> list[str]:
     return sorted(counts.index, key=lambda value: (counts[value], value), reverse=True)
 
 
-def _positions(values: pd.Series, vocabulary: list[str]) -> list[int]:
-    order = {value: position for position, value in enumerate(vocabulary)}
+def _places(values: pd.Series, top: int | None = None) -> list[int]:
+    order = {value: position for position, value in enumerate(_ranking(values)[:top])}
     return [order.get(value, -1) for value in values]
 
 
@@ -176,45 +182,27 @@ def _l_moments(values: Any) -> Any:
 
 # Analyzers.
 
-
-@case("min", "", lambda tables: [tables["package"]["installed_size_kib"].min()])
-def _(graph: GraphView) -> Any:
-    return tft.min(graph.node_sets["package"]["installed_size_kib"])
-
-
-@case("max", "", lambda tables: [tables["package"]["installed_size_kib"].max()])
-def _(graph: GraphView) -> Any:
-    return tft.max(graph.node_sets["package"]["installed_size_kib"])
-
-
-@case("sum", "", lambda tables: [tables["package"]["size_bytes"].sum()])
-def _(graph: GraphView) -> Any:
-    return tft.sum(graph.node_sets["package"]["size_bytes"])
-
-
-@case("sum of edges", "", lambda tables: [tables["depends"]["versioned"].sum()])
-def _(graph: GraphView) -> Any:
-    return tft.sum(graph.edge_sets["depends"]["versioned"])
-
-
-@case("size", "", lambda tables: [len(tables["source"])])
-def _(graph: GraphView) -> Any:
-    return tft.size(graph.node_sets["source"]["n_uploaders"])
-
-
-@case("mean", "", lambda tables: _boths(tables).mean(axis=0))
-def _(graph: GraphView) -> Any:
-    return tft.mean(_both(graph), reduce_instance_dims=False)
-
-
-@case("mean of edges", "", lambda tables: [tables["build_depends"]["versioned"].mean()])
-def _(graph: GraphView) -> Any:
-    return tft.mean(graph.edge_sets["build_depends"]["versioned"])
-
-
-@case("var", "", lambda tables: _boths(tables).var(axis=0))
-def _(graph: GraphView) -> Any:
-    return tft.var(_both(graph), reduce_instance_dims=False)
+case("min", "", lambda tables: [tables["package"]["installed_size_kib"].min()])(
+    lambda graph: tft.min(graph.node_sets["package"]["installed_size_kib"])
+)
+case("max", "", lambda tables: [tables["package"]["installed_size_kib"].max()])(
+    lambda graph: tft.max(graph.node_sets["package"]["installed_size_kib"])
+)
+case("sum", "", lambda tables: [tables["package"]["size_bytes"].sum()])(
+    lambda graph: tft.sum(graph.node_sets["package"]["size_bytes"])
+)
+case("sum of edges", "", lambda tables: [tables["depends"]["versioned"].sum()])(
+    lambda graph: tft.sum(graph.edge_sets["depends"]["versioned"])
+)
+case("size", "", lambda tables: [len(tables["source"])])(
+    lambda graph: tft.size(graph.node_sets["source"]["n_uploaders"])
+)
+case("mean", "", lambda tables: _boths(tables).mean(axis=0))(
+    lambda graph: tft.mean(_both(graph), reduce_instance_dims=False)
+)
+case("var", "", lambda tables: _boths(tables).var(axis=0))(
+    lambda graph: tft.var(_both(graph), reduce_instance_dims=False)
+)
 
 
 @case("covariance", "", lambda tables: np.cov(_boths(tables), rowvar=False, bias=True).ravel())
@@ -225,45 +213,28 @@ def _(graph: GraphView) -> Any:
 
 def _principal(tables: dict[str, pd.DataFrame]) -> Any:
     axes = np.linalg.eigh(np.cov(_boths(tables), rowvar=False, bias=True))[1]
-    return np.abs(axes[:, ::-1].ravel())
+    return np.abs(axes[:, ::-1].ravel())  # The direction of an axis is free.
 
 
-@case("pca", "", _principal)
-def _(graph: GraphView) -> Any:
-    return tf.abs(tft.pca(_both(graph), output_dim=2, dtype=tf.float32))  # The direction of an axis is free.
-
-
-@case("count_per_key", "", lambda tables: tables["package"].groupby("multi_arch").size())
-def _(graph: GraphView) -> Any:
-    return tft.count_per_key(graph.node_sets["package"]["multi_arch"])[1]
-
+case("pca", "", _principal)(lambda graph: tf.abs(tft.pca(_both(graph), output_dim=2, dtype=tf.float32)))
+case("count_per_key", "", lambda tables: tables["package"].groupby("multi_arch").size())(
+    lambda graph: tft.count_per_key(graph.node_sets["package"]["multi_arch"])[1]
+)
 
 _BOUNDARIES = [0.0, 9.5, 10.5, 12.0, 25.0]
+_SHIFTED = np.array(_BOUNDARIES) - 1e-4  # As tf.Transform's histograms have them.
+case("histogram", "", lambda tables: np.histogram(_sizes(tables), _SHIFTED)[0])(
+    lambda graph: tft.histogram(_size(graph), boundaries=_BOUNDARIES)[0]
+)
+case("quantiles", "", lambda tables: lambda found: _rank_check(_sizes(tables), found, 10))(
+    lambda graph: tft.quantiles(_size(graph), num_buckets=10, epsilon=EPSILON)
+)
 
 
-@case("histogram", "", lambda tables: np.histogram(_sizes(tables), _BOUNDARIES)[0])
-def _(graph: GraphView) -> Any:
-    return tft.histogram(_size(graph), boundaries=_BOUNDARIES)[0]
-
-
-@case("histogram of classes", "", lambda tables: tables["tag"].groupby("facet").size())
-def _(graph: GraphView) -> Any:
-    return tft.histogram(graph.node_sets["tag"]["facet"], categorical=True)[0]
-
-
-@case("quantiles", "", lambda tables: lambda found: _rank_check(_sizes(tables), found, 10))
-def _(graph: GraphView) -> Any:
-    return tft.quantiles(_size(graph), num_buckets=10, epsilon=EPSILON)
-
-
-@case("vocabulary", "source", lambda tables: _positions(_versions(tables), _ranking(_versions(tables))))
+@case("vocabulary", "source", lambda tables: _places(tables["source"]["standards_version"]))
 def _(graph: GraphView) -> Any:
     versions = graph.node_sets["source"]["standards_version"]
     return tft.apply_vocabulary(versions, tft.vocabulary(versions, vocab_filename="versions"))
-
-
-def _versions(tables: dict[str, pd.DataFrame]) -> pd.Series:
-    return tables["source"]["standards_version"]
 
 
 # A tail of this hash is short, so location and scale are those of a normal distribution.
@@ -277,9 +248,7 @@ def _uniforms(tables: dict[str, pd.DataFrame]) -> Any:
     return tf.strings.to_hash_bucket_fast(tables["package"].index.to_numpy(str), 1000).numpy().astype(np.float64)
 
 
-@case("tukey_location", "", lambda tables: [_uniforms(tables).mean()])
-def _(graph: GraphView) -> Any:
-    return tft.tukey_location(_uniform(graph))
+case("tukey_location", "", lambda tables: [_uniforms(tables).mean()])(lambda graph: tft.tukey_location(_uniform(graph)))
 
 
 def _scale_check(tables: dict[str, pd.DataFrame]) -> Callable[[Any], None]:
@@ -289,14 +258,8 @@ def _scale_check(tables: dict[str, pd.DataFrame]) -> Callable[[Any], None]:
     )
 
 
-@case("tukey_scale", "", _scale_check)
-def _(graph: GraphView) -> Any:
-    return tft.tukey_scale(_uniform(graph))
-
-
-@case("tukey_h_params", "", lambda _: [0.0, 0.0])
-def _(graph: GraphView) -> Any:
-    return tf.stack(tft.tukey_h_params(_uniform(graph)))
+case("tukey_scale", "", _scale_check)(lambda graph: tft.tukey_scale(_uniform(graph)))
+case("tukey_h_params", "", lambda _: [0.0, 0.0])(lambda graph: tf.stack(tft.tukey_h_params(_uniform(graph))))
 
 
 class _Median(beam.PTransform):
@@ -316,7 +279,7 @@ def _(graph: GraphView) -> Any:
     return tft.experimental.ptransform_analyzer([values], _Median(), [tf.float32], [[]])[0]
 
 
-@case("approximate_vocabulary", "tag", lambda tables: _positions(_facets(tables), _ranking(_facets(tables))))
+@case("approximate_vocabulary", "tag", lambda tables: _places(tables["tag"]["facet"]))
 def _(graph: GraphView) -> Any:
     facets = graph.node_sets["tag"]["facet"]
     # With room for all it is exact.
@@ -325,67 +288,51 @@ def _(graph: GraphView) -> Any:
     )
 
 
-def _facets(tables: dict[str, pd.DataFrame]) -> pd.Series:
-    return tables["tag"]["facet"]
-
-
 # Mappers.
 
-
-@case("scale_to_z_score", "package", lambda tables: _z_scores(_boths(tables)))
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_z_score(_both(graph), elementwise=True)
-
-
-@case("scale_to_0_1", "package", lambda tables: _unit(_boths(tables)))
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_0_1(_both(graph), elementwise=True)
-
-
-@case("scale_by_min_max", "depends", lambda tables: _unit(tables["depends"]["alternative"]) * 3 - 1)
-def _(graph: GraphView) -> Any:
-    return tft.scale_by_min_max(graph.edge_sets["depends"]["alternative"], output_min=-1.0, output_max=2.0)
-
-
-@case("scale_to_gaussian", "package", lambda tables: _z_scores(_uniforms(tables)))
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_gaussian(_uniform(graph))
+case("scale_to_z_score", "package", lambda tables: _z_scores(_boths(tables)))(
+    lambda graph: tft.scale_to_z_score(_both(graph), elementwise=True)
+)
+case("scale_to_0_1", "package", lambda tables: _unit(_boths(tables)))(
+    lambda graph: tft.scale_to_0_1(_both(graph), elementwise=True)
+)
+case("scale_by_min_max", "depends", lambda tables: _unit(tables["depends"]["alternative"]) * 3 - 1)(
+    lambda graph: tft.scale_by_min_max(graph.edge_sets["depends"]["alternative"], output_min=-1.0, output_max=2.0)
+)
+case("scale_to_gaussian", "package", lambda tables: _z_scores(_uniforms(tables)))(
+    lambda graph: tft.scale_to_gaussian(_uniform(graph))
+)
 
 
 def _gaussian_check(tables: dict[str, pd.DataFrame]) -> Callable[[Any], None]:
     # From moments of all values; tf.Transform averages those of batches. What follows from moments is its own.
-    values = tables["package"]["size_bytes"].to_numpy(np.float64)
+    values = tables["package"]["size_bytes"].to_numpy(np.float64) ** 0.25
     moments = _l_moments(values)
     tails = gaussianization.compute_tukey_hh_params(moments[2:] / moments[1])
     mean, scale = gaussianization.tukey_hh_l_mean_and_scale(tails)
     centred = (values - moments[0]) / moments[1]
 
     def check(found: Any) -> None:
-        assert tails[1] > 0.5
+        assert tails[1] > 0.2
         expected = gaussianization.inverse_tukey_hh(centred * scale + mean, *tails)
         assert np.abs(found - expected).mean() < 0.1
 
     return check
 
 
-@case("scale_to_gaussian of long tails", "package", _gaussian_check)
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_gaussian(graph.node_sets["package"]["size_bytes"])
-
+case("scale_to_gaussian of long tails", "package", _gaussian_check)(
+    lambda graph: tft.scale_to_gaussian(tf.cast(graph.node_sets["package"]["size_bytes"], tf.float32) ** 0.25)
+)
 
 _ARCH = "multi_arch"
 
 
-@case(
+case(
     "scale_to_z_score_per_key", "package", lambda tables: _by_key(_sizes(tables), tables["package"][_ARCH], _z_scores)
+)(lambda graph: tft.scale_to_z_score_per_key(_size(graph), key=graph.node_sets["package"][_ARCH]))
+case("scale_to_0_1_per_key", "package", lambda tables: _by_key(_sizes(tables), tables["package"][_ARCH], _unit))(
+    lambda graph: tft.scale_to_0_1_per_key(_size(graph), key=graph.node_sets["package"][_ARCH])
 )
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_z_score_per_key(_size(graph), key=graph.node_sets["package"][_ARCH])
-
-
-@case("scale_to_0_1_per_key", "package", lambda tables: _by_key(_sizes(tables), tables["package"][_ARCH], _unit))
-def _(graph: GraphView) -> Any:
-    return tft.scale_to_0_1_per_key(_size(graph), key=graph.node_sets["package"][_ARCH])
 
 
 @case(
@@ -398,9 +345,9 @@ def _(graph: GraphView) -> Any:
     return tft.scale_by_min_max_per_key(_size(graph), key=arch, output_min=-1.0, output_max=2.0)
 
 
-@case("bucketize", "package", lambda tables: lambda found: _bucket_check(_sizes(tables), found, 8))
-def _(graph: GraphView) -> Any:
-    return tft.bucketize(_size(graph), num_buckets=8, epsilon=EPSILON)
+case("bucketize", "package", lambda tables: lambda found: _bucket_check(_sizes(tables), found, 8))(
+    lambda graph: tft.bucketize(_size(graph), num_buckets=8, epsilon=EPSILON)
+)
 
 
 def _bucket_check_by_key(tables: dict[str, pd.DataFrame]) -> Callable[[Any], None]:
@@ -412,69 +359,50 @@ def _bucket_check_by_key(tables: dict[str, pd.DataFrame]) -> Callable[[Any], Non
     return check
 
 
-@case("bucketize_per_key", "package", _bucket_check_by_key)
-def _(graph: GraphView) -> Any:
-    return tft.bucketize_per_key(_size(graph), graph.node_sets["package"][_ARCH], num_buckets=4, epsilon=EPSILON)
-
-
-@case("apply_buckets", "package", lambda tables: np.digitize(_sizes(tables), _BOUNDARIES))
-def _(graph: GraphView) -> Any:
-    return tft.apply_buckets(_size(graph), [_BOUNDARIES])
-
-
-@case(
+case("bucketize_per_key", "package", _bucket_check_by_key)(
+    lambda graph: tft.bucketize_per_key(_size(graph), graph.node_sets["package"][_ARCH], num_buckets=4, epsilon=EPSILON)
+)
+case("apply_buckets", "package", lambda tables: np.digitize(_sizes(tables), _BOUNDARIES))(
+    lambda graph: tft.apply_buckets(_size(graph), [_BOUNDARIES])
+)
+case(
     "apply_buckets_with_interpolation",
     "package",
     lambda tables: np.interp(_sizes(tables), _BOUNDARIES, np.linspace(0, 1, len(_BOUNDARIES))),
-)
-def _(graph: GraphView) -> Any:
-    return tft.apply_buckets_with_interpolation(_size(graph), [_BOUNDARIES])
+)(lambda graph: tft.apply_buckets_with_interpolation(_size(graph), [_BOUNDARIES]))
 
 
 def _densities(tables: dict[str, pd.DataFrame]) -> Any:
-    shares = np.histogram(_sizes(tables), _BOUNDARIES)[0] / len(tables["package"])
+    shares = np.histogram(_sizes(tables), _SHIFTED)[0] / len(tables["package"])
     mean_width = (_BOUNDARIES[-1] - _BOUNDARIES[0]) / (len(_BOUNDARIES) - 1)
-    return shares[np.digitize(_sizes(tables), _BOUNDARIES) - 1] / mean_width
+    return shares[np.digitize(_sizes(tables), _SHIFTED) - 1] / mean_width
 
 
-@case("estimated_probability_density", "package", _densities)
-def _(graph: GraphView) -> Any:
-    return tft.estimated_probability_density(_size(graph), boundaries=_BOUNDARIES)
-
-
-@case(
+case("estimated_probability_density", "package", _densities)(
+    lambda graph: tft.estimated_probability_density(_size(graph), boundaries=_BOUNDARIES)
+)
+case(
     "compute_and_apply_vocabulary",
     "source",
-    lambda tables: _positions(tables["source"]["format"], _ranking(tables["source"]["format"])),
-)
-def _(graph: GraphView) -> Any:
-    return tft.compute_and_apply_vocabulary(graph.node_sets["source"]["format"], vocab_filename="format")
+    lambda tables: _places(tables["source"]["format"]),
+)(lambda graph: tft.compute_and_apply_vocabulary(graph.node_sets["source"]["format"], vocab_filename="format"))
 
 
-def _frequent(tables: dict[str, pd.DataFrame]) -> list[int]:
-    counts = _versions(tables).value_counts()
-    return _positions(_versions(tables), [word for word in _ranking(_versions(tables)) if counts[word] >= 5][:12])
-
-
-@case("compute_and_apply_vocabulary of frequent words", "source", _frequent)
-def _(graph: GraphView) -> Any:
-    versions = graph.node_sets["source"]["standards_version"]
-    return tft.compute_and_apply_vocabulary(versions, top_k=12, frequency_threshold=5)
-
-
-@case("apply_vocabulary", "package", lambda tables: _positions(tables["package"][_ARCH], ["none", "same"]))
+@case("apply_vocabulary", "package", lambda tables: _places(tables["package"][_ARCH], top=2))
 def _(graph: GraphView) -> Any:
     arch = graph.node_sets["package"][_ARCH]
     return tft.apply_vocabulary(arch, tft.vocabulary(arch, top_k=2, vocab_filename="two_arches"))
 
 
-@case(
+case(
     "compute_and_apply_approximate_vocabulary",
     "package",
-    lambda tables: _positions(tables["package"]["priority"], _ranking(tables["package"]["priority"])),
+    lambda tables: _places(tables["package"]["priority"]),
+)(
+    lambda graph: tft.experimental.compute_and_apply_approximate_vocabulary(
+        graph.node_sets["package"]["priority"], top_k=100
+    )
 )
-def _(graph: GraphView) -> Any:
-    return tft.experimental.compute_and_apply_approximate_vocabulary(graph.node_sets["package"]["priority"], top_k=100)
 
 
 # Statistics of words: each package is a document.
@@ -504,9 +432,7 @@ def _tf_idf(tables: dict[str, pd.DataFrame]) -> list[list[float]]:
     ]
 
 
-@case("tfidf", "package", _tf_idf)
-def _(graph: GraphView) -> Any:
-    return _rows_of(tft.tfidf(*_indexed_words(graph))[1], graph)
+case("tfidf", "package", _tf_idf)(lambda graph: _rows_of(tft.tfidf(*_indexed_words(graph))[1], graph))
 
 
 def _frequencies_of_words(tables: dict[str, pd.DataFrame]) -> list[list[int]]:
@@ -525,68 +451,74 @@ def _rarities(tables: dict[str, pd.DataFrame]) -> list[list[float]]:
     return [[rarity[word] for word in words] for words in _word_lists(tables)]
 
 
-@case("idf", "package", _rarities)
-def _(graph: GraphView) -> Any:
-    return _rows_of(tft.experimental.idf(*_indexed_words(graph)), graph)
-
-
-@case(
+case("idf", "package", _rarities)(lambda graph: _rows_of(tft.experimental.idf(*_indexed_words(graph)), graph))
+case(
     "get_num_buckets_for_transformed_feature",
     "",
     lambda tables: [_word_lists(tables).explode().nunique()],
-)
-def _(graph: GraphView) -> Any:
-    return _indexed_words(graph)[1]
+)(lambda graph: _indexed_words(graph)[1])
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory):
-    """Examples before and after the transform; "val" is analyzed, "test" is not."""
-    folder = tmp_path_factory.mktemp("pandas")
-    examples_dir = str(folder / "examples")
+def examples_dir(tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("pandas") / "examples")
     generate_subgraph_examples(
-        tables_dir=str(DATA_DIR), examples_dir=examples_dir, options=SubgraphExampleGenOptions(plan=PLAN)
+        tables_dir=str(DATA_DIR), examples_dir=folder, options=SubgraphExampleGenOptions(plan=PLAN)
     )
-    transform_graphs(
-        examples_dir=examples_dir,
-        graph_schema_dir=examples_dir,
-        transform_graph_dir=str(folder / "transform_graph"),
-        transformed_examples_dir=str(folder / "transformed"),
-        transformed_graph_schema_dir=str(folder / "schema"),
-        options=GraphTransformOptions(preprocessing_fn=f"{__name__}:preprocessing_fn", analyze_splits=("val",)),
-    )
-    return examples_dir, str(folder / "transformed")
+    return folder
 
 
 @pytest.fixture(scope="module")
-def tables(folders, read_examples):
+def transform(examples_dir, read_examples, tmp_path_factory):
+    """Transforms the examples by statistics of "val", not of "test", and gives those of "val"."""
+
+    def run(function: str, tables_dir: str = "", **options: Any) -> list[dict[str, list[Any]]]:
+        folder = tmp_path_factory.mktemp(function)
+        transform_graphs(
+            examples_dir=examples_dir,
+            graph_schema_dir=examples_dir,
+            transform_graph_dir=str(folder / "transform_graph"),
+            transformed_examples_dir=str(folder / "transformed"),
+            transformed_graph_schema_dir=str(folder / "schema"),
+            options=GraphTransformOptions(
+                preprocessing_fn=f"{__name__}:{function}", analyze_splits=("val",), **options
+            ),
+            tables_dir=tables_dir,
+        )
+        return read_examples(str(folder / "transformed"), "val")
+
+    return run
+
+
+def _read_table(prefix: str) -> pd.DataFrame:
+    kind, name = prefix.split("/")
+    if kind == "nodes":
+        return pd.read_csv(DATA_DIR / f"{name}s.csv", index_col=0, keep_default_na=False)
+    return pd.read_csv(DATA_DIR / f"{name}.csv", keep_default_na=False)
+
+
+@pytest.fixture(scope="module")
+def tables(examples_dir, read_examples):
     """The rows of the CSV tables that occur in a subgraph of "val"."""
     seen: dict[str, set[Any]] = {}
-    for content in read_examples(folders[0], "val"):
+    for content in read_examples(examples_dir, "val"):
         for key, values in content.items():
             if key.endswith(".#id"):
-                seen.setdefault(key[: -len(".#id")], set()).update(values)
-    found = {}
-    for prefix, ids in seen.items():
-        kind, name = prefix.split("/")
-        if kind == "nodes":
-            table = pd.read_csv(DATA_DIR / f"{name}s.csv", index_col=0, keep_default_na=False)
-            found[name] = table.loc[sorted(item_id.decode() for item_id in ids)]
-        else:
-            found[name] = pd.read_csv(DATA_DIR / f"{name}.csv", keep_default_na=False).loc[sorted(ids)]
-    return found
+                ids = (value.decode() if isinstance(value, bytes) else value for value in values)
+                seen.setdefault(key[: -len(".#id")], set()).update(ids)
+    return {prefix.partition("/")[2]: _read_table(prefix).loc[sorted(ids)] for prefix, ids in seen.items()}
 
 
 @pytest.fixture(scope="module")
-def transformed(folders, read_examples):
-    return read_examples(folders[1], "val")
+def transformed(transform):
+    return transform("preprocessing_fn")
 
 
 def test_some_items_are_in_many_subgraphs_and_some_in_none(tables, transformed):
     shown = sum(content["nodes/package.#size"][0] for content in transformed)
 
     assert shown > 2 * len(tables["package"])
-    assert len(tables["package"]) < len(pd.read_csv(DATA_DIR / "packages.csv")) / 2
+    assert len(tables["package"]) < len(_read_table("nodes/package")) / 2
     assert set(tables) == {"package", "source", "tag", "depends", "build_depends", "built_from", "tagged"}
 
 
@@ -618,7 +550,21 @@ def test_statistics_are_those_of_pandas(transformed, tables, name):
 
     found = _values(transformed, place, name, tables.get(place))
 
-    expected = expect(tables)
+    _check(found, expect(tables), place)
+
+
+def test_statistics_of_tables_are_those_of_pandas(transform):
+    contents = transform("statistics_alone", tables_dir=str(DATA_DIR), analyze="tables")
+
+    node_sets, edge_sets = ("package", "source", "tag"), ("depends", "build_depends")
+    tables = {name: _read_table(f"nodes/{name}") for name in node_sets}
+    tables |= {name: _read_table(f"edges/{name}") for name in edge_sets}
+    for name, (place, expect, _) in CASES.items():
+        if not place:
+            _check(_values(contents, place, name, None), expect(tables), place)
+
+
+def _check(found: list[Any], expected: Any, place: str) -> None:
     flat = list(itertools.chain.from_iterable(found)) if place else found
     if callable(expected):
         expected(flat)

@@ -236,3 +236,12 @@ def test_a_vocabulary_that_no_model_could_be_exported_with_is_refused(transform_
 def test_a_call_of_python_is_refused_before_anything_is_read():
     with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls of Python"):
         _analyzed(calls_python)
+
+
+def test_a_function_of_a_module_with_any_name_is_traced():
+    def function(graph: GraphView) -> GraphView:
+        return vocabulary_of_words(graph)
+
+    function.__module__ = "__main__"
+
+    assert _analyzed(function) == {"nodes/item.words"}
