@@ -193,7 +193,9 @@ def read_summary(path: str) -> SizeSummary:
         arrays = dict(np.load(io.BytesIO(file.read()), allow_pickle=False))
     splits = {}
     for number in range(sum(name.endswith("/split") for name in arrays)):
-        part = {field.name: arrays.get(f"{number}/{field.name}") for field in dataclasses.fields(SplitSummary)}
+        part: dict[str, Any] = {
+            field.name: arrays.get(f"{number}/{field.name}") for field in dataclasses.fields(SplitSummary)
+        }
         part["num_graphs"] = int(arrays[f"{number}/num_graphs"])
         splits[str(arrays[f"{number}/split"])] = SplitSummary(**part)
     return SizeSummary(splits=splits, problem=str(arrays["problem"]))
