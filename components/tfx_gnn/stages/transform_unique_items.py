@@ -136,26 +136,6 @@ class UniqueItems(beam.PTransform):
         return results
 
 
-class UniqueItemExamples(beam.PTransform):
-    """Record files to serialized tf.Examples in which every identity occurs once; see `UniqueItems`."""
-
-    def __init__(self, layout: GraphLayout, keys: Collection[str], *, num_buckets: int = 1) -> None:
-        """Chooses what to keep; see `UniqueItems`."""
-        super().__init__()
-        self._unique_items = UniqueItems(layout, keys, num_buckets=num_buckets)
-
-    def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: PCollection of `RecordFile`.
-
-        Returns:
-            PCollection of bytes.
-        """
-        return (input_or_inputs | self._unique_items)[EXAMPLES]
-
-
 class _TakeApart(beam.DoFn):
     """Record files to blocks by set and bucket and, tagged, to what counts in each example."""
 

@@ -11,7 +11,7 @@ from tfx_gnn.stages import examples_folder, item_blocks, transform_unique_items
 from tfx_gnn.stages.beam_pipeline import make_pipeline
 from tfx_gnn.stages.graph_layout import graph_layout
 from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.transform_unique_items import IDENTITIES, REPRESENTATIVES, UniqueItemExamples, UniqueItems
+from tfx_gnn.stages.transform_unique_items import EXAMPLES, IDENTITIES, REPRESENTATIVES, UniqueItems
 
 LAYOUT = graph_layout(
     text_format.Parse(
@@ -59,8 +59,8 @@ def unique_items(tmp_path, write_examples):
         files = record_files(write_examples(str(folder / "examples"), splits, None))
         out = str(folder / "out")
         with make_pipeline() as pipeline:
-            records = pipeline | beam.Create(files) | UniqueItemExamples(layout, keys, num_buckets=num_buckets)
-            _ = records | beam.io.WriteToTFRecord(out)
+            results = pipeline | beam.Create(files) | UniqueItems(layout, keys, num_buckets=num_buckets)
+            _ = results[EXAMPLES] | beam.io.WriteToTFRecord(out)
         found = []
         for record in tf.data.TFRecordDataset(tf.io.gfile.glob(out + "*")).as_numpy_iterator():
             features = tf.train.Example.FromString(record).features.feature
@@ -295,7 +295,7 @@ def test_a_record_that_is_no_example_is_named(tmp_path):
         pytest.raises(Exception, match=r"every record is a tf\.Example; got 8 other bytes in record 1 of"),
         make_pipeline() as pipeline,
     ):
-        _ = pipeline | beam.Create(record_files(str(tmp_path))) | UniqueItemExamples(LAYOUT, ["nodes/a.x"])
+        _ = pipeline | beam.Create(record_files(str(tmp_path))) | UniqueItems(LAYOUT, ["nodes/a.x"])
 
 
 def test_edges_without_any_feature_have_places(write_examples, tmp_path):
