@@ -66,7 +66,7 @@ class GraphTransformOptions:
             every row of the tables that the examples were sampled from, also what no subgraph has;
             of sets without table, and of the context, the examples as in "unique_items". "as_sampled": every
             occurrence in an example, so a hub as often as it was sampled; only here statistics may
-            depend on sizes and edges.
+            depend on sizes and edges, or on values of two sets side by side.
         rules: what to do with rows of the tables that break a rule, as when the examples were
             sampled from them.
     """
