@@ -1,0 +1,234 @@
+"""Input of a training on the quickstart's subgraphs: ready-made, packed, fit-or-skip and tight batches.
+
+The examples are those that GraphTransform makes of the quickstart's tables, the budgets are learned from them, and the
+network is the quickstart's.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+import tensorflow_transform as tft
+import tf_keras
+from comparison import OURS, Bound, Report, Row, run_process
+from heavy_tailed_graphs import consumer
+from ready_batches_runs import learn
+from transform_runs import make_examples, run_ours
+
+import tfx_gnn
+from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.padded_batches import BUDGET_KINDS, padded_batches
+from tfx_gnn.stages.ready_batches import ready_batches_dataset, write_ready_batches
+from tfx_gnn.stages.ready_batches_manifest import ReadyBatchesManifest, ReadyBatchesOptions
+from tfx_gnn.stages.record_datasets import shuffled_records
+from tfx_gnn.stages.record_files import record_files
+from tfx_gnn.stages.size_constraints_file import SizeConstraintsFile, read_size_constraints
+from tfx_gnn.stages.training_input import LabelledGraphs, weighted_batches
+from tfx_gnn_pipelines.tasks.debian_sections.model import LABEL_VOCABULARY, model_fn
+from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import LABEL
+
+PARSED = "parse_and_merge, from memory"
+READY_BOUND = Bound(at_least=3.0)
+#: Peak memory with ten times the examples over that with one.
+MEMORY_BOUND = Bound(at_most=1.1)
+
+_BATCH_SIZE = 32
+_NUM_PASSES = 5
+_MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class Data:
+    """What a training gets, but for its model.
+
+    Attributes:
+        spec: of a transformed graph.
+        examples_dir: the transformed examples.
+        schema_dir: their schema.
+        transform_graph_dir: the transform.
+        budgets: learned from them.
+        ready_batches_dir: an epoch of packed batches.
+        manifest: what is in there.
+    """
+
+    spec: Any
+    examples_dir: str
+    schema_dir: str
+    transform_graph_dir: str
+    budgets: SizeConstraintsFile
+    ready_batches_dir: str
+    manifest: ReadyBatchesManifest
+
+    def batches(self, batching: str, batch_size: int = _BATCH_SIZE) -> tf.data.Dataset:
+        """Makes padded batches of what is in the files, one pass."""
+        budget = self.budgets.find(BUDGET_KINDS[batching], batch_size)
+        files = record_files(self.examples_dir, ("train",))
+        records = shuffled_records(files, shuffle_buffer_size=10_000, seed=0)
+        return padded_batches(records, self.spec, budget, batching)
+
+    def ready_batches(self) -> tf.data.Dataset:
+        """Reads an epoch of packed batches."""
+        return ready_batches_dataset(
+            self.ready_batches_dir,
+            transformed_examples_dir=self.examples_dir,
+            transformed_graph_schema_dir=self.schema_dir,
+            budget=self.manifest.budget,
+        )
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    """The quickstart's examples, transformed; their budgets; and ready-made batches of all, for one epoch."""
+    raw, transformed, sizes, ready = (
+        str(tmp_path_factory.mktemp("ready_batches") / name) for name in ("raw", "transformed", "sizes", "ready")
+    )
+    make_examples(raw, 1)
+    run_ours(raw, transformed)
+    examples_dir, schema_dir = os.path.join(transformed, "examples"), os.path.join(transformed, "schema")
+    learn(examples_dir, sizes, schema_dir)
+    manifest = write_ready_batches(
+        transformed_examples_dir=examples_dir,
+        transformed_graph_schema_dir=schema_dir,
+        size_constraints_dir=sizes,
+        ready_batches_dir=ready,
+        options=ReadyBatchesOptions(num_epochs=_NUM_PASSES),
+    )
+    return Data(
+        spec=create_graph_spec_from_schema_pb(read_schema(os.path.join(schema_dir, "graph_schema.pbtxt"))),
+        examples_dir=examples_dir,
+        schema_dir=schema_dir,
+        transform_graph_dir=os.path.join(transformed, "transform_graph"),
+        budgets=read_size_constraints(sizes),
+        ready_batches_dir=ready,
+        manifest=manifest,
+    )
+
+
+def bench_input(report: Report, data: Data) -> None:
+    """Reads batches, and does nothing with them."""
+    epoch = data.manifest.epochs[0]
+    files = record_files(data.examples_dir, ("train",))
+    in_memory = list(shuffled_records(files, shuffle_buffer_size=10_000, seed=0).as_numpy_iterator())
+    merged = (
+        tf.data.Dataset.from_tensor_slices(tf.constant(in_memory))
+        .repeat()
+        .batch(_BATCH_SIZE, drop_remainder=True)
+        .map(lambda serialized: tfx_gnn.parse_and_merge(data.spec, serialized), num_parallel_calls=tf.data.AUTOTUNE)
+    )
+
+    def whole_epochs(batches: tf.data.Dataset, num_batches: int) -> Callable[[], None]:
+        return consumer(batches.repeat(), num_batches)
+
+    def per_epoch(batching: str) -> int:
+        return sum(1 for _ in data.batches(batching))
+
+    report.compare(
+        f"input of a training, {epoch.num_graphs:,} graphs",
+        {
+            OURS: whole_epochs(data.ready_batches(), epoch.num_batches),
+            PARSED: consumer(merged, epoch.num_graphs // _BATCH_SIZE),
+            **{
+                f"{batching}, from files": whole_epochs(data.batches(batching), per_epoch(batching))
+                for batching in BUDGET_KINDS
+            },
+        },
+        {PARSED: READY_BOUND},
+        items=epoch.num_graphs,
+        unit="graphs",
+    )
+    on_disk = sum(os.path.getsize(file.path) for file in files)
+    report.add(
+        Row(
+            what="ready-made batches on disk, an epoch",
+            ours=f"{epoch.num_bytes / _MIB:.1f} MiB",
+            peer="the examples, gzipped",
+            theirs=f"{on_disk / _MIB:.1f} MiB",
+            figure=epoch.num_bytes / on_disk,
+        )
+    )
+
+
+@pytest.mark.parametrize("batch_size", [_BATCH_SIZE, 128])
+def bench_training(report: Report, data: Data, batch_size: int) -> None:
+    """Trains the quickstart's network for an epoch on batches of each kind."""
+    tft_output = tft.TFTransformOutput(data.transform_graph_dir)
+    num_graphs = data.manifest.epochs[0].num_graphs
+    labelled = LabelledGraphs(
+        graph_spec=data.spec,
+        task=NodeClassification(label_feature=LABEL, class_vocabulary=LABEL_VOCABULARY),
+        num_classes=tft_output.vocabulary_size_by_name(LABEL_VOCABULARY),
+    )
+    names = {"packed": OURS, "fit_or_skip": "fit-or-skip", "tight": "tight"}
+    datasets = {
+        name: weighted_batches(data.batches(batching, batch_size), labelled) for batching, name in names.items()
+    }
+    if batch_size == _BATCH_SIZE:
+        datasets["packed, ready-made"] = weighted_batches(data.ready_batches(), labelled)
+    with libraries_traced_as_written():
+        report.compare(
+            f"training, packed, batches of {batch_size}",
+            {name: _training(tft_output, dataset) for name, dataset in datasets.items()},
+            {},
+            # Fit-or-skip trains on one in a hundred less.
+            items=_NUM_PASSES * num_graphs,
+            unit="graphs",
+            rounds=3,
+        )
+    for batching, kind in BUDGET_KINDS.items():
+        budget = data.budgets.find(kind, batch_size)
+        report.add(
+            Row(
+                what=f"fill of {batching} batches of {batch_size}, all nodes and edges",
+                ours=f"{budget.graphs_per_batch:.1f} graphs in a batch",
+                figure=budget.fill,
+                unit="real",
+            )
+        )
+
+
+def _training(tft_output: tft.TFTransformOutput, batches: tf.data.Dataset) -> Callable[[], None]:
+    """Returns a function that trains a network for one epoch more; it is a new one, since shapes differ."""
+    tf_keras.utils.set_random_seed(0)
+    spec = batches.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
+    model = model_fn(spec, tft_output)
+    # To start a data set takes a good part of the time of a pass over so few graphs.
+    epoch = batches.repeat(_NUM_PASSES)
+    return lambda: model.fit(epoch, epochs=1, verbose=0)
+
+
+def bench_memory(report: Report, tmp_path: Path) -> None:
+    """Writes and reads batches of the subgraphs of one graph, and of ten copies of it."""
+    results: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def measure() -> None:
+        for times in (1, 10):
+            examples_dir, sizes_dir, ready_dir = (
+                tmp_path / f"{name}_{times}" for name in ("examples", "sizes", "ready")
+            )
+            run_process("transform_runs.py", "examples", examples_dir, times)
+            run_process("ready_batches_runs.py", "learn", examples_dir, sizes_dir)
+            results["write", times] = run_process("ready_batches_runs.py", "write", examples_dir, sizes_dir, ready_dir)
+            results["read", times] = run_process("ready_batches_runs.py", "read", examples_dir, ready_dir)
+
+    report.repeat(measure, rounds=1)
+    for run in ("write", "read"):
+        once, often = results[run, 1], results[run, 10]
+        report.add(
+            Row(
+                what=f"peak memory to {run} batches, {often['graphs']:,} graphs over {once['graphs']:,}",
+                ours=f"{often['peak'] / _MIB:,.0f} MiB",
+                peer="a tenth of the data",
+                theirs=f"{once['peak'] / _MIB:,.0f} MiB",
+                figure=often["peak"] / once["peak"],
+                bound=MEMORY_BOUND,
+            )
+        )
