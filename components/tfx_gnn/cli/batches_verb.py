@@ -31,9 +31,7 @@ def batches(
         float, typer.Option(help="Share of random batches that fit, of the fit-or-skip budget to take.")
     ] = 0.99,
     shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the order; a training of the same seed would make the same batches.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
     from tfx_gnn.stages.ready_batches import write_ready_batches

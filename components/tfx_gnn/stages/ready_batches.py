@@ -53,8 +53,9 @@ def write_ready_batches(
 ) -> ReadyBatchesManifest:
     """Stores shuffled epochs of padded batches.
 
-    Sets TensorFlow's global seed, as a training does: the epochs are those that a training of the same
-    seed and options would make itself.
+    Sets TensorFlow's global seed, as a training does: the n-th epoch is the n-th pass over `padded_batches`
+    with that seed. A training of the same seed makes other epochs itself, for Keras begins passes that it
+    does not read.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.

@@ -28,7 +28,7 @@ class ReadyBatchesOptions:
         batch_size: graphs of a batch that the budget was learned for; 0 for the learner's own.
         success_ratio: which fit-or-skip budget to take; no other kind has one.
         shuffle_buffer_size: examples that are mixed at a time, at least 1.
-        seed: seed of the order, in [0, 2**31); a training of the same seed gets the same batches.
+        seed: seed of the order, in [0, 2**31).
     """
 
     num_epochs: int = 1

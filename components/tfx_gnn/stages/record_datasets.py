@@ -27,7 +27,8 @@ def shuffled_records(files: Sequence[RecordFile], *, shuffle_buffer_size: int, s
     """Reads files once, in an order that the seed and the number of the iteration determine.
 
     Each iteration has another order. The n-th is the same in each run that has set TensorFlow's global
-    seed alike, with `tf.random.set_seed`: that is how ready-made batches can be those of a training.
+    seed alike, with `tf.random.set_seed`: ready-made batches are those of as many passes. Keras begins passes that it does not read, so the
+    epochs of a training are not pass after pass.
 
     Args:
         files: gzipped TFRecord files, at least one.
