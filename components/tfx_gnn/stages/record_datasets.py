@@ -27,8 +27,8 @@ def shuffled_records(files: Sequence[RecordFile], *, shuffle_buffer_size: int, s
     """Reads files once, in an order that the seed and the number of the iteration determine.
 
     Each iteration has another order. The n-th is the same in each run that has set TensorFlow's global
-    seed alike, with `tf.random.set_seed`: ready-made batches are those of as many passes. Keras begins passes that it does not read, so the
-    epochs of a training are not pass after pass.
+    seed alike, with `tf.random.set_seed`. Keras begins iterations that it does not read, so the epochs of
+    a training are not the first ones.
 
     Args:
         files: gzipped TFRecord files, at least one.
