@@ -24,9 +24,9 @@ _WORTH_A_SWEEP = 0.002
 _WORTH_A_CHANGE = 0.0004
 #: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
 _WASTE_OF_LARGEST = 0.01
-_MIN_SIMULATED = 1 << 11
+_MIN_SIMULATED = 1 << 12
 _MAX_SIMULATED = 1 << 17
-_BATCHES_SIMULATED = 256
+_BATCHES_SIMULATED = 384
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.graph.packing_plan import planner
+from tfx_gnn.graph.packing_plan import Plan, planner
 from tfx_gnn.graph.size_rule import SizeRule
 from tfx_gnn.stages.size_columns import SizeColumns
 
@@ -68,7 +69,9 @@ class PackingSimulator:
             sizes: int32 [num_graphs, num_sets], in the order in which the graphs arrive.
 
         Returns:
-            The complete batches; the last one, which is what is left over, counts only if it is the first.
+            The complete batches of the last two thirds: graphs that go with no others gather in the window
+            at first, so that first batches are fuller than all that follow. If there are none, all graphs
+            in one batch after the other, the last one included.
         """
         targets = np.asarray([rule.target_components, *rule.targets])
         capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
@@ -76,23 +79,37 @@ class PackingSimulator:
         all_sizes = np.concatenate([np.ones([len(sizes), 1], np.int64), sizes], axis=1)
         waiting = all_sizes[:0]
         used = np.zeros(len(targets), np.int64)
-        num_batches = 0
+        num_batches = num_early = 0
+        early = np.zeros_like(used)
         most = self._window + _CHUNK
         for start in range(0, len(sizes), _CHUNK):
+            if num_early == 0 and 3 * start >= len(sizes):
+                num_early, early = num_batches, all_sizes[:start].sum(axis=0) - waiting.sum(axis=0) - used
             here = np.concatenate([waiting, all_sizes[start : start + _CHUNK]])
-            padded = np.zeros([most, len(targets)], np.int64)
-            padded[: len(here)] = here
-            is_last = start + _CHUNK >= len(sizes) and num_batches == 0
-            plan = self._planner(limits, padded, np.int32(len(here)), used, np.bool_(is_last))
+            is_last = start + _CHUNK >= len(sizes) and num_batches == num_early
+            plan = self._plan(limits, here, most, used, is_last=is_last)
             waiting = here[plan.is_waiting.numpy()[: len(here)]]
             used = plan.used.numpy()
             num_batches += int(plan.current)
-        if num_batches == 0:
-            num_batches, used = 1, np.zeros_like(used)
-        packed = all_sizes.sum(axis=0) - waiting.sum(axis=0) - used
+            if is_last:
+                num_batches, used = num_batches + 1, np.zeros_like(used)
+        packed = all_sizes.sum(axis=0) - waiting.sum(axis=0) - used - early
         return PackedBatches(
-            num_batches=num_batches,
+            num_batches=num_batches - num_early,
             num_graphs=int(packed[0]),
             sizes=packed[1:],
             padded_work=int(targets.sum()),
         )
+
+    def _plan(
+        self,
+        limits: tuple[Any, ...],
+        sizes: npt.NDArray[np.int64],
+        most: int,
+        used: npt.NDArray[np.int64],
+        *,
+        is_last: bool,
+    ) -> Plan:
+        padded = np.zeros([most, sizes.shape[1]], np.int64)
+        padded[: len(sizes)] = sizes
+        return self._planner(limits, padded, np.int32(len(sizes)), used, np.bool_(is_last))

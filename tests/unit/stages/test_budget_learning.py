@@ -172,15 +172,26 @@ def test_shape_is_close_to_the_best_of_all_shapes():
     assert shape.packed.cost <= 1.05 * min(packed.cost for packed in tried if packed.graphs_per_batch <= 1.02 * size)
 
 
-def test_simulated_packing_counts_complete_batches():
+def test_few_graphs_are_packed_to_the_last_one():
     # Two graphs of 3 nodes and an edge fill 7 nodes, one of which is kept for padding.
     rule = BudgetRoom.of(COLUMNS, [sizes_of(rows_of([3], [1])).train]).rule(rows_of([6], [2], readouts=2)[0, :-2], 2, 3)
 
     packed = PackingSimulator(COLUMNS, 4).pack(rule, rows_of([3] * 7, [1] * 7)[:, :-2])
 
-    assert (packed.num_batches, packed.num_graphs) == (3, 6)
-    assert packed.sizes[COLUMNS.prefixes.index("nodes/a")] == 18
+    assert (packed.num_batches, packed.num_graphs) == (4, 7)
+    assert packed.sizes[COLUMNS.prefixes.index("nodes/a")] == 21
+    assert packed.graphs_per_batch == 1.75
+
+
+def test_of_many_graphs_the_first_third_and_what_is_left_over_do_not_count():
+    rule = BudgetRoom.of(COLUMNS, [sizes_of(rows_of([3], [1])).train]).rule(rows_of([6], [2], readouts=2)[0, :-2], 2, 3)
+
+    packed = PackingSimulator(COLUMNS, 4).pack(rule, rows_of([3] * 3001, [1] * 3001)[:, :-2])
+
+    # After 1024 graphs at least, two a batch; some wait in the window at the end.
+    assert 960 <= packed.num_batches <= 989
     assert packed.graphs_per_batch == 2
+    assert packed.cost == (7 + 3 + 2 + 3 + 3) / (6 + 2 + 2 + 2)
 
 
 def test_losses_by_slice_are_exact():
