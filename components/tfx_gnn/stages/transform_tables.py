@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.readout_structure import READOUT
 from tfx_gnn.stages.graph_layout import ID_NAME, FeatureColumn, GraphLayout, SetLayout
 from tfx_gnn.stages.transform_table_rules import ROW_KEYS, KeptRows, TableRows, count_dropped
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
@@ -61,11 +62,11 @@ def plan_table_reading(tables_dir: str, layout: GraphLayout, keys: Collection[st
         rules: what to do with rows that break a rule, as when the examples were sampled.
 
     Returns:
-        What to read; features of sets without table are left out.
+        What to read; features of the context, and of readouts that have no table, are left out.
 
     Raises:
-        ValueError: if the tables do not fit their schema, or the table of a set lacks one of its features
-            or has it with another type or shape.
+        ValueError: if the tables do not fit their schema, a set has no table, or its table lacks one of
+            its features or has it with another type or shape.
     """
     schema = read_tables_schema(tables_dir)
     declared = layouts_of(schema, tables_dir)
@@ -75,9 +76,12 @@ def plan_table_reading(tables_dir: str, layout: GraphLayout, keys: Collection[st
     for one_set in layout.sets:
         columns = [column for column in one_set.features if column.key in keys]
         # The context is of each example, whatever a table says of the graph as a whole.
-        if not columns or one_set.set_type == const.CONTEXT or one_set.prefix not in tables:
+        if not columns or one_set.set_type == const.CONTEXT:
             continue
-        table = tables[one_set.prefix]
+        table = tables.get(one_set.prefix)
+        if table is None:
+            _check_made_while_sampling(one_set, tables_dir, tables)
+            continue
         features[one_set.prefix] = {_checked_name(one_set, column, table): column for column in columns}
         if one_set.set_type == const.EDGES:
             declared_set = schema.edge_sets[one_set.name]
@@ -195,6 +199,14 @@ def _as_row(values: pa.Array | None, row_type: pa.DataType) -> pa.Array:
     wire = values.cast(row_type.value_type, safe=False)
     lists = pa.LargeListArray if pa.types.is_large_list(row_type) else pa.ListArray
     return lists.from_arrays(pa.array([0, len(wire)], pa.int64() if lists is pa.LargeListArray else pa.int32()), wire)
+
+
+def _check_made_while_sampling(one_set: SetLayout, tables_dir: str, tables: Collection[str]) -> None:
+    if not one_set.name.startswith(READOUT):
+        raise ValueError(
+            f"`tables_dir` must have a table of every set that statistics are taken of; got {sorted(tables)} in "
+            f"{tables_dir!r}, without {one_set.label}. Give the tables that the examples were sampled from."
+        )
 
 
 def _checked_name(one_set: SetLayout, column: FeatureColumn, table: TableLayout) -> str:

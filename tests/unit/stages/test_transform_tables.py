@@ -142,12 +142,21 @@ def test_labels_and_splits_are_not_even_read(tables_dir):
     assert set(reading.layouts["nodes/item"].columns) == {"#id", "value", "big", "is_new", "pair", "words"}
 
 
-def test_sets_without_table_are_left_to_the_examples(tables_dir):
+def test_contexts_and_readouts_are_left_to_the_examples(tables_dir):
     reading = plan_table_reading(
         str(tables_dir), LAYOUT, ["context/year", "nodes/_readout.color", "nodes/item.value"], RowRules()
     )
 
     assert reading.keys == {"nodes/item.value"}
+
+
+def test_tables_of_other_data_are_refused(tables_dir):
+    path = tables_dir / "graph_schema.pbtxt"
+    path.write_text(path.read_text().replace('"item"', '"person"'))
+
+    message = r"must have a table of every set .* got \['edges/link', 'nodes/person'\] .* without node set 'item'"
+    with pytest.raises(ValueError, match=message):
+        plan_table_reading(str(tables_dir), LAYOUT, ["nodes/item.value"], RowRules())
 
 
 @pytest.mark.parametrize("key", ["nodes/item.rank", "edges/link.#id"])
