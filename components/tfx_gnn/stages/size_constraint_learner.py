@@ -7,7 +7,10 @@ import json
 import os
 from collections.abc import Sequence
 
+import numpy as np
+
 from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.readout_structure import READOUT
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.stages import budget_learning, examples_folder, options_json
 from tfx_gnn.stages.atomic_folder import atomic_folder
@@ -133,8 +136,8 @@ def learn_size_constraints(
         What was written.
 
     Raises:
-        ValueError: if a split is missing or empty, an example holds more than one graph component,
-            `label_feature` is no class, the vocabulary is missing, or a slice loses more than
+        ValueError: if a split is missing or empty, an example holds more than one graph component, all
+            sets of the schema are empty in the examples, `label_feature` is no class, the vocabulary is missing, or a slice loses more than
             `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
@@ -147,6 +150,7 @@ def learn_size_constraints(
     with atomic_folder(size_constraints_dir) as partial:
         summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
         _check_summary(summary, examples_dir, options)
+        _check_schema(summary, columns, examples_dir, graph_schema_dir)
         sizes = budget_learning.SizesOfSplits(
             spec=spec,
             columns=columns,
@@ -205,6 +209,18 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
         raise ValueError(
             f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
             f"{sorted(summary.splits)} have any. Name the split that is trained on."
+        )
+
+
+def _check_schema(summary: SizeSummary, columns: SizeColumns, examples_dir: str, graph_schema_dir: str) -> None:
+    """Refuses a schema of other examples: a set that these lack has no `#size`, so it looks empty."""
+    maxima = np.max([split.maxima for split in summary.splits.values()], axis=0)
+    is_sampled = np.asarray([not name.startswith(READOUT) for _, name in columns.sets], bool)
+    if is_sampled.any() and not maxima[is_sampled].any():
+        raise ValueError(
+            f"`graph_schema_dir` must describe the examples; got {graph_schema_dir!r}, whose sets "
+            f"{np.asarray(columns.prefixes)[is_sampled].tolist()} are empty in all graphs of {examples_dir!r}. Give "
+            "the schema that was made with the examples."
         )
 
 

@@ -104,6 +104,11 @@ def test_data_without_examples_are_refused(learn):
         learn({"train": [[]]})
 
 
+def test_a_schema_of_other_examples_is_refused(learn):
+    with pytest.raises(ValueError, match=r"`graph_schema_dir` must .* sets \['nodes/a', .*'edges/e'\] are empty"):
+        learn({"train": [[{"nodes/other.#size": [4], "nodes/_readout.#size": [1]}]]})
+
+
 LABELLED = """
 node_sets { key: "a" value { } }
 node_sets { key: "b" value { } }
