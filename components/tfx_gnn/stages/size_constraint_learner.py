@@ -137,8 +137,8 @@ def learn_size_constraints(
 
     Raises:
         ValueError: if a split is missing or empty, an example holds more than one graph component, all
-            sets of the schema are empty in the examples, `label_feature` is no class, the vocabulary is missing, or a slice loses more than
-            `max_slice_loss`.
+            sets of the schema are empty in the examples, `label_feature` is no class, the vocabulary is
+            missing, or a slice loses more than `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
     spec = create_graph_spec_from_schema_pb(
