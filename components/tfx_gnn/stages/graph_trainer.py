@@ -277,17 +277,11 @@ def _matching_budgets(
 ) -> tuple[Budget, Budget]:
     """The budgets of training and of evaluation."""
     content = size_constraints_file.read_size_constraints(size_constraints_dir)
-    splits = tuple(str(split) for split in content.options["splits"])
     content.check_matches(
-        data_fingerprint=fingerprint_examples(examples_dir, splits),
+        data_fingerprint=fingerprint_examples(examples_dir, tuple(content.options["splits"])),
         graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
     )
-    missing = {options.train_split, options.eval_split} - set(splits) if splits else set()
-    if missing:
-        raise ValueError(
-            f"`size_constraints_dir` must hold budgets learned from every split that is read; got {list(splits)}, not "
-            f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
-        )
+    content.check_covers((options.train_split, options.eval_split))
     batch_size = options.batch_size or None
     training = content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio)
     evaluation = content.find(size_constraints_file.TIGHT, batch_size)

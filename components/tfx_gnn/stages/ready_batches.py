@@ -68,8 +68,8 @@ def write_ready_batches(
         What was written, as in `ready_batches.json`.
 
     Raises:
-        ValueError: if the budgets were learned from other data or another schema, or there is none of that
-            kind, or the split does not exist.
+        ValueError: if the budgets were learned from other data, other splits or another schema, or there is
+            none of that kind, or the split does not exist.
         FileExistsError: if `ready_batches_dir` holds files already.
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
@@ -78,6 +78,7 @@ def write_ready_batches(
         data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
         graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
     )
+    content.check_covers((options.split,))
     kind = BUDGET_KINDS[options.batching]
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -200,6 +200,23 @@ class SizeConstraintsFile:
                     f"{found[:12]}..., the {what} at hand have {expected[:12]}.... "
                     "Run SizeConstraintLearner on the transformed examples that are trained on."
                 )
+
+    def check_covers(self, splits: Collection[str]) -> None:
+        """Refuses splits that the budgets were not learned from.
+
+        Args:
+            splits: names of splits that are read.
+
+        Raises:
+            ValueError: if one of them was left out when the budgets were learned.
+        """
+        learned = [str(split) for split in self.options["splits"]]
+        missing = set(splits) - set(learned) if learned else set()
+        if missing:
+            raise ValueError(
+                f"`size_constraints_dir` must hold budgets learned from every split that is read; got {learned}, not "
+                f"{sorted(missing)}. Graphs of those may not fit: learn budgets from them, too."
+            )
 
     def find(self, kind: str, batch_size: int | None = None, success_ratio: float | None = None) -> Budget:
         """Finds a budget.

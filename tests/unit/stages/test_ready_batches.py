@@ -248,6 +248,11 @@ def test_other_data_are_refused(data, packed, write_examples, tmp_path):
         )
 
 
+def test_a_split_that_the_budgets_were_not_learned_from_is_refused(write):
+    with pytest.raises(ValueError, match=r"learned from every split that is read; got \['train'\], not \['val'\]"):
+        write(split="val")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
