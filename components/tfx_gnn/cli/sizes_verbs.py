@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 sizes = typer.Typer(no_args_is_help=True, help="Learn how large batches of graphs are padded, and see what it costs.")
 """The group of verbs."""
+
+_TABLE_WIDTH = 132
 
 
 @sizes.command()
@@ -144,6 +147,7 @@ def _show(content: SizeConstraintsFile) -> None:
             as_percent(budget.achieved_success_ratio, 2) if skips else "all",
             as_bytes(budget.bytes_per_batch),
         )
-    arguments.console.print(shown)
+    # Ten columns; where lines are shorter, cut names and numbers would tell nothing.
+    Console(highlight=False, width=max(arguments.console.width, _TABLE_WIDTH)).print(shown, crop=False)
     for warning in content.warnings:
         arguments.console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)

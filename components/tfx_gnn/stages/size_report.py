@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -83,8 +84,9 @@ def write_size_report(content: SizeConstraintsFile, path: str) -> None:
 
     Args:
         content: what was learned.
-        path: file to write; one that is there is replaced.
+        path: file to write, in a folder that is made if need be; one that is there is replaced.
     """
+    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
     with tf.io.gfile.GFile(path, "w") as file:
         file.write(render_size_report(content))
 

@@ -22,8 +22,8 @@ edge_sets { key: "_readout/seed" value { source: "item" target: "_readout" } }
 """
 
 
-def _run(*args):
-    return CliRunner().invoke(app, ["sizes", *args], env={"COLUMNS": "200"})
+def _run(*args, columns=200):
+    return CliRunner().invoke(app, ["sizes", *args], env={"COLUMNS": str(columns)})
 
 
 def _rows(text):
@@ -90,8 +90,12 @@ def test_a_report_is_a_table_and_the_warnings(budgets):
     assert "report " not in shown.stdout
 
 
+def test_names_and_numbers_are_whole_on_narrow_terminals_and_in_files(budgets):
+    assert _rows(_run("report", str(budgets), columns=80).stdout) == _rows(_run("report", str(budgets)).stdout)
+
+
 def test_the_page_is_written_where_it_is_asked_for(budgets, tmp_path):
-    output = tmp_path / "page.html"
+    output = tmp_path / "new" / "page.html"
 
     shown = _run("report", str(budgets), "--output", str(output))
 
