@@ -139,7 +139,8 @@ def transform_graphs(
 
     Raises:
         ValueError: if a split is missing or empty, the function's result does not fit the graph or could not
-            be served, a statistic depends on the structure of the sampled subgraphs, or the tables lack a feature.
+            be served, a statistic depends on the structure of the sampled subgraphs, the tables lack a feature,
+            or there is no such cache.
         TypeError: if the function returns something else than a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -152,6 +153,11 @@ def transform_graphs(
         raise ValueError(
             f"`earlier_examples_dirs` must name each folder once, and not `examples_dir`; got {list(spans)}. "
             "Remove the repetition."
+        )
+    if analyzer_cache_dir and not tf.io.gfile.isdir(analyzer_cache_dir):
+        raise ValueError(
+            f"`analyzer_cache_dir` must be a folder that an earlier run kept its statistics in; got none at "
+            f"{analyzer_cache_dir!r}. Name its `updated_analyzer_cache_dir`, or leave it out in the first run."
         )
     files = record_files(examples_dir)
     raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))

@@ -208,3 +208,8 @@ def test_tables_are_one_dataset_named_after_their_content(tmp_path):
 def test_a_folder_is_named_once(spans, tmp_path):
     with pytest.raises(ValueError, match="`earlier_examples_dirs` must name each folder once"):
         run(tmp_path, spans.first, earlier_examples_dirs=[spans.first])
+
+
+def test_an_absent_cache_is_refused(spans, tmp_path):
+    with pytest.raises(ValueError, match=r"`analyzer_cache_dir` must be a folder .* got none at 'nowhere'"):
+        run(tmp_path, spans.first, analyzer_cache_dir="nowhere")
