@@ -137,9 +137,9 @@ def fit_or_skip_budgets(
         budgets.append(budget)
         if abs(budget.achieved_success_ratio - ratio) > _MAX_MISS:
             warnings.append(
-                f"Budget {budget.name!r} fits {budget.achieved_success_ratio:.2%} of the batches of held-out graphs, "
-                f"not {ratio:.2%}: {sizes.train.num_graphs} graphs of split {sizes.train_split!r}, or the few sizes "
-                "that they have, tell no better."
+                f"Budgets like {budget.name!r} that are shaped after one half of the {sizes.train.num_graphs} graphs "
+                f"of split {sizes.train_split!r} fit {budget.achieved_success_ratio:.2%} of the batches of the other "
+                f"half, not {ratio:.2%}: so few graphs, or so few sizes of graphs, tell no better."
             )
     return budgets, warnings
 

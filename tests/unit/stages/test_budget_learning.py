@@ -118,7 +118,7 @@ def test_what_is_skipped_is_as_rare_as_asked_for_and_costs_less_than_tight(heavy
         assert budget.achieved_success_ratio == pytest.approx(ratio, abs=0.01)
         assert budget.total_num_components == 17
         assert budget.losses == ()
-    assert all("held-out graphs" in warning for warning in warnings)
+    assert all("batches of the other half" in warning for warning in warnings)
 
 
 def test_packed_batches_are_nearly_full_and_as_large_as_asked_for(packed, heavy_tailed):
