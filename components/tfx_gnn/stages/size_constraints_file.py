@@ -285,7 +285,13 @@ def read_size_constraints(size_constraints_dir: str) -> SizeConstraintsFile:
             f"`format_version` must be {FORMAT_VERSION}; got {version!r} in {path!r}. "
             "Run SizeConstraintLearner of this version of tfx_gnn again."
         )
-    return options_json.from_json(text, SizeConstraintsFile)
+    try:
+        return options_json.from_json(text, SizeConstraintsFile)
+    except ValueError as error:
+        raise ValueError(
+            f"`size_constraints_dir` must hold budgets as SizeConstraintLearner writes them; got others in {path!r}. "
+            f"Run SizeConstraintLearner again. Cause: {error.__cause__!r}"
+        ) from error
 
 
 def fingerprint_examples(examples_dir: str, splits: Sequence[str] = ()) -> str:

@@ -88,7 +88,7 @@ def test_another_format_version_is_refused(tmp_path):
     [
         ('{"format_version": 2, "bud', "got text that is no JSON"),
         ("[]", "`format_version` must be 2; got None"),
-        ('{"format_version": 2}', "must be JSON that describes a SizeConstraintsFile"),
+        ('{"format_version": 2}', r"got others in '.*size_constraints\.json'\. Run SizeConstraintLearner again\."),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path, text, message):
