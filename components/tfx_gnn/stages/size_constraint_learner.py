@@ -28,6 +28,9 @@ from tfx_gnn.stages.size_report import write_size_report
 from tfx_gnn.stages.size_summary import SAMPLE_SIZE, SizeSummary
 from tfx_gnn.stages.slice_losses import check_losses
 
+#: Batch sizes that small data may have, too: a task is tried on a few graphs first.
+_ALWAYS_LEARNED = 1024
+
 REPORT_FILE = "report.html"
 
 
@@ -136,9 +139,10 @@ def learn_size_constraints(
         What was written.
 
     Raises:
-        ValueError: if a split is missing or empty, an example holds more than one graph component, all
-            sets of the schema are empty in the examples, `label_feature` is no class, the vocabulary is
-            missing, or a slice loses more than `max_slice_loss`.
+        ValueError: if a split is missing or empty, a batch is larger than the training split, an example
+            holds more than one graph component, all sets of the schema are empty in the examples,
+            `label_feature` is no class, the vocabulary is missing, or a slice loses more than
+            `max_slice_loss`.
     """
     files = record_files(examples_dir, options.splits)
     spec = create_graph_spec_from_schema_pb(
@@ -209,6 +213,13 @@ def _check_summary(summary: SizeSummary, examples_dir: str, options: SizeConstra
         raise ValueError(
             f"`train_split` must be a split with examples; got {options.train_split!r}, but only "
             f"{sorted(summary.splits)} have any. Name the split that is trained on."
+        )
+    num_graphs = summary.splits[options.train_split].num_graphs
+    largest = max(options.batch_sizes)
+    if largest > max(num_graphs, _ALWAYS_LEARNED):
+        raise ValueError(
+            f"`batch_size` must be at most the number of graphs of split {options.train_split!r}, {num_graphs}; got "
+            f"{largest}. An epoch would be less than one batch: choose smaller ones."
         )
 
 

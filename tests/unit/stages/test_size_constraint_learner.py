@@ -99,6 +99,12 @@ def test_several_components_in_an_example_are_refused(learn, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["examples"]
 
 
+def test_a_batch_of_more_graphs_than_there_are_is_refused(learn):
+    message = r"`batch_size` must be at most the number of graphs of split 'train', 2; got 100000\."
+    with pytest.raises(ValueError, match=message):
+        learn({"train": [[sizes(4, 3), sizes(5, 6)]]}, batch_size=3, extra_batch_sizes=(100_000,))
+
+
 def test_data_without_examples_are_refused(learn):
     with pytest.raises(ValueError, match="must hold at least one example"):
         learn({"train": [[]]})
