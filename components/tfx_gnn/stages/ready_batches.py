@@ -73,6 +73,7 @@ def write_ready_batches(
         FileExistsError: if `ready_batches_dir` holds files already.
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
+    files = record_files(transformed_examples_dir, (options.split,))
     content = read_size_constraints(size_constraints_dir)
     content.check_matches(
         data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
@@ -82,7 +83,6 @@ def write_ready_batches(
     kind = BUDGET_KINDS[options.batching]
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)
-    files = record_files(transformed_examples_dir, (options.split,))
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(transformed_graph_schema_dir))
     with atomic_folder(ready_batches_dir) as partial:
         tf.random.set_seed(options.seed)
