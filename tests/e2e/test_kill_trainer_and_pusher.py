@@ -98,6 +98,7 @@ def prepared(shell: Shell) -> Shell:
     shell.run(
         shell.command(
             "sizes",
+            "learn",
             transformed_examples_dir="transformed_examples",
             transformed_graph_schema_dir="transformed_graph_schema",
             size_constraints_dir="sizes",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,9 +160,9 @@ def _bytes_per_batch(rule: SizeRule, spec: GraphTensorSpec) -> int:
     return int(total)
 
 
-def _bytes_per_item(features: object) -> int:
+def _bytes_per_item(features: Mapping[str, Any]) -> int:
     total = 0
-    for feature in dict(features).values():  # type: ignore[call-overload]
+    for feature in features.values():
         if isinstance(feature, tf.TensorSpec):
             width = _POINTER_BYTES if feature.dtype == tf.string else feature.dtype.size
             total += width * int(np.prod(feature.shape[1:].as_list(), dtype=np.int64))

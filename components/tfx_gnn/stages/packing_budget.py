@@ -114,7 +114,7 @@ class _Search:
         follows = {edge for edge, _ in room.tied} | set(np.flatnonzero(room.demands).tolist())
         self._free = [one for one in range(len(means)) if one not in follows and means[one] > 0]
         self._is_free = np.isin(np.arange(len(means)), self._free)
-        self._factors = np.append(np.ones(len(means)), 1.25)
+        self._factors: npt.NDArray[np.float64] = np.append(np.ones(len(means)), 1.25)
 
     def rule(self, factors: npt.NDArray[np.float64] | None = None) -> SizeRule:
         """The budget by factors, those so far if none are given."""

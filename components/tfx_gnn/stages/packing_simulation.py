@@ -76,7 +76,7 @@ class PackingSimulator:
         targets = np.asarray([rule.target_components, *rule.targets])
         capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
         limits = (np.int64(rule.target_components), rule.targets, rule.demands, capacity)
-        all_sizes = np.concatenate([np.ones([len(sizes), 1], np.int64), sizes], axis=1)
+        all_sizes = np.concatenate([np.ones([len(sizes), 1], np.int64), sizes.astype(np.int64)], axis=1)
         waiting = all_sizes[:0]
         used = np.zeros(len(targets), np.int64)
         num_batches = num_early = 0

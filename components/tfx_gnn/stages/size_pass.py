@@ -65,7 +65,7 @@ class SliceKeys:
             return SliceKeys()
         readout = spec.node_sets_spec.get(_READOUT)
         features = dict(readout.features_spec) if readout is not None else {}
-        found = features.get(label_feature)
+        found: Any = features.get(label_feature)
         if not isinstance(found, tf.TensorSpec) or not found.dtype.is_integer or found.shape.rank != 1:
             kinds = {name: str(feature.dtype.name) for name, feature in sorted(features.items())}
             raise ValueError(

@@ -152,9 +152,11 @@ def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
     rows: Rows | None = None
     counts: Integers | None = None
     # Parts have all rows of theirs, or the whole has too many.
-    if all(part.rows is not None for part in parts):
+    counted = [(part.rows, part.counts) for part in parts if part.rows is not None and part.counts is not None]
+    if len(counted) == len(parts):
         rows, counts = _count_rows(
-            np.concatenate([part.rows for part in parts]), np.concatenate([part.counts for part in parts])
+            np.concatenate([some_rows for some_rows, _ in counted]),
+            np.concatenate([some_counts for _, some_counts in counted]),
         )
         if len(rows) > MAX_DISTINCT:
             rows = counts = None

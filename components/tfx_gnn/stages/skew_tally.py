@@ -65,7 +65,7 @@ class SkewTally:
         self.rounding = FeatureComparison("floats of other batches", FLOAT)
         self.num_examples: dict[str, int] = {}
         self.num_compared = 0
-        self.num_of = dict.fromkeys(("unanswered", "of_another_seed", "of_another_size"), 0)
+        self.num_of: dict[str, int] = dict.fromkeys(("unanswered", "of_another_seed", "of_another_size"), 0)
         self.first_of: dict[str, str] = {}
         self.num_other_labels = 0
         self.num_other_labels_one_by_one = 0
