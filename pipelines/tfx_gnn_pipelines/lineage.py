@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from tfx_gnn.stages.atomic_folder import PARTIAL_MARK
+from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK
 
 _RUN_CONTEXT = "pipeline_run"
 _NODE_CONTEXT = "node"

@@ -35,7 +35,7 @@ def batches(
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
     from tfx_gnn.stages.ready_batches import write_ready_batches
-    from tfx_gnn.stages.ready_batches_manifest import ReadyBatchesOptions
+    from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions
 
     quiet_first_compilation()
     manifest = write_ready_batches(

@@ -47,7 +47,7 @@ def debian(
     """Build the graph of a Debian or Ubuntu archive from apt's index files."""
     from tfx_gnn.datasets.debian import build_debian_graph
     from tfx_gnn.datasets.debian_index_files import find_index_files
-    from tfx_gnn.stages.atomic_folder import atomic_folder
+    from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
     if bool(packages) != bool(sources):
         given, lacking = ("--packages", "--sources") if packages else ("--sources", "--packages")
@@ -81,7 +81,7 @@ def mutag(
     import tempfile
 
     from tfx_gnn.datasets.mutag import build_mutag, download_wheel
-    from tfx_gnn.stages.atomic_folder import atomic_folder
+    from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as downloads:
         report = build_mutag(folder, wheel=wheel or download_wheel(downloads))

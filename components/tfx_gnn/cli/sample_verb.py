@@ -130,7 +130,8 @@ def _load_plan(
 
 
 def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
-    from tfx_gnn.stages import options_json, user_code
+    from tfx_gnn.stages import user_code
+    from tfx_gnn.stages.files import options_json
 
     if reference.endswith(".json"):
         with open(reference, encoding="utf-8") as file:

@@ -13,7 +13,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
-    from tfx_gnn.stages.size_constraints_file import SizeConstraintsFile
+    from tfx_gnn.stages.sizes.size_constraints_file import SizeConstraintsFile
 
 sizes = typer.Typer(no_args_is_help=True, help="Learn how large batches of graphs are padded, and see what it costs.")
 """The group of verbs."""
@@ -110,8 +110,8 @@ def report(
     """Show what padding budgets cost and what they skip."""
     import tensorflow as tf
 
-    from tfx_gnn.stages.size_constraints_file import read_size_constraints
-    from tfx_gnn.stages.size_report import REPORT_FILE, write_size_report
+    from tfx_gnn.stages.sizes.size_constraints_file import read_size_constraints
+    from tfx_gnn.stages.sizes.size_report import REPORT_FILE, write_size_report
 
     content = read_size_constraints(size_constraints_dir)
     _show(content)
@@ -124,8 +124,8 @@ def report(
 
 
 def _show(content: SizeConstraintsFile) -> None:
-    from tfx_gnn.stages.size_constraints_file import FIT_OR_SKIP
-    from tfx_gnn.stages.size_report import as_amount, as_bytes, as_count, as_percent, padded_work, sorted_budgets
+    from tfx_gnn.stages.sizes.size_constraints_file import FIT_OR_SKIP
+    from tfx_gnn.stages.sizes.size_report import as_amount, as_bytes, as_count, as_percent, padded_work, sorted_budgets
 
     shown = Table(
         "budget", "components", "nodes", "edges", "full", "graphs", "work for a graph", "fits: asked", "measured",

@@ -17,7 +17,7 @@ from tfx.types import channel
 from tfx.types.component_spec import ComponentSpec, ExecutionParameter
 
 import tfx_gnn
-from tfx_gnn.stages import options_json
+from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.user_code import fingerprint_function
 
 LIBRARY_VERSION = "library_version"

@@ -18,11 +18,15 @@ import tfx_gnn
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.signature import LABEL_OUTPUT, MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.beam_pipeline import make_pipeline
-from tfx_gnn.stages.blessing import write_blessing
-from tfx_gnn.stages.classification_metrics import ClassificationMetrics, always_predicting, classification_metrics
-from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.stages.evaluation.classification_metrics import (
+    ClassificationMetrics,
+    always_predicting,
+    classification_metrics,
+)
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.blessing import write_blessing
+from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
 
 METRICS_FILE = "metrics.json"
 

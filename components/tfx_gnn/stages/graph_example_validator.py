@@ -9,19 +9,19 @@ from collections.abc import Mapping, Sequence
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.graph import schema as graph_schema_io
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.blessing import write_blessing
-from tfx_gnn.stages.distribution_shifts import Datasets, Shift, comparable_keys, drift_of, skew_of
-from tfx_gnn.stages.example_anomalies import READABLE_FILE, Anomaly, anomaly_of, write_anomalies
+from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
 from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.findings import Finding
-from tfx_gnn.stages.label_copies import find_label_copies
-from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.statistics_files import read_statistics, write_statistics
-from tfx_gnn.stages.tfmd_schema import make_tfmd_schema
-from tfx_gnn.stages.validation_checks import CHECKS, NO_BASELINE, SEVERITIES
-from tfx_gnn.stages.validation_pass import PassReport, ValidationPlan, run_validation_pass
-from tfx_gnn.stages.validation_promises import make_validation_plan
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.blessing import write_blessing
+from tfx_gnn.stages.files.record_files import record_files
+from tfx_gnn.stages.files.statistics_files import read_statistics, write_statistics
+from tfx_gnn.stages.validation.checks import CHECKS, NO_BASELINE, SEVERITIES
+from tfx_gnn.stages.validation.distribution_shifts import Datasets, Shift, comparable_keys, drift_of, skew_of
+from tfx_gnn.stages.validation.example_anomalies import READABLE_FILE, Anomaly, anomaly_of, write_anomalies
+from tfx_gnn.stages.validation.findings import Finding
+from tfx_gnn.stages.validation.label_copies import find_label_copies
+from tfx_gnn.stages.validation.promises import make_validation_plan
+from tfx_gnn.stages.validation.validation_pass import PassReport, ValidationPlan, run_validation_pass
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,9 @@ import tensorflow as tf
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.serving.version_push import incoming_version, publish_version
-from tfx_gnn.stages import blessing, examples_folder
-from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.files import blessing
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
 PUSHED_VERSION_FILE = "pushed_version.json"
 

@@ -13,18 +13,18 @@ from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
-from tfx_gnn.stages.example_batches import ExampleDecoder, group_records
-from tfx_gnn.stages.example_summary import ExamplesSummary, add_evidence, add_presence, merge_summaries
-from tfx_gnn.stages.example_values import BrokenRuleError
-from tfx_gnn.stages.findings import Finding, Findings
-from tfx_gnn.stages.graph_layout import graph_layout
-from tfx_gnn.stages.graph_schema_inference import infer_graph_schema
-from tfx_gnn.stages.record_files import RecordFile, place_of, read_records, record_files
-from tfx_gnn.stages.summary_pass import summarize_files
-from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, write_tfmd_schema
-from tfx_gnn.stages.validation_checks import CHECKS
+from tfx_gnn.stages.examples.example_batches import ExampleDecoder, group_records
+from tfx_gnn.stages.examples.example_summary import ExamplesSummary, add_evidence, add_presence, merge_summaries
+from tfx_gnn.stages.examples.example_values import BrokenRuleError
+from tfx_gnn.stages.examples.graph_layout import graph_layout
+from tfx_gnn.stages.examples.graph_schema_inference import infer_graph_schema
+from tfx_gnn.stages.examples.summary_pass import summarize_files
+from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.stages.validation.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
+from tfx_gnn.stages.validation.checks import CHECKS
+from tfx_gnn.stages.validation.findings import Finding, Findings
 
 _DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are for GraphExampleValidator to judge.
 

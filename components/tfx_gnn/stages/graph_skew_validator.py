@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 from tfx_gnn.serving import signature
-from tfx_gnn.stages import blessing
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.skew_comparison import FeatureSkew
-from tfx_gnn.stages.skew_examples import example_blocks, file_pairs
-from tfx_gnn.stages.skew_paths import load_served_path, load_training_path
-from tfx_gnn.stages.skew_report import SkewReport, write_skew_report
-from tfx_gnn.stages.skew_tally import SkewTally
+from tfx_gnn.stages.files import blessing
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.skew.comparison import FeatureSkew
+from tfx_gnn.stages.skew.examples import example_blocks, file_pairs
+from tfx_gnn.stages.skew.paths import load_served_path, load_training_path
+from tfx_gnn.stages.skew.report import SkewReport, write_skew_report
+from tfx_gnn.stages.skew.tally import SkewTally
 
 _MAX_REASONS = 20
 _OUTPUTS = {signature.LOGITS_OUTPUT, signature.ID_OUTPUT}

@@ -19,26 +19,27 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages import size_constraints_file, training_input
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.input_tally import InputTally
-from tfx_gnn.stages.model_graph import check_model_features, without_label
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
+from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.padded_batches import BUDGET_KINDS
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
-from tfx_gnn.stages.ready_batches_manifest import read_manifest
-from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
-from tfx_gnn.stages.training_callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
-from tfx_gnn.stages.training_epochs import fit_epochs
-from tfx_gnn.stages.training_export import ServedClassifier
-from tfx_gnn.stages.training_labels import SplitLabels, count_labels
-from tfx_gnn.stages.training_path_export import TRAINING_PATH_DIR, TrainingPath
-from tfx_gnn.stages.training_progress import TrainingProgress
-from tfx_gnn.stages.training_summary import TrainingSummary, write_training_summary
-from tfx_gnn.stages.transform_application import SavedGraphTransform
+from tfx_gnn.stages.sizes import size_constraints_file
+from tfx_gnn.stages.sizes.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
+from tfx_gnn.stages.training import input_pipeline as training_input
+from tfx_gnn.stages.training.callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training.epochs import fit_epochs
+from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.training.input_tally import InputTally
+from tfx_gnn.stages.training.labels import SplitLabels, count_labels
+from tfx_gnn.stages.training.model_export import ServedClassifier
+from tfx_gnn.stages.training.model_graph import check_model_features, without_label
+from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
+from tfx_gnn.stages.training.progress import TrainingProgress
+from tfx_gnn.stages.training.ready_batches_manifest import read_manifest
+from tfx_gnn.stages.training.summary import TrainingSummary, write_training_summary
+from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.user_code import load_function
 
 LOGS_DIR = "logs"

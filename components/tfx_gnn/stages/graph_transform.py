@@ -17,13 +17,13 @@ from tfx_bsl.public import tfxio
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.beam_pipeline import make_pipeline
-from tfx_gnn.stages.graph_layout import graph_layout
-from tfx_gnn.stages.record_files import RecordFile, record_files
-from tfx_gnn.stages.summary_pass import take_merged, write_merged
-from tfx_gnn.stages.tfmd_schema import make_tfmd_schema, write_tfmd_schema
-from tfx_gnn.stages.transform_analysis import (
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
+from tfx_gnn.stages.examples.graph_layout import graph_layout
+from tfx_gnn.stages.examples.summary_pass import take_merged, write_merged
+from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.record_files import RecordFile, record_files
+from tfx_gnn.stages.transform.analysis import (
     ANALYZE_MODES,
     AS_SAMPLED,
     TABLES,
@@ -31,26 +31,26 @@ from tfx_gnn.stages.transform_analysis import (
     AnalyzedData,
     analyze,
 )
-from tfx_gnn.stages.transform_application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
-from tfx_gnn.stages.transform_cache import CacheFolders
-from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
-from tfx_gnn.stages.transform_preprocessing import (
+from tfx_gnn.stages.transform.application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
+from tfx_gnn.stages.transform.cache import CacheFolders
+from tfx_gnn.stages.transform.metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
+from tfx_gnn.stages.transform.preprocessing import (
     TensorPreprocessingFn,
     analyzed_keys,
     check_statistics_of_items,
     tensor_preprocessing_fn,
 )
-from tfx_gnn.stages.transform_shards import (
+from tfx_gnn.stages.transform.shards import (
     SHARDS,
     SUMMARIES,
     TransformedShards,
     TransformFiles,
     merge_transformed_shards,
 )
-from tfx_gnn.stages.transform_statistics import WriteItemStatistics
-from tfx_gnn.stages.transform_tables import plan_table_reading
-from tfx_gnn.stages.transform_unique_items import REPRESENTATIVES
-from tfx_gnn.stages.transform_unique_items import SUMMARIES as ITEM_SUMMARIES
+from tfx_gnn.stages.transform.statistics import WriteItemStatistics
+from tfx_gnn.stages.transform.tables import plan_table_reading
+from tfx_gnn.stages.transform.unique_items import REPRESENTATIVES
+from tfx_gnn.stages.transform.unique_items import SUMMARIES as ITEM_SUMMARIES
 from tfx_gnn.stages.user_code import load_function
 from tfx_gnn.tables.row_rules import RowRules
 
@@ -130,7 +130,7 @@ def transform_graphs(
         updated_analyzer_cache_dir: absent or empty folder to keep the statistics of these spans in.
         pre_transform_stats_dir: absent or empty folder for statistics of the raw features of the items in
             `examples_dir`, of the splits to analyze, as TFX's StatisticsGen writes them; see
-            `tfx_gnn.stages.transform_statistics`.
+            `tfx_gnn.stages.transform.statistics`.
         post_transform_stats_dir: the same for the transformed features of the same items.
         beam_args: command-line arguments of Apache Beam.
 

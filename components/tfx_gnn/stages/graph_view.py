@@ -20,7 +20,7 @@ from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.stages.graph_layout import CONTEXT_PREFIX, ID_NAME, GraphLayout, SetLayout
+from tfx_gnn.stages.examples.graph_layout import CONTEXT_PREFIX, ID_NAME, GraphLayout, SetLayout
 
 _FEATURE_DTYPES = (tf.int64, tf.float32, tf.string)
 _Set = TypeVar("_Set", bound="ItemsView")

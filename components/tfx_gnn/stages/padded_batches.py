@@ -21,7 +21,7 @@ from tfx_gnn.graph.example_sizes import ExampleItems
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.size_rule import SizeRule
-from tfx_gnn.stages.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget
+from tfx_gnn.stages.sizes.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget
 
 BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
 """Ways of batching, and the kind of budget that each of them takes."""

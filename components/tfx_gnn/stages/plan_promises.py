@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tfx_gnn.sampling.plan import LABEL_FEATURE, SamplingPlan
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
-from tfx_gnn.stages.split_leaks import SEED_IN_TWO_SPLITS
-from tfx_gnn.stages.validation_checks import NO_EXAMPLES, WARNING
+from tfx_gnn.stages.validation.checks import NO_EXAMPLES, WARNING
+from tfx_gnn.stages.validation.split_leaks import SEED_IN_TWO_SPLITS
 
 
 def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:

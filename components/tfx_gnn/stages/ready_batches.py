@@ -19,24 +19,24 @@ import tensorflow as tf
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.record_datasets import shuffled_records
+from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.padded_batches import BUDGET_KINDS, padded_batch_spec, padded_batches
-from tfx_gnn.stages.ready_batch_records import ReadyBatchRecords
-from tfx_gnn.stages.ready_batches_manifest import (
-    ReadyBatchesManifest,
-    ReadyBatchesOptions,
-    ReadyEpoch,
-    read_manifest,
-    write_manifest,
-)
-from tfx_gnn.stages.record_datasets import shuffled_records
-from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.size_constraints_file import (
+from tfx_gnn.stages.sizes.size_constraints_file import (
     FIT_OR_SKIP,
     Budget,
     fingerprint_examples,
     fingerprint_graph_schema,
     read_size_constraints,
+)
+from tfx_gnn.stages.training.ready_batch_records import ReadyBatchRecords
+from tfx_gnn.stages.training.ready_batches_manifest import (
+    ReadyBatchesManifest,
+    ReadyBatchesOptions,
+    ReadyEpoch,
+    read_manifest,
+    write_manifest,
 )
 
 _LOG = logging.getLogger(__name__)

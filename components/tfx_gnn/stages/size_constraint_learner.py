@@ -12,21 +12,23 @@ import numpy as np
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.readout_structure import READOUT
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.stages import budget_learning, examples_folder, options_json
-from tfx_gnn.stages.atomic_folder import atomic_folder
-from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.size_columns import SizeColumns
-from tfx_gnn.stages.size_constraints_file import (
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.record_files import record_files
+from tfx_gnn.stages.sizes import budget_learning
+from tfx_gnn.stages.sizes.size_columns import SizeColumns
+from tfx_gnn.stages.sizes.size_constraints_file import (
     Budget,
     SizeConstraintsFile,
     fingerprint_examples,
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.stages.size_pass import SliceKeys, summarize_sizes
-from tfx_gnn.stages.size_report import write_size_report
-from tfx_gnn.stages.size_summary import SAMPLE_SIZE, SizeSummary
-from tfx_gnn.stages.slice_losses import check_losses
+from tfx_gnn.stages.sizes.size_pass import SliceKeys, summarize_sizes
+from tfx_gnn.stages.sizes.size_report import write_size_report
+from tfx_gnn.stages.sizes.size_summary import SAMPLE_SIZE, SizeSummary
+from tfx_gnn.stages.sizes.slice_losses import check_losses
 
 #: Batch sizes that small data may have, too: a task is tried on a few graphs first.
 _ALWAYS_LEARNED = 1024

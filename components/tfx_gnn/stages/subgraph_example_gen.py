@@ -20,11 +20,12 @@ from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.whole_graphs import WholeGraphs, check_whole_graphs, make_whole_graph_schema
-from tfx_gnn.stages import examples_folder, options_json
-from tfx_gnn.stages.fingerprint import fingerprint_text
-from tfx_gnn.stages.in_memory_examples import convert_in_memory, sample_in_memory
-from tfx_gnn.stages.made_examples import MadeExamples
-from tfx_gnn.stages.resumable_folder import resumable_folder
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.files.fingerprint import fingerprint_text
+from tfx_gnn.stages.files.resumable_folder import resumable_folder
+from tfx_gnn.stages.generation.in_memory_examples import convert_in_memory, sample_in_memory
+from tfx_gnn.stages.generation.made_examples import MadeExamples
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules, TableReport
 
@@ -190,7 +191,7 @@ def _make_examples(
         return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
     # Beam costs seconds to import.
     from tfx_gnn.beam_sampling.index_build import IndexOptions
-    from tfx_gnn.stages.beam_examples import convert_on_beam, sample_on_beam
+    from tfx_gnn.stages.generation.beam_examples import convert_on_beam, sample_on_beam
 
     if options.whole_graphs is not None:
         return convert_on_beam(schema=schema, spec=options.whole_graphs, beam_args=beam_args, **shared)

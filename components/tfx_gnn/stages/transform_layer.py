@@ -15,9 +15,9 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.model_graph import with_declared_shapes
-from tfx_gnn.stages.transform_application import SavedGraphTransform, transform_merged_features
-from tfx_gnn.stages.transform_metadata import TRANSFORMED_METADATA_DIR
+from tfx_gnn.stages.training.model_graph import with_declared_shapes
+from tfx_gnn.stages.transform.application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.transform.metadata import TRANSFORMED_METADATA_DIR
 
 
 class GraphTransformLayer(tf_keras.layers.Layer):

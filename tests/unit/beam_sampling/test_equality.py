@@ -21,7 +21,7 @@ from tfx_gnn.sampling.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.beam_pipeline import make_pipeline
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables
 
 SAMPLING_SEED = 5

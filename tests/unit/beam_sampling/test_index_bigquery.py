@@ -15,7 +15,7 @@ from tfx_gnn.beam_sampling.index_build import IndexOptions, build_index
 from tfx_gnn.beam_sampling.index_reader import GraphIndex
 from tfx_gnn.sampling.plan import Hop, SamplingPlan
 from tfx_gnn.sampling.random_choice import hash_ids
-from tfx_gnn.stages.beam_pipeline import make_pipeline
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.tables.row_rules import RowRules
 
 _SCHEMA = """

@@ -15,7 +15,7 @@ from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.split_tables import tables_with_splits
 from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.beam_pipeline import make_pipeline
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_files import read_table

@@ -11,7 +11,7 @@ from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.sampling.whole_graph_examples import whole_graph_examples
 from tfx_gnn.sampling.whole_graphs import WholeGraphs
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.beam_pipeline import make_pipeline
+from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
 

@@ -12,7 +12,7 @@ from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
-from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn_pipelines.tasks.debian_sections.model import model_fn
 
 VOCABULARY_SIZES = {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages import options_json
+from tfx_gnn.stages.files import options_json
 
 
 def test_task_travels_as_json() -> None:

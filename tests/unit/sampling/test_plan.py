@@ -14,7 +14,7 @@ from tfx_gnn.sampling.plan import (
     root_node_sets,
 )
 from tfx_gnn.sampling.plan_checks import check_plan
-from tfx_gnn.stages import options_json
+from tfx_gnn.stages.files import options_json
 
 SCHEMA = text_format.Parse(
     """

@@ -1,7 +1,7 @@
 import pytest
 
 from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.stages import options_json
+from tfx_gnn.stages.files import options_json
 
 
 def test_a_hash_decides_by_default_and_the_order_is_that_of_the_weights():

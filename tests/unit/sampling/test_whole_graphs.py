@@ -9,7 +9,7 @@ from tfx_gnn.sampling.whole_graphs import (
     make_whole_graph_schema,
     whole_graph_layouts,
 )
-from tfx_gnn.stages import options_json
+from tfx_gnn.stages.files import options_json
 
 SCHEMA_TEXT = """
 context {

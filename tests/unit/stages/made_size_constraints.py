@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tfx_gnn.stages.size_constraints_file import (
+from tfx_gnn.stages.sizes.size_constraints_file import (
     FIT_OR_SKIP,
     PACKING,
     TIGHT,

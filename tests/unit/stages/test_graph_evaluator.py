@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.stages.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.examples_folder import read_split, write_split_shard
+from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.graph_evaluator import GraphEvaluation, GraphEvaluatorOptions, evaluate_graph_model
 
 BEAM_ARGS = ("--runner=DirectRunner", "--direct_running_mode=in_memory")

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from tfx_gnn.stages.blessing import is_blessed, read_reasons
-from tfx_gnn.stages.example_anomalies import Anomaly
+from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions, validate_graph_examples
+from tfx_gnn.stages.validation.example_anomalies import Anomaly
 
 SCHEMA = """
 node_sets { key: "paper" value {

@@ -9,7 +9,7 @@ import pytest
 
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
-from tfx_gnn.stages.blessing import INFRA_PREFIX, write_blessing
+from tfx_gnn.stages.files.blessing import INFRA_PREFIX, write_blessing
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, push_graph_model
 
 

@@ -4,8 +4,8 @@ from google.protobuf import text_format
 from tensorflow_transform.tf_metadata import schema_utils
 
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.stages.examples.tfmd_schema import read_tfmd_schema
 from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions, generate_graph_schema
-from tfx_gnn.stages.tfmd_schema import read_tfmd_schema
 
 SCHEMA = """
 node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } } } }

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 from tfx_gnn.cli import app
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.blessing import INFRA_PREFIX, is_blessed, read_reasons
+from tfx_gnn.stages.files.blessing import INFRA_PREFIX, is_blessed, read_reasons
+from tfx_gnn.stages.files.record_files import read_records, record_files
 from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
-from tfx_gnn.stages.record_files import read_records, record_files
-from tfx_gnn.stages.skew_report import read_skew_report
+from tfx_gnn.stages.skew.report import read_skew_report
 
 TASK = NodeClassification(label_feature="topic", class_vocabulary="topic")
 STRING_KEYS = {"nodes/paper.#id"}

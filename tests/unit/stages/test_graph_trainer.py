@@ -15,11 +15,11 @@ import tensorflow as tf
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import verify_saved_model
-from tfx_gnn.stages.blessing import write_blessing
 from tfx_gnn.stages.examples_folder import read_split
+from tfx_gnn.stages.files.blessing import write_blessing
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 from tfx_gnn.stages.ready_batches import write_ready_batches
-from tfx_gnn.stages.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions, read_manifest
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 

@@ -9,9 +9,9 @@ from google.protobuf import text_format
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.files.statistics_files import read_statistics
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.size_constraints_file import fingerprint_examples
-from tfx_gnn.stages.statistics_files import read_statistics
+from tfx_gnn.stages.sizes.size_constraints_file import fingerprint_examples
 
 
 @pytest.fixture(scope="module")

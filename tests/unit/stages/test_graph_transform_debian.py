@@ -9,9 +9,9 @@ from tfx_bsl.public import tfxio
 
 import tfx_gnn_pipelines
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
-from tfx_gnn.stages.graph_layout import graph_layout
-from tfx_gnn.stages.tfmd_schema import make_tfmd_schema
-from tfx_gnn.stages.transform_preprocessing import analyzed_keys, tensor_preprocessing_fn
+from tfx_gnn.stages.examples.graph_layout import graph_layout
+from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
+from tfx_gnn.stages.transform.preprocessing import analyzed_keys, tensor_preprocessing_fn
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn_pipelines.tasks.debian_sections.plan import PLAN
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import preprocessing_fn

@@ -3,7 +3,7 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.stages.graph_layout import graph_layout
+from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.graph_view import UnknownNameError, graph_view_from_ragged, ragged_from_graph_view
 
 LAYOUT = graph_layout(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.stages.padded_batches import padded_batches
-from tfx_gnn.stages.size_constraints_file import Budget
+from tfx_gnn.stages.sizes.size_constraints_file import Budget
 
 SPEC = create_graph_spec_from_schema_pb(
     parse_schema(

@@ -15,23 +15,23 @@ import tf_keras
 
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.stages.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.files.record_datasets import shuffled_records
+from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.padded_batches import padded_batches
 from tfx_gnn.stages.ready_batches import ready_batches_dataset, write_ready_batches
-from tfx_gnn.stages.ready_batches_manifest import (
-    MANIFEST_FILE,
-    ReadyBatchesManifest,
-    ReadyBatchesOptions,
-    read_manifest,
-)
-from tfx_gnn.stages.record_datasets import shuffled_records
-from tfx_gnn.stages.record_files import record_files
-from tfx_gnn.stages.size_constraints_file import (
+from tfx_gnn.stages.sizes.size_constraints_file import (
     Budget,
     SizeConstraintsFile,
     fingerprint_examples,
     fingerprint_graph_schema,
     write_size_constraints,
+)
+from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.stages.training.ready_batches_manifest import (
+    MANIFEST_FILE,
+    ReadyBatchesManifest,
+    ReadyBatchesOptions,
+    read_manifest,
 )
 
 SCHEMA = """

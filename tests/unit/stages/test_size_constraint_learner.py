@@ -4,7 +4,7 @@ from tfx_gnn.stages.size_constraint_learner import (
     SizeConstraintLearnerOptions,
     learn_size_constraints,
 )
-from tfx_gnn.stages.size_constraints_file import (
+from tfx_gnn.stages.sizes.size_constraints_file import (
     fingerprint_examples,
     fingerprint_graph_schema,
     read_size_constraints,

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tfx_gnn.graph import schema as graph_schema
 from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SplitPlan
 from tfx_gnn.sampling.whole_graphs import WholeGraphs
-from tfx_gnn.stages import examples_folder, options_json
+from tfx_gnn.stages import examples_folder
+from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
 from tfx_gnn.tables.row_rules import RowRules
 

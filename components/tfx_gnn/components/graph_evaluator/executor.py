@@ -9,7 +9,7 @@ from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
 from tfx_gnn.stages import graph_evaluator as stage
-from tfx_gnn.stages.blessing import is_blessed
+from tfx_gnn.stages.files.blessing import is_blessed
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):

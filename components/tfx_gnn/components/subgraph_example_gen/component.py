@@ -11,7 +11,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen import executor
-from tfx_gnn.stages.fingerprint import fingerprint_files
+from tfx_gnn.stages.files.fingerprint import fingerprint_files
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, list_input_files
 
 

@@ -1,0 +1,1 @@
+"""What graph tf.Examples hold: their layout, and one pass over them."""

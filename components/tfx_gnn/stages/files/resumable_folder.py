@@ -1,0 +1,77 @@
+"""Folders that appear whole or not at all, and whose making can be taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+
+import tensorflow as tf
+
+from tfx_gnn.stages.files.atomic_folder import check_absent_or_empty, rename_to
+
+UNFINISHED_MARK = ".unfinished-"
+"""Beginning of the name of every folder whose making was begun and can be taken up again."""
+
+_LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def resumable_folder(path: str, *, fingerprint: str) -> Iterator[str]:
+    """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
+
+    Unlike that of `atomic_folder`, the hidden folder outlives an interruption if
+    anything was written into it, and the next run of the same work is given it
+    again: its name follows from the fingerprint, not from `path`, as the retry of
+    a pipeline's component has another output folder. What is in it must therefore
+    be files that were written whole.
+
+    One run at a time may hold a hidden folder on a local disk; it goes free when
+    its process ends, however it ends. Object stores know no such lock.
+
+    Args:
+        path: folder to create; it may exist already if it is empty.
+        fingerprint: text that is equal for equal work, of letters and digits.
+
+    Yields:
+        Path of the hidden folder, which exists; empty unless work is taken up.
+
+    Raises:
+        FileExistsError: if `path` holds files already.
+        BlockingIOError: if another process is doing the same work there now.
+    """
+    path = path.rstrip("/")
+    check_absent_or_empty(path)
+    unfinished = os.path.join(os.path.dirname(path), f"{UNFINISHED_MARK}{fingerprint[:24]}")
+    tf.io.gfile.makedirs(unfinished)
+    lock_path = os.path.join(unfinished, _LOCK_FILE)
+    try:
+        with _locked(lock_path):
+            yield unfinished
+            check_absent_or_empty(path)
+            if tf.io.gfile.exists(lock_path):
+                tf.io.gfile.remove(lock_path)
+            rename_to(unfinished, path)
+    except BlockingIOError:
+        raise
+    except BaseException:
+        if tf.io.gfile.exists(unfinished) and not set(tf.io.gfile.listdir(unfinished)) - {_LOCK_FILE}:
+            tf.io.gfile.rmtree(unfinished)
+        raise
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    if "://" in path:
+        yield
+        return
+    with open(path, "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BlockingIOError(
+                f"`path` must be made by one process at a time; got another that holds {os.path.dirname(path)!r} now. "
+                "Wait for its end."
+            ) from error
+        yield

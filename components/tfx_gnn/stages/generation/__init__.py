@@ -1,0 +1,1 @@
+"""Examples made from tables, in one process or by Beam."""

@@ -1,0 +1,1 @@
+"""Sizes of graphs, the padding budgets learned from them, and the report."""

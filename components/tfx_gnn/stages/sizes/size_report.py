@@ -1,0 +1,286 @@
+"""The report on padding budgets: a page that explains what was learned, for those who choose a budget."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jinja2
+import tensorflow as tf
+
+from tfx_gnn.stages.sizes.size_constraints_file import (
+    FIT_OR_SKIP,
+    PACKING,
+    SLICINGS,
+    TIGHT,
+    Budget,
+    SetSizes,
+    SizeConstraintsFile,
+    SliceLoss,
+    SplitSizes,
+)
+from tfx_gnn.stages.sizes.size_report_plots import NUM_SPLIT_COLORS, is_heavy_tailed, size_histogram
+
+REPORT_FILE = "report.html"
+"""The report's name beside `size_constraints.json`."""
+
+SUCCESS_TOLERANCE = 0.002
+"""How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
+
+_KINDS = (PACKING, FIT_OR_SKIP, TIGHT)
+_SHOWN_SLICES = 15
+
+
+def render_size_report(content: SizeConstraintsFile) -> str:
+    """Explains padding budgets on one HTML page.
+
+    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the
+    reader's light or dark setting. Names of sets, splits and classes may have any characters.
+
+    Args:
+        content: what was learned.
+
+    Returns:
+        The page; equal contents give equal text.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tfx_gnn.stages.sizes"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "count": as_count,
+        "percent": as_percent,
+        "bytes": as_bytes,
+        "amount": as_amount,
+        "option": _as_option,
+    }
+    budgets = sorted_budgets(content)
+    main = _main_budgets(content, budgets)
+    return environment.get_template("size_report.html.j2").render(
+        content=content,
+        splits=_splits(content),
+        budgets=budgets,
+        main=main,
+        room_rows=_room_rows(budgets),
+        distributions=_distributions(content, main),
+        slice_tables=[_slice_table(slicing, budgets) for slicing in SLICINGS],
+        limit=_share_option(content, "warn_slice_loss"),
+        refusal=_share_option(content, "max_slice_loss"),
+        padded_work=padded_work,
+        tolerance=SUCCESS_TOLERANCE,
+        num_colors=NUM_SPLIT_COLORS,
+        shown_slices=_SHOWN_SLICES,
+    )
+
+
+def write_size_report(content: SizeConstraintsFile, path: str) -> None:
+    """Writes the page of `render_size_report`.
+
+    Args:
+        content: what was learned.
+        path: file to write, in a folder that is made if need be; one that is there is replaced.
+    """
+    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(render_size_report(content))
+
+
+def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
+    """Puts budgets in the order of reports.
+
+    Args:
+        content: what was learned.
+
+    Returns:
+        Budgets by batch size, that of the options first; then packing, fit-or-skip and tight; then
+        success ratio.
+    """
+    own = content.options["batch_size"]
+    return sorted(
+        content.budgets.values(),
+        key=lambda one: (one.batch_size != own, one.batch_size, _KINDS.index(one.kind), one.success_ratio),
+    )
+
+
+def padded_work(budget: Budget) -> float:
+    """Computes what a graph costs.
+
+    Args:
+        budget: any budget.
+
+    Returns:
+        Nodes and edges of a padded batch for each real graph that it is expected to hold.
+    """
+    items = sum(budget.total_num_nodes.values()) + sum(budget.total_num_edges.values())
+    return items / budget.graphs_per_batch
+
+
+def as_count(number: float) -> str:
+    """Writes a whole number, as in "12,345"."""
+    return f"{round(number):,}"
+
+
+def as_amount(number: float) -> str:
+    """Writes a number with three digits that matter, or all before the point: "0.25", "7.31", "12,345"."""
+    decimals = max(0, 2 - math.floor(math.log10(abs(number)))) if number else 0
+    if number == round(number) or decimals == 0:
+        return as_count(number)
+    return f"{number:,.{min(decimals, 3)}f}".rstrip("0").rstrip(".")
+
+
+def as_percent(share: float, decimals: int = 1) -> str:
+    """Writes a share as a percentage that says 0 or 100 only if it is exact, as in "96.1%" or "<0.1%"."""
+    smallest = 10.0**-decimals
+    if 0 < share * 100 < smallest:
+        return f"<{smallest:g}%"
+    if 100 - smallest < share * 100 < 100:
+        return f">{100 - smallest:g}%"
+    return f"{100 * share:.{0 if share in (0, 1) else decimals}f}%"
+
+
+def as_bytes(number: int) -> str:
+    """Writes an amount of memory, as in "1.21 MiB"."""
+    units = ("bytes", "KiB", "MiB", "GiB", "TiB")
+    power = min(max(0, number.bit_length() - 1) // 10, len(units) - 1)
+    return f"{as_amount(number / 1024**power)} {units[power]}"
+
+
+def _as_option(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(str, value)) or "none"
+    return str(value) if value != "" else "none"
+
+
+def _share_option(content: SizeConstraintsFile, name: str) -> float:
+    return float(content.options[name])
+
+
+def _splits(content: SizeConstraintsFile) -> dict[str, SplitSizes]:
+    """The split that is trained on, then the others."""
+    first = content.options["train_split"]
+    return dict(sorted(content.splits.items(), key=lambda item: (item[0] != first, item[0])))
+
+
+def _main_budgets(content: SizeConstraintsFile, budgets: Iterable[Budget]) -> dict[str, Budget]:
+    """The first budget of each kind, of the learner's own batch size."""
+    found: dict[str, Budget] = {}
+    for budget in budgets:
+        if budget.batch_size == content.options["batch_size"]:
+            found.setdefault(budget.kind, budget)
+    return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _RoomRow:
+    """One set in all budgets."""
+
+    kind: str
+    name: str
+    totals: list[int]
+    fills: list[float]
+    minima: list[int]
+
+
+def _room_rows(budgets: list[Budget]) -> list[_RoomRow]:
+    """Node sets, then edge sets; in each the largest first."""
+    rows = []
+    for kind, prefix, field in (("node set", "nodes", "total_num_nodes"), ("edge set", "edges", "total_num_edges")):
+        names = dict.fromkeys(name for budget in budgets for name in getattr(budget, field))
+        rows += [
+            _RoomRow(
+                kind=kind,
+                name=name,
+                totals=[getattr(budget, field)[name] for budget in budgets],
+                fills=[budget.fill_by_set[f"{prefix}/{name}"] for budget in budgets],
+                minima=[budget.min_nodes_per_component.get(name, 0) if kind == "node set" else 0 for budget in budgets],
+            )
+            for name in sorted(names, key=lambda name: (-getattr(budgets[0], field)[name], name))
+        ]
+    return rows
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Distribution:
+    """The sizes of one set in all splits."""
+
+    kind: str
+    name: str
+    sizes: dict[str, SetSizes]
+    room: dict[str, float]
+    heavy_tailed: bool
+    drawing: str
+
+
+def _distributions(content: SizeConstraintsFile, main: Mapping[str, Budget]) -> list[_Distribution]:
+    """Node sets, then edge sets; in each the largest first."""
+    main_split = str(content.options["train_split"])
+    found = []
+    for kind, field, totals in (
+        ("node set", "node_sets", "total_num_nodes"),
+        ("edge set", "edge_sets", "total_num_edges"),
+    ):
+        by_set: dict[str, dict[str, SetSizes]] = {}
+        for split, of_split in _splits(content).items():
+            for name, sizes in getattr(of_split, field).items():
+                by_set.setdefault(name, {})[split] = sizes
+        for name, sizes in sorted(
+            by_set.items(), key=lambda item: (-max(one.mean for one in item[1].values()), item[0])
+        ):
+            room = {
+                budget_kind: getattr(budget, totals)[name] / budget.graphs_per_batch
+                for budget_kind, budget in main.items()
+            }
+            found.append((kind, name, sizes, room))
+    return [
+        _Distribution(
+            kind=kind,
+            name=name,
+            sizes=sizes,
+            room=room,
+            heavy_tailed=is_heavy_tailed(sizes),
+            drawing=size_histogram(
+                sizes,
+                room,
+                main_split=main_split,
+                identity=f"sizes-{position}",
+                title=f"{kind.capitalize()} {name}: share of graphs by number of items",
+            ),
+        )
+        for position, (kind, name, sizes, room) in enumerate(found)
+    ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _SliceTable:
+    """What slices lose by each budget that skips."""
+
+    slicing: str
+    budgets: list[Budget]
+    rows: list[tuple[str, int, list[float | None]]]
+    """Value, number of graphs, lost share by budget where it is known; the worst first."""
+    longest: float
+    """Share whose bar is as wide as its column."""
+
+
+def _slice_table(slicing: str, budgets: Iterable[Budget]) -> _SliceTable:
+    skipping = [budget for budget in budgets if budget.kind == FIT_OR_SKIP]
+    by_value: dict[str, dict[int, SliceLoss]] = {}
+    for column, budget in enumerate(skipping):
+        for loss in budget.losses:
+            if loss.slicing == slicing:
+                by_value.setdefault(loss.value, {})[column] = loss
+    worst = {value: max(loss.lost_share for loss in found.values()) for value, found in by_value.items()}
+    num_graphs = {value: max(loss.num_graphs for loss in found.values()) for value, found in by_value.items()}
+    rows = [
+        (value, num_graphs[value], [found[i].lost_share if i in found else None for i in range(len(skipping))])
+        for value, found in by_value.items()
+    ]
+    rows.sort(key=lambda row: (-worst[row[0]], -row[1], row[0]))
+    longest = max(worst.values(), default=0.0) or 1.0
+    return _SliceTable(slicing=slicing, budgets=skipping, rows=rows, longest=longest)

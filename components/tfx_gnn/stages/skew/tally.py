@@ -1,0 +1,224 @@
+"""What batches of examples show in training and in serving, added up."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.serving import signature
+from tfx_gnn.stages.files.record_files import place_of
+from tfx_gnn.stages.skew.comparison import (
+    FLOAT,
+    FeatureComparison,
+    FlatGraph,
+    GraphComparison,
+    PlaceOfRow,
+    RecordPlace,
+)
+from tfx_gnn.stages.skew.examples import ExampleBlock, ExamplePair
+from tfx_gnn.stages.skew.paths import ServedAnswers, TrainingAnswers
+
+
+@dataclasses.dataclass(frozen=True)
+class _Answers:
+    """What both sides say about a batch."""
+
+    training: dict[str, npt.NDArray[Any]]
+    graph: dict[str, npt.NDArray[Any]]
+    predictions: dict[str, npt.NDArray[Any]]
+
+
+class SkewTally:
+    """Asks both sides for the same examples and adds up what differs.
+
+    Attributes:
+        graphs: the graphs that the network gets.
+        logits: logits of training and of equal batches that are served.
+        one_by_one: logits of batches and of single requests, in the first batch of each block.
+        rounding: floating point features of batches and of the blocks in which GraphTransform transforms.
+        num_examples: examples that were read, by split.
+        num_compared: of these, how many could be compared value by value.
+        num_of: examples that could not, by "unanswered", "of_another_seed" and "of_another_size".
+        first_of: the first of each kind, in words.
+        num_other_labels: examples whose most probable class differs between training and serving.
+        num_other_labels_one_by_one: the same between batches and single requests.
+        ids_compared: whether the transformed examples have original ids.
+    """
+
+    def __init__(self, training: TrainingAnswers, served: ServedAnswers, batch_size: int) -> None:
+        """Begins with nothing compared.
+
+        Args:
+            training: the way of training.
+            served: the exported model.
+            batch_size: examples of a batch, at most those of training.
+        """
+        self._training, self._served, self._batch_size = training, served, batch_size
+        self.graphs = GraphComparison()
+        self.logits = FeatureComparison(signature.LOGITS_OUTPUT, FLOAT)
+        self.one_by_one = FeatureComparison(f"{signature.LOGITS_OUTPUT} one by one", FLOAT)
+        self.rounding = FeatureComparison("floats of other batches", FLOAT)
+        self.num_examples: dict[str, int] = {}
+        self.num_compared = 0
+        self.num_of: dict[str, int] = dict.fromkeys(("unanswered", "of_another_seed", "of_another_size"), 0)
+        self.first_of: dict[str, str] = {}
+        self.num_other_labels = 0
+        self.num_other_labels_one_by_one = 0
+        self.ids_compared = True
+
+    def add(self, block: ExampleBlock) -> None:
+        """Compares the examples of a block; those that cannot be compared are counted and left out.
+
+        Args:
+            block: examples of one file.
+        """
+        split = block.pairs[0].file.split
+        self.num_examples[split] = self.num_examples.get(split, 0) + len(block.pairs)
+        floats = self._floats_of(block)
+        for begin in range(0, len(block.pairs), self._batch_size):
+            pairs = list(block.pairs[begin : begin + self._batch_size])
+            num_compared = self._add_batch(pairs, floats, ask_alone=begin == 0)
+            if num_compared < len(pairs):
+                # What is left out has no values here, but in the block it has.
+                floats = None
+
+    def _add_batch(self, pairs: list[ExamplePair], floats: _BlockFloats | None, *, ask_alone: bool) -> int:
+        num_pairs = len(pairs)
+        pairs, answers = self._answered(pairs)
+        if answers is None:
+            return 0
+        places = _places(pairs, answers)
+        for same in (self._same_seeds, self._same_sizes):
+            is_kept = same(answers, places)
+            if not is_kept.any():
+                return 0
+            if not is_kept.all():
+                # Asked again without the others: in a merged graph, one stray example displaces all that follow.
+                pairs = [pair for pair, kept in zip(pairs, is_kept.tolist(), strict=True) if kept]
+                answers = self._ask(pairs)
+                places = _places(pairs, answers)
+        graph: FlatGraph = answers.graph
+        if floats is not None and len(pairs) == num_pairs:
+            graph = floats.put_into(graph)
+            self._compare_rounding(answers.graph, graph, places)
+        self.graphs.compare(answers.training, graph, places)
+        self._compare_logits(answers, places)
+        if ask_alone:
+            self._compare_one_by_one(pairs, answers, places)
+        self.num_compared += len(pairs)
+        return len(pairs)
+
+    def _floats_of(self, block: ExampleBlock) -> _BlockFloats | None:
+        try:
+            return _BlockFloats(self._served.graph(block.raw))
+        except tf.errors.InvalidArgumentError:
+            # Some example is refused: which one, its batch will show.
+            return None
+
+    def _ask(self, pairs: Sequence[ExamplePair]) -> _Answers:
+        raw = [pair.raw for pair in pairs]
+        return _Answers(
+            self._training.answer([pair.transformed for pair in pairs]),
+            self._served.graph(raw),
+            self._served.predict(raw),
+        )
+
+    def _answered(self, pairs: list[ExamplePair]) -> tuple[list[ExamplePair], _Answers | None]:
+        try:
+            return pairs, self._ask(pairs)
+        except tf.errors.InvalidArgumentError:
+            kept = []
+        for pair in pairs:
+            try:
+                self._ask([pair])
+            except tf.errors.InvalidArgumentError as error:
+                self._count("unanswered", 1, f"{place_of(pair.file, pair.record)}: {error.message}")
+            else:
+                kept.append(pair)
+        try:
+            return kept, self._ask(kept) if kept else None
+        except tf.errors.InvalidArgumentError as error:
+            raise ValueError(
+                f"`batch_size` must let batches fit the budget of evaluation; got {len(kept)} examples from "
+                f"{place_of(kept[0].file, kept[0].record)} on that fit alone and not together. Learn budgets from "
+                f"this split, too, or compare smaller batches. Cause: {error.message}"
+            ) from error
+
+    def _same_seeds(self, answers: _Answers, places: Sequence[RecordPlace]) -> npt.NDArray[np.bool_]:
+        if signature.ID_OUTPUT not in answers.training:
+            self.ids_compared = False
+            return np.ones(len(places), bool)
+        seeds = answers.training[signature.ID_OUTPUT]
+        same: npt.NDArray[np.bool_] = np.asarray(seeds == answers.predictions[signature.ID_OUTPUT], bool)
+        if not same.all():
+            first = int(np.argmin(same))
+            self._count("of_another_seed", int((~same).sum()), f"{places[first].text()}: {seeds[first]!r} in training")
+        return same
+
+    def _same_sizes(self, answers: _Answers, places: Sequence[RecordPlace]) -> npt.NDArray[np.bool_]:
+        same = self.graphs.compare_sizes(answers.training, answers.graph, places)
+        if not same.all():
+            self._count("of_another_size", int((~same).sum()), places[int(np.argmin(same))].text())
+        return same
+
+    def _compare_rounding(self, of_batch: FlatGraph, of_block: FlatGraph, places: Sequence[RecordPlace]) -> None:
+        for key, values in of_batch.items():
+            if values.dtype == np.float64:
+                scale = np.maximum(np.nan_to_num(np.abs(values), nan=1.0, posinf=1.0), 1.0)
+                self.rounding.add(of_block[key], values, _in_batch(key, places[0]), scale)
+
+    def _compare_logits(self, answers: _Answers, places: Sequence[RecordPlace]) -> None:
+        training, served = answers.training[signature.LOGITS_OUTPUT], answers.predictions[signature.LOGITS_OUTPUT]
+        self.logits.add(training, served, lambda row: (places[max(row, 0)].text(), -1), _scale(served))
+        self.num_other_labels += _num_other_labels(training, served)
+
+    def _compare_one_by_one(
+        self, pairs: Sequence[ExamplePair], answers: _Answers, places: Sequence[RecordPlace]
+    ) -> None:
+        served = answers.predictions[signature.LOGITS_OUTPUT]
+        alone = np.concatenate([self._served.predict([pair.raw])[signature.LOGITS_OUTPUT] for pair in pairs])
+        self.one_by_one.add(served, alone, lambda row: (places[max(row, 0)].text(), -1), _scale(served))
+        self.num_other_labels_one_by_one += _num_other_labels(served, alone)
+
+    def _count(self, kind: str, count: int, first: str) -> None:
+        self.num_of[kind] += count
+        self.first_of.setdefault(kind, first)
+
+
+class _BlockFloats:
+    """The floating point features of a block, handed out batch by batch."""
+
+    def __init__(self, graph: FlatGraph) -> None:
+        self._floats = {key: values for key, values in graph.items() if values.dtype == np.float64}
+        self._begins = dict.fromkeys(self._floats, 0)
+
+    def put_into(self, graph: FlatGraph) -> FlatGraph:
+        """Takes the next values of each feature, as many as the batch has."""
+        taken = {}
+        for key, values in self._floats.items():
+            begin = self._begins[key]
+            self._begins[key] = begin + len(graph[key])
+            taken[key] = values[begin : self._begins[key]]
+        return {**graph, **taken}
+
+
+def _in_batch(key: str, first: RecordPlace) -> PlaceOfRow:
+    return lambda _: (f"{key} in the batch of {first.text()}", -1)
+
+
+def _scale(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.maximum(np.abs(logits).max(axis=1, keepdims=True, initial=1.0), 1.0)
+
+
+def _num_other_labels(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> int:
+    return int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
+
+
+def _places(pairs: Sequence[ExamplePair], answers: _Answers) -> list[RecordPlace]:
+    seeds = answers.predictions[signature.ID_OUTPUT].tolist()
+    return [pair.place(seed) for pair, seed in zip(pairs, seeds, strict=True)]

@@ -1,0 +1,1 @@
+"""The parts of GraphTrainer: input, epochs, what is written."""

@@ -1,0 +1,71 @@
+"""What a training did, for people and for the steps that follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.stages.training.input_tally import EpochInput
+
+SUMMARY_FILE = "training_summary.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSummary:
+    """What a training did, as in `training_summary.json`.
+
+    Attributes:
+        model_fn: the user's function.
+        num_parameters: numbers that were trained.
+        num_classes: classes of the vocabulary.
+        num_train_examples: examples of the training split.
+        num_eval_examples: examples of the watched split.
+        num_eval_examples_of_unknown_class: of these, how many have a class that the vocabulary
+            lacks; they are not scored.
+        batching: how graphs were batched: "packed", "fit_or_skip" or "tight".
+        budget: what each batch of training was padded to, and what was expected of it.
+        eval_budget: the same for evaluation, which leaves nothing out.
+        num_steps: batches trained on, in all epochs.
+        epochs: mean loss and metrics of each epoch.
+        epoch_inputs: what each epoch was trained on: batches, graphs, how full the batches were, and what
+            was removed.
+        exported_epoch: epoch whose weights were exported, from 1.
+        stopped_early: whether training ended before its last epoch.
+        seconds: time that training took, without reading and export.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    model_fn: str
+    num_parameters: int
+    num_classes: int
+    num_train_examples: int
+    num_eval_examples: int
+    num_eval_examples_of_unknown_class: int
+    batching: str
+    budget: dict[str, Any]
+    eval_budget: dict[str, Any]
+    num_steps: int
+    epochs: tuple[dict[str, float], ...]
+    epoch_inputs: tuple[EpochInput, ...]
+    exported_epoch: int
+    stopped_early: bool
+    seconds: float
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = 2
+
+
+def write_training_summary(summary: TrainingSummary, model_run_dir: str) -> None:
+    """Writes `training_summary.json`.
+
+    Args:
+        summary: what to write.
+        model_run_dir: existing folder.
+    """
+    with tf.io.gfile.GFile(os.path.join(model_run_dir, SUMMARY_FILE), "w") as file:
+        file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")

@@ -1,0 +1,1 @@
+"""The parts of GraphTransform: statistics of unique items, and the saved transform applied."""

@@ -1,0 +1,90 @@
+"""What a transformed graph looks like, from what tf.Transform says of its outputs.
+
+tf.Transform describes a ragged output by columns of its own making
+(`<key>$ragged_values`, `<key>$row_lengths_1`), which the transformed examples do not
+have. Here its schema is written anew with the keys that they do have.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tensorflow.core.framework import types_pb2
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.stages.examples.graph_layout import graph_layout, schema_features
+from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, read_tfmd_schema, write_tfmd_schema
+
+TRANSFORMED_METADATA_DIR = "transformed_metadata"
+"""Where `tft.TFTransformOutput` looks for the schema of transformed data."""
+
+_DTYPES = {
+    schema_pb2.INT: types_pb2.DT_INT64,
+    schema_pb2.FLOAT: types_pb2.DT_FLOAT,
+    schema_pb2.BYTES: types_pb2.DT_STRING,
+}
+
+
+def rewrite_transformed_metadata(
+    transform_graph_dir: str, raw_schema: graph_schema_pb2.GraphSchema
+) -> graph_schema_pb2.GraphSchema:
+    """Gives `transformed_metadata/schema.pbtxt` the keys of the transformed examples.
+
+    Domains and annotations that tf.Transform wrote (vocabulary sizes, ranges of indices) stay.
+
+    Args:
+        transform_graph_dir: folder that tf.Transform wrote to.
+        raw_schema: the graph before the transform.
+
+    Returns:
+        The graph after it: the same sets with other features, whose dtypes are int64, float32 and string. All
+        dimensions up to the last ragged one are declared ragged.
+    """
+    folder = os.path.join(transform_graph_dir, TRANSFORMED_METADATA_DIR)
+    written = read_tfmd_schema(folder)
+    schema = _transformed_graph_schema(written, raw_schema)
+    rewritten = make_tfmd_schema(graph_layout(schema))
+    columns = {feature.name: feature for feature in written.feature}
+    representations = written.tensor_representation_group[""].tensor_representation
+    for feature in rewritten.feature:
+        if feature.name in representations:
+            key = feature.name
+            feature.MergeFrom(columns[_value_column(representations[key])])
+            feature.name = key
+    rewritten.annotation.CopyFrom(written.annotation)
+    write_tfmd_schema(rewritten, folder)
+    return schema
+
+
+def _transformed_graph_schema(
+    written: schema_pb2.Schema, raw_schema: graph_schema_pb2.GraphSchema
+) -> graph_schema_pb2.GraphSchema:
+    layout = graph_layout(raw_schema)
+    schema = graph_schema_pb2.GraphSchema()
+    schema.CopyFrom(raw_schema)
+    schema.context.features.clear()
+    for name in schema.node_sets:
+        schema.node_sets[name].features.clear()
+    for name in schema.edge_sets:
+        schema.edge_sets[name].features.clear()
+    structure = {key for one_set in layout.sets for key in one_set.structure_keys}
+    columns = {feature.name: feature for feature in written.feature}
+    representations = written.tensor_representation_group[""].tensor_representation
+    for key in sorted(set(representations) - structure):
+        owner = layout.owner_of(key)
+        name = key[len(owner.prefix) + 1 :]
+        feature = schema_features(schema, owner.prefix)[name]
+        raw_features = schema_features(raw_schema, owner.prefix)
+        if name in raw_features and raw_features[name].HasField("description"):
+            feature.description = raw_features[name].description
+        feature.dtype = _DTYPES[columns[_value_column(representations[key])].type]
+        for partition in representations[key].ragged_tensor.partition:
+            size = partition.uniform_row_length if partition.HasField("uniform_row_length") else -1
+            feature.shape.dim.add(size=size)
+    return schema
+
+
+def _value_column(representation: schema_pb2.TensorRepresentation) -> str:
+    step: str = representation.ragged_tensor.feature_path.step[0]
+    return step

@@ -1,0 +1,39 @@
+import pytest
+
+from tfx_gnn.stages.files.fingerprint import fingerprint_files, fingerprint_text
+
+
+def test_fingerprint_ignores_order_and_folder_but_not_names_or_bytes(tmp_path):
+    paths = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for name, text in (("a.csv", "1"), ("b.csv", "2")):
+            (tmp_path / folder / name).write_text(text)
+        paths.append([str(tmp_path / folder / "a.csv"), str(tmp_path / folder / "b.csv")])
+    first = fingerprint_files(paths[0])
+
+    assert fingerprint_files(reversed(paths[0])) == first
+    assert fingerprint_files(paths[1]) == first
+    assert fingerprint_files(paths[0][:1]) != first
+    (tmp_path / "one" / "b.csv").write_text("3")
+    assert fingerprint_files(paths[0]) != first
+
+
+def test_bytes_moved_between_files_change_the_fingerprint(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text("12")
+    b.write_text("3")
+    before = fingerprint_files([str(a), str(b)])
+    a.write_text("1")
+    b.write_text("23")
+
+    assert fingerprint_files([str(a), str(b)]) != before
+
+
+def test_no_file_is_refused():
+    with pytest.raises(ValueError, match="must name at least one file"):
+        fingerprint_files([])
+
+
+def test_text_fingerprint_is_sha256():
+    assert fingerprint_text("abc").startswith("ba7816bf8f01cfea")

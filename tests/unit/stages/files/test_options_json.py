@@ -1,0 +1,85 @@
+import dataclasses
+
+import pytest
+
+from tfx_gnn.stages.files.options_json import from_json, to_json
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Step:
+    name: str
+    fan_out: int = 3
+
+    def __post_init__(self):
+        if self.fan_out < 1:
+            raise ValueError("`fan_out` must be positive.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    steps: tuple[Step, ...]
+    split: str | None = None
+
+
+def test_nested_options_come_back_equal():
+    plan = Plan(steps=(Step(name="a"), Step(name="b", fan_out=9)), split="train")
+
+    text = to_json(plan)
+
+    assert from_json(text, Plan) == plan
+    assert text == to_json(from_json(text, Plan))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[1]", '{"stepz": []}', '{"steps": [], "extra": 1}', '{"steps": [{"name": "a", "fan_out": 0}]}', "{}"],
+    ids=["not json", "not an object", "misspelled", "extra field", "value out of range", "field missing"],
+)
+def test_text_that_describes_no_such_value_is_refused(text):
+    with pytest.raises(ValueError, match="must be JSON that describes a Plan"):
+        from_json(text, Plan)
+
+
+@pytest.mark.parametrize("number", ["2.5", "true", '"2"', "1e400"])
+def test_what_is_no_whole_number_is_not_cut_to_one(number):
+    with pytest.raises(ValueError, match="must be an integer"):
+        from_json(f'{{"name": "a", "fan_out": {number}}}', Step)
+
+
+def test_a_whole_float_is_an_integer():
+    step = from_json('{"name": "a", "fan_out": 2.0}', Step)
+
+    assert step.fan_out == 2
+    assert type(step.fan_out) is int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Switch:
+    is_on: bool
+
+
+@pytest.mark.parametrize(("written", "read"), [("true", True), ("false", False), ("1", True), ("0.0", False)])
+def test_a_truth_value_is_read_as_one(written, read):
+    assert from_json(f'{{"is_on": {written}}}', Switch).is_on is read
+
+
+@pytest.mark.parametrize("written", ['"false"', "2", "null"])
+def test_what_is_no_truth_value_is_refused(written):
+    with pytest.raises(ValueError, match="must be true or false"):
+        from_json(f'{{"is_on": {written}}}', Switch)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Steps:
+    by_number: dict[int, Step]
+
+
+def test_keys_may_be_integers_although_json_has_only_strings():
+    steps = Steps(by_number={-3: Step(name="a", fan_out=1), 10: Step(name="b", fan_out=2)})
+
+    assert from_json(to_json(steps), Steps) == steps
+
+
+def test_a_key_that_is_no_integer_is_refused():
+    with pytest.raises(ValueError, match="must be JSON that describes a Steps"):
+        from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)

@@ -1,0 +1,85 @@
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfx_gnn.stages.files.resumable_folder import UNFINISHED_MARK, resumable_folder
+
+DIE_AFTER_ONE_FILE = (
+    "import os, signal, sys\n"
+    "from tfx_gnn.stages.files.resumable_folder import resumable_folder\n"
+    "with resumable_folder(sys.argv[1], fingerprint='work') as folder:\n"
+    "    open(os.path.join(folder, 'one.txt'), 'w').close()\n"
+    "    os.kill(os.getpid(), signal.SIGKILL)\n"
+)
+
+
+def test_folder_appears_with_its_files_and_nothing_else(tmp_path):
+    target = tmp_path / "out"
+    target.mkdir()
+
+    with resumable_folder(str(target) + "/", fingerprint="work") as folder:
+        Path(folder, "a.txt").write_text("whole")
+        seen_inside = os.listdir(target)
+
+    assert not seen_inside
+    assert os.listdir(target) == ["a.txt"]
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_killed_run_is_taken_up_by_the_next_one_with_another_output(tmp_path):
+    result = subprocess.run([sys.executable, "-c", DIE_AFTER_ONE_FILE, str(tmp_path / "5")], check=False)
+    left = os.listdir(tmp_path)
+
+    with resumable_folder(str(tmp_path / "7"), fingerprint="work") as folder:
+        found = sorted(set(os.listdir(folder)) - {".lock"})
+
+    assert result.returncode == -signal.SIGKILL
+    assert left == [f"{UNFINISHED_MARK}work"]
+    assert found == ["one.txt"]
+    assert os.listdir(tmp_path / "7") == ["one.txt"]
+    assert os.listdir(tmp_path) == ["7"]
+
+
+def test_other_work_finds_nothing(tmp_path):
+    subprocess.run([sys.executable, "-c", DIE_AFTER_ONE_FILE, str(tmp_path / "out")], check=False)
+
+    with resumable_folder(str(tmp_path / "out"), fingerprint="other") as folder:
+        assert set(os.listdir(folder)) == {".lock"}
+
+
+def test_an_exception_before_anything_is_written_leaves_nothing(tmp_path):
+    with (
+        pytest.raises(RuntimeError, match="boom"),
+        resumable_folder(str(tmp_path / "out"), fingerprint="work"),
+    ):
+        raise RuntimeError("boom")
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_two_runs_of_one_work_do_not_mix(tmp_path):
+    with (
+        resumable_folder(str(tmp_path / "a"), fingerprint="work") as folder,
+    ):
+        Path(folder, "a.txt").write_text("mine")
+        with (
+            pytest.raises(BlockingIOError, match="`path` must be made by one process at a time"),
+            resumable_folder(str(tmp_path / "b"), fingerprint="work"),
+        ):
+            pass
+
+    assert os.listdir(tmp_path / "a") == ["a.txt"]
+
+
+def test_a_folder_with_files_is_refused(tmp_path):
+    (tmp_path / "old.txt").write_text("old")
+
+    with (
+        pytest.raises(FileExistsError, match=r"must be absent or an empty folder; got .*old\.txt"),
+        resumable_folder(str(tmp_path), fingerprint="work"),
+    ):
+        pass

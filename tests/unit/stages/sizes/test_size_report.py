@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import matplotlib as mpl
+import pytest
+
+from tfx_gnn.stages.sizes.size_report import (
+    REPORT_FILE,
+    as_amount,
+    as_bytes,
+    as_percent,
+    padded_work,
+    render_size_report,
+    sorted_budgets,
+    write_size_report,
+)
+
+ODD_NAMES = ('<script>alert("x")</script>&', "two\nlines {{ x }} {% if", "$\\frac{a\u202e'", "ü" * 120, "]]>-->")
+VOID = {"br", "meta", "wbr"}
+
+
+class PageReader(HTMLParser):
+    """What a page holds.
+
+    Attributes:
+        ids: of its elements.
+        links: where it leads to or what it takes from elsewhere.
+        tags: names of its elements.
+        tables: texts of the cells of each table, by row.
+        text: all that is read.
+    """
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.ids, self.links, self.tags, self.tables, self.text = [], [], set(), [], ""
+        self._open = []
+        self.feed(page)
+        self.close()
+        self.tables = [[[" ".join(cell.split()) for cell in row] for row in table] for table in self.tables]
+        assert self._open == [], f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.ids += [value for name, value in attrs if name == "id"]
+        self.links += [value for name, value in attrs if name in ("href", "src", "xlink:href", "action", "data")]
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "br":
+            self.handle_data(" ")
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("th", "td"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open[-1] == tag, f"</{tag}> in {self._open}"
+        self._open.pop()
+
+    def handle_data(self, data):
+        if "style" in self._open:
+            return
+        self.text += data
+        if {"th", "td"} & set(self._open):
+            self.tables[-1][-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def content(size_constraints_by_hand):
+    lost = size_constraints_by_hand.lost
+    losses = (lost("games", 0.012), lost("kernel", 0.4), lost("web", 0.051), lost("0", 0.0, slicing="degree"))
+    return size_constraints_by_hand.made_content(losses=losses, warnings=("`kernel` loses 40%.",))
+
+
+@pytest.fixture(scope="module")
+def page(content):
+    return render_size_report(content)
+
+
+@pytest.fixture(scope="module")
+def read(page):
+    return PageReader(page)
+
+
+def test_the_page_needs_nothing_from_elsewhere(page, read):
+    assert not {"script", "link", "img", "iframe", "object"} & read.tags
+    assert all(link.startswith("#") for link in read.links)
+    assert page.replace("http://www.w3.org/1999/xlink", "").replace("http://www.w3.org/2000/svg", "").find("://") < 0
+
+
+def test_ids_are_unique_and_links_lead_to_them(page, read):
+    assert len(read.ids) == len(set(read.ids))
+    assert {link[1:] for link in read.links} <= set(read.ids)
+    assert {part.partition(")")[0] for part in page.split("url(#")[1:]} <= set(read.ids)
+
+
+def test_equal_contents_give_equal_pages_whatever_the_users_settings(page, content):
+    with mpl.rc_context({"svg.hashsalt": "mine", "font.size": 30, "axes.facecolor": "red"}):
+        again = render_size_report(content)
+
+    assert again == page
+
+
+def test_each_budget_is_a_row_with_what_it_costs(read):
+    rows = {row[0]: row[1:] for row in read.tables[0]}
+
+    # 2 x (100 + 100 + 50) nodes and edges for 2.5 graphs.
+    assert rows["packing_2"] == ["97.0%", "200", "2.5", "100%", "100%", "none", "3", "400", "100", "2 KiB"]
+    assert rows["fit_or_skip_2_0.99"][3:6] == ["99.00%", "⚠ not what was asked: 98.60%", "1.40%"]
+    assert rows["tight_4"] == ["12.5%", "250", "4", "100%", "100%", "none", "5", "800", "200", "4 KiB"]
+    assert list(rows)[1:4] == ["packing_2", "fit_or_skip_2_0.99", "tight_2"]
+
+
+def test_slices_are_sorted_and_those_above_the_limit_are_marked(read):
+    by_label, by_degree = read.tables[1:3]
+
+    assert by_label == [
+        ["label class", "graphs", "fit_or_skip_2_0.99", "fit_or_skip_4_0.99"],
+        ["kernel", "100", "⚠ above the limit: 40.00%", "unknown"],
+        ["web", "100", "⚠ above the limit: 5.10%", "unknown"],
+        ["games", "100", "1.20%", "unknown"],
+    ]
+    assert by_degree[1:] == [["0", "100", "0%", "unknown"]]
+
+
+def test_each_set_has_its_room_and_a_drawing_with_a_title(page, read):
+    room = {row[0]: row[1:] for row in read.tables[3]}
+
+    assert list(room) == ["set", "_readout node set", "package node set", "depends edge set"]
+    assert room["_readout node set"][0] == "200 97.0% ≥ 1 a component"
+    assert room["depends edge set"][0] == "100 48.5%"
+    assert page.count("<svg") == page.count('role="img"') == 3
+    assert "Node set package: share of graphs by number of items</title>" in page
+    sizes = {row[0]: row[1:] for row in read.tables[4]}
+    assert sizes["half have at most"] == ["3", "3"]
+    assert sizes["largest"] == ["2,000", "2,000"]
+    assert sizes["mean"] == ["205", "205"]
+    assert sizes["room, packing"] == ["80 for a graph"]
+
+
+def test_the_page_tells_where_it_comes_from(read):
+    assert "10 graphs of train, 10 graphs of val." in " ".join(read.text.split())
+    assert "3f" * 32 in read.text
+    assert "a9" * 32 in read.text
+    assert "1 warning" in read.text
+    assert "`kernel` loses 40%." in read.text
+
+
+def test_names_with_odd_characters_are_shown_as_they_are(size_constraints_by_hand):
+    content = size_constraints_by_hand.made_content(
+        node_sets=ODD_NAMES,
+        edge_sets=ODD_NAMES,
+        splits=ODD_NAMES[:2],
+        losses=[size_constraints_by_hand.lost(ODD_NAMES[0], 0.2)],
+        warnings=ODD_NAMES,
+        label_feature=ODD_NAMES[0],
+    )
+
+    page = render_size_report(content)
+
+    read = PageReader(page)
+    assert "script" not in read.tags
+    assert len(read.ids) == len(set(read.ids))
+    for name in ODD_NAMES:
+        # Set in two tables or figures as node set and as edge set, and warned of.
+        assert read.text.count(name) >= 5
+
+
+def test_many_sets_and_classes_are_all_there_the_worst_in_view(size_constraints_by_hand):
+    losses = [size_constraints_by_hand.lost(f"class {i}", i / 1000, num_graphs=i) for i in range(60)]
+    names = tuple(f"set {i}" for i in range(20))
+
+    page = render_size_report(
+        size_constraints_by_hand.made_content(node_sets=names, edge_sets=names, losses=losses, splits=("a", "b", "c"))
+    )
+
+    read = PageReader(page)
+    assert page.count("<svg") == 40
+    assert [row[0] for row in read.tables[1][1:4]] == ["class 59", "class 58", "class 57"]
+    assert len(read.tables[1]) + len(read.tables[2]) == 60 + 2
+    assert "The other 45 of 60, which lose at most 4.40%" in read.text
+
+
+def test_what_was_not_asked_is_said(size_constraints_by_hand):
+    without = size_constraints_by_hand.made_content(label_feature="")
+    nothing_skips = size_constraints_by_hand.made_content()
+    for name in ("fit_or_skip_2_0.99", "fit_or_skip_4_0.99"):
+        del nothing_skips.budgets[name]
+
+    text = " ".join(PageReader(render_size_report(without)).text.split())
+    assert "is not known: the learner tells it if it is given a label_feature." in text
+    text = PageReader(render_size_report(nothing_skips)).text
+    assert "Nothing: no fit-or-skip budget was learned." in text
+    assert "No warnings." in text
+
+
+def test_the_split_that_is_trained_on_comes_first(size_constraints_by_hand):
+    content = size_constraints_by_hand.made_content(splits=("a", "train", "b"), train_split="train")
+
+    read = PageReader(render_size_report(content))
+
+    assert read.tables[-1][0] == ["items in a graph", "train", "a", "b"]
+    assert "10 graphs of train, 10 graphs of a, 10 graphs of b." in " ".join(read.text.split())
+
+
+def test_the_learners_own_batch_size_comes_first(size_constraints_by_hand):
+    names = [budget.name for budget in sorted_budgets(size_constraints_by_hand.made_content())]
+
+    assert names == ["packing_2", "fit_or_skip_2_0.99", "tight_2", "packing_4", "fit_or_skip_4_0.99", "tight_4"]
+
+
+def test_padded_work_is_for_each_real_graph(size_constraints_by_hand):
+    assert padded_work(size_constraints_by_hand.made_content().budgets["packing_4"]) == (400 + 400 + 200) / 5
+
+
+def test_a_written_page_is_the_rendered_one(tmp_path, size_constraints_by_hand):
+    path = tmp_path / REPORT_FILE
+    content = size_constraints_by_hand.made_content(node_sets=("ü",), edge_sets=())
+
+    write_size_report(content, str(path))
+
+    assert path.read_text(encoding="utf-8") == render_size_report(content)
+
+
+@pytest.mark.parametrize(
+    ("share", "decimals", "text"),
+    [
+        (0, 1, "0%"),
+        (1.0, 1, "100%"),
+        (0.961, 1, "96.1%"),
+        (0.99951, 1, ">99.9%"),
+        (0.9999, 2, "99.99%"),
+        (1e-5, 2, "<0.01%"),
+    ],
+)
+def test_percentages_are_exact_at_both_ends(share, decimals, text):
+    assert as_percent(share, decimals) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (0.25, "0.25"), (0.0123, "0.012"), (7.3111, "7.31"), (7.0, "7"), (99.96, "100"), (12345.6, "12,346")],
+)
+def test_amounts_have_three_digits_that_matter(number, text):
+    assert as_amount(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1 KiB"), (1_300_000, "1.24 MiB"), (2**60, "1,048,576 TiB")],
+)
+def test_bytes_are_in_units_that_people_read(number, text):
+    assert as_bytes(number) == text
