@@ -1,0 +1,150 @@
+"""The place of this process in a cluster, as the environment variable `TF_CONFIG` says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+TF_CONFIG = "TF_CONFIG"
+CHIEF, WORKER, PS = "chief", "worker", "ps"
+_TASK_TYPES = (CHIEF, WORKER, PS)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClusterRole:
+    """What one process does in a training that may run on several machines.
+
+    Attributes:
+        task_type: "chief", "worker" or "ps".
+        task_id: position among the tasks of this type, from 0.
+        num_workers: processes that compute training steps. A chief counts, unless there are parameter
+            servers: it then coordinates the workers and computes no step.
+        num_ps: processes that hold variables for the others; 0 where each worker has its own copies.
+        is_chief: whether this process writes checkpoints and what training yields: one of all does.
+        cluster: task types to the addresses ("host:port") of their tasks; empty for a process alone.
+    """
+
+    task_type: str = CHIEF
+    task_id: int = 0
+    num_workers: int = 1
+    num_ps: int = 0
+    is_chief: bool = True
+    cluster: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other process takes part."""
+        return self.num_workers + self.num_ps == 1
+
+    @property
+    def serves(self) -> bool:
+        """Whether this process only does what a coordinator asks for: it has to call `serve`."""
+        return self.num_ps > 0 and self.task_type != CHIEF
+
+
+def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
+    """Reads the role of this process.
+
+    Args:
+        environ: environment variables. `TF_CONFIG` is JSON such as
+            `{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}`; where it
+            is missing, empty or without cluster, the process is alone and its own chief.
+
+    Returns:
+        The role. Without a chief in the cluster, worker 0 is the chief.
+
+    Raises:
+        ValueError: if `TF_CONFIG` is no such JSON, names other task types than "chief", "worker" and "ps",
+            or a task that is not in its cluster.
+
+    Example:
+        >>> role = cluster_role({"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, '
+        ...                                   '"task": {"type": "worker", "index": 1}}'})
+        >>> role.num_workers, role.is_chief
+        (2, False)
+    """
+    config = _parsed(environ.get(TF_CONFIG, ""))
+    cluster = {task_type: tuple(map(str, addresses)) for task_type, addresses in config.get("cluster", {}).items()}
+    if not cluster:
+        return ClusterRole()
+    unknown = sorted(cluster.keys() - set(_TASK_TYPES))
+    if unknown:
+        raise ValueError(
+            f"`{TF_CONFIG}` must have tasks of the types {list(_TASK_TYPES)} only; got {unknown}. Leave these out of "
+            "its cluster: evaluation is part of the training loop."
+        )
+    task = config.get("task", {})
+    task_type, task_id = str(task.get("type", "")), int(task.get("index", -1))
+    if not 0 <= task_id < len(cluster.get(task_type, ())):
+        sizes = {name: len(addresses) for name, addresses in cluster.items()}
+        raise ValueError(
+            f"`{TF_CONFIG}` must name a task of its cluster; got type={task_type!r}, index={task_id} for numbers of "
+            f"tasks {sizes}. Give each process its own `task`."
+        )
+    num_chiefs, num_workers, num_ps = (len(cluster.get(name, ())) for name in _TASK_TYPES)
+    if num_chiefs > 1:
+        raise ValueError(f"`{TF_CONFIG}` must have one chief; got {num_chiefs}. Make the others workers.")
+    if num_ps and not (num_chiefs and num_workers):
+        raise ValueError(
+            f"`{TF_CONFIG}` must have a chief, which coordinates, and a worker where it has parameter servers; got "
+            f"{num_chiefs} chiefs and {num_workers} workers for {num_ps} of type 'ps'. Add them, or leave 'ps' out."
+        )
+    return ClusterRole(
+        task_type=task_type,
+        task_id=task_id,
+        num_workers=num_workers if num_ps else num_chiefs + num_workers,
+        num_ps=num_ps,
+        is_chief=task_type == CHIEF or (not num_chiefs and task_type == WORKER and task_id == 0),
+        cluster=cluster,
+    )
+
+
+def serve(role: ClusterRole) -> None:
+    """Does what the coordinator of a parameter server training asks for; returns never, until it is killed.
+
+    Args:
+        role: role of a worker or a parameter server.
+
+    Raises:
+        ValueError: if the role is another one.
+    """
+    if not role.serves:
+        raise ValueError(
+            "`role` must be that of a worker or a parameter server that a coordinator uses; got "
+            f"task_type={role.task_type!r}, num_ps={role.num_ps}. Only these serve; others train."
+        )
+    # A call to a machine that is gone must fail, not wait for it: the coordinator then goes on with the others.
+    os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
+    config = tf.compat.v1.ConfigProto()
+    if role.task_type == WORKER and (os.cpu_count() or 1) < role.num_workers + 1:
+        # A worker waits for the variables of several functions at once; with fewer threads they block each other.
+        config.inter_op_parallelism_threads = role.num_workers + 1
+    server = tf.distribute.Server(
+        tf.train.ClusterSpec({name: list(addresses) for name, addresses in role.cluster.items()}),
+        job_name=role.task_type,
+        task_index=role.task_id,
+        protocol="grpc",
+        config=config,
+        start=True,
+    )
+    server.join()
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    try:
+        config = json.loads(text or "{}")
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"`{TF_CONFIG}` must be JSON with 'cluster' and 'task'; got {text!r}. Mend it, or unset it to train alone."
+        ) from error
+    if not isinstance(config, dict) or not isinstance(config.get("cluster", {}), dict):
+        raise ValueError(
+            f"`{TF_CONFIG}` must be a JSON object with 'cluster' and 'task'; got {text!r}. Mend it, or unset it to "
+            "train alone."
+        )
+    return config

@@ -1,0 +1,81 @@
+"""Datasets for each worker of a strategy, made by a function that knows its place (004-9, 004-16).
+
+TensorFlow changes nothing about such a dataset: the function gives batches for one replica, of its own part
+of the data, and prefetches them itself. It is called once for each worker, on that worker's CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.distribution.dataset_checks import check_dataset
+
+DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+
+
+def per_replica_batch_size(global_batch_size: int, num_replicas: int) -> int:
+    """Divides a global batch among replicas.
+
+    Args:
+        global_batch_size: examples of one step, on all replicas of all workers together; at least 1.
+        num_replicas: `strategy.num_replicas_in_sync`.
+
+    Returns:
+        Examples of one replica.
+
+    Raises:
+        ValueError: if it cannot be divided evenly.
+
+    Example:
+        >>> per_replica_batch_size(6, 2)
+        3
+    """
+    if global_batch_size < 1 or global_batch_size % num_replicas:
+        lower = global_batch_size - global_batch_size % num_replicas
+        nearest = " or ".join(str(size) for size in (lower, lower + num_replicas) if size > 0)
+        raise ValueError(
+            f"`batch_size` must be a multiple of the number of replicas; got {global_batch_size}, which is not "
+            f"divisible by {num_replicas}. Take {nearest}."
+        )
+    return global_batch_size // num_replicas
+
+
+def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) -> Any:
+    """Makes the input of a training from a function of the worker's place.
+
+    What cannot work, or not as it seems to, is refused where the dataset is made, not at some step.
+
+    Args:
+        strategy: any strategy.
+        dataset_fn: takes a `tf.distribute.InputContext`, returns batches for one replica, sharded by
+            `input_pipeline_id` and prefetched. Under ParameterServerStrategy it is traced, all workers
+            have the same context, and elements must be plain tensors: see `flat_elements`.
+
+    Returns:
+        DistributedDataset to iterate over; under ParameterServerStrategy a per-worker dataset, whose
+        iterator goes into what `ClusterCoordinator.schedule` takes.
+
+    Raises:
+        ValueError: if the dataset depends on the state of random generators, or is made by Python code
+            under TPUStrategy.
+    """
+
+    def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        dataset = dataset_fn(context)
+        check_dataset(dataset, strategy)
+        return dataset
+
+    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return strategy.distribute_datasets_from_function(checked_fn)
+
+    @tf.function
+    def per_worker_dataset_fn() -> Any:
+        return strategy.distribute_datasets_from_function(dataset_fn)
+
+    # Inside of a traced function there is no dataset to look into; a twin of it can be looked at here.
+    check_dataset(dataset_fn(tf.distribute.InputContext()), strategy)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    return coordinator.create_per_worker_dataset(per_worker_dataset_fn)

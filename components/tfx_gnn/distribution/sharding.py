@@ -1,0 +1,156 @@
+"""Which part of the data each input pipeline reads, decided before anything is launched.
+
+Each worker process has one input pipeline (a TPU: each of its hosts), which feeds all its replicas. By
+file, a pipeline opens its own files only; by data, each reads everything and keeps every n-th record.
+TensorFlow notices too few files only when the training is already running; here it is known before (004-7).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tensorflow as tf
+
+from tfx_gnn.distribution.cluster import cluster_role
+
+AUTO, FILE, DATA, OFF = "auto", "file", "data", "off"
+SHARDINGS = (AUTO, FILE, DATA, OFF)
+_File = TypeVar("_File")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sharding:
+    """How data is divided among input pipelines.
+
+    Attributes:
+        policy: "file": each pipeline reads its own files; "data": each reads all and keeps its own
+            records; "off": each reads and keeps all.
+        num_pipelines: number of input pipelines, at least 1.
+        message: what was decided and why, one line for whoever starts the training.
+    """
+
+    policy: str
+    num_pipelines: int
+    message: str
+
+
+def num_input_pipelines(strategy: tf.distribute.Strategy) -> int:
+    """Tells how many input pipelines feed the replicas of a strategy in step.
+
+    Args:
+        strategy: any strategy.
+
+    Returns:
+        Number of workers under MultiWorkerMirroredStrategy, of hosts under TPUStrategy, otherwise 1. Under
+        ParameterServerStrategy too: its workers are not in step, and TensorFlow tells none of them apart.
+    """
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return cluster_role().num_workers
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return int(strategy.extended.num_hosts)
+    return 1
+
+
+def choose_sharding(*, num_files: int, num_pipelines: int, asked: str = AUTO) -> Sharding:
+    """Decides how files are divided among pipelines.
+
+    Args:
+        num_files: files of the split, at least 1.
+        num_pipelines: as `num_input_pipelines` tells, at least 1.
+        asked: "auto" for files where there are enough of them and else data, or what it must be.
+
+    Returns:
+        The decision, with a message.
+
+    Raises:
+        ValueError: if `asked` is none of these, or is "file" with fewer files than pipelines.
+
+    Example:
+        >>> choose_sharding(num_files=8, num_pipelines=2).policy
+        'file'
+        >>> choose_sharding(num_files=1, num_pipelines=2).message
+        'Sharding by data: 1 file for 2 input pipelines; each reads it all and keeps every 2nd record.'
+    """
+    if asked not in SHARDINGS:
+        raise ValueError(f"`sharding` must be one of {list(SHARDINGS)}; got {asked!r}. 'auto' decides by the files.")
+    if num_files < 1 or num_pipelines < 1:
+        raise ValueError(
+            f"`num_files` and `num_pipelines` must be at least 1; got {num_files} and {num_pipelines}. Give files."
+        )
+    if asked == FILE and num_files < num_pipelines:
+        raise ValueError(
+            f"`sharding` must be 'data' or 'auto' for fewer files than input pipelines; got 'file' with {num_files} "
+            f"files for {num_pipelines}. Or write the split in at least {num_pipelines} files, better some times more."
+        )
+    files = "1 file" if num_files == 1 else f"{num_files} files"
+    if num_pipelines == 1:
+        return Sharding(policy=OFF, num_pipelines=1, message=f"No sharding: one input pipeline reads {files}.")
+    pipelines = f"{num_pipelines} input pipelines"
+    if asked == OFF:
+        text = f"No sharding, as asked: each of {pipelines} reads {files}, so examples count {num_pipelines} times."
+        return Sharding(policy=OFF, num_pipelines=num_pipelines, message=text)
+    if asked == FILE or (asked == AUTO and num_files >= num_pipelines):
+        rest = num_files % num_pipelines
+        uneven = f"; {rest} of them read one more than the others" if rest else ""
+        text = f"Sharding by file: {files} for {pipelines}{uneven}."
+        return Sharding(policy=FILE, num_pipelines=num_pipelines, message=text)
+    text = (
+        f"Sharding by data: {files} for {pipelines}; each reads {'it' if num_files == 1 else 'them'} all and keeps "
+        f"every {_ordinal(num_pipelines)} record."
+    )
+    return Sharding(policy=DATA, num_pipelines=num_pipelines, message=text)
+
+
+def shard_files(files: Sequence[_File], context: tf.distribute.InputContext, sharding: Sharding) -> list[_File]:
+    """Takes the files of one pipeline; before they are shuffled, and before anything is read.
+
+    Args:
+        files: all files, in the same order in each process.
+        context: what tf.distribute gives to the dataset function.
+        sharding: the decision.
+
+    Returns:
+        Every n-th file under "file", and otherwise all.
+
+    Raises:
+        ValueError: if the decision was made for another number of pipelines.
+    """
+    _check(context, sharding)
+    if sharding.policy != FILE:
+        return list(files)
+    return list(files[context.input_pipeline_id :: context.num_input_pipelines])
+
+
+def shard_records(dataset: tf.data.Dataset, context: tf.distribute.InputContext, sharding: Sharding) -> tf.data.Dataset:
+    """Keeps the records of one pipeline; before they are shuffled and parsed.
+
+    Args:
+        dataset: records in the same order in each process, not in batches.
+        context: what tf.distribute gives to the dataset function.
+        sharding: the decision.
+
+    Returns:
+        Every n-th record under "data", and otherwise all.
+
+    Raises:
+        ValueError: if the decision was made for another number of pipelines.
+    """
+    _check(context, sharding)
+    if sharding.policy != DATA:
+        return dataset
+    return dataset.shard(context.num_input_pipelines, context.input_pipeline_id)
+
+
+def _check(context: tf.distribute.InputContext, sharding: Sharding) -> None:
+    if context.num_input_pipelines != sharding.num_pipelines:
+        raise ValueError(
+            f"`sharding` must be decided for the {context.num_input_pipelines} input pipelines of the strategy; got "
+            f"num_pipelines={sharding.num_pipelines}. Take their number from `num_input_pipelines(strategy)`."
+        )
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -1,0 +1,218 @@
+"""Strategies of tf.distribute by configuration."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.distribution.cluster import CHIEF, TF_CONFIG, cluster_role
+
+DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
+MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
+STRATEGIES = (DEFAULT, ONE_DEVICE, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
+MIN_PARTITION_ELEMENTS = 128 * 1024
+"""A table is only divided among parameter servers into parts of at least so many numbers (002-47)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StrategyOptions:
+    """Where a training runs.
+
+    Attributes:
+        kind: "default": whatever strategy is in scope, normally one device; "one_device"; "mirrored": some
+            devices of this machine; "multi_worker_mirrored": the workers of `TF_CONFIG`, in step, or this
+            machine's devices without it; "parameter_server": the workers and parameter servers of
+            `TF_CONFIG`, not in step; "tpu".
+        devices: devices of "one_device" (one) or "mirrored" (several), such as "GPU:0"; empty for the first
+            GPU or else CPU, or all GPUs or else the CPU.
+        tpu: name or address of a Cloud TPU, "local" for the TPU of this machine; empty to look in the
+            environment.
+        num_parameter_partitions: into how many parts large tables are divided at most under
+            "parameter_server"; 0: one for each parameter server.
+    """
+
+    kind: str = DEFAULT
+    devices: tuple[str, ...] = ()
+    tpu: str = ""
+    num_parameter_partitions: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in STRATEGIES:
+            raise ValueError(
+                f"`strategy` must be one of {list(STRATEGIES)}; got {self.kind!r}. For one machine with several GPUs "
+                f"that is {MIRRORED!r}."
+            )
+        if self.devices and self.kind not in (ONE_DEVICE, MIRRORED):
+            raise ValueError(
+                f"`devices` must be empty for strategy {self.kind!r}; got {self.devices}. Only {ONE_DEVICE!r} and "
+                f"{MIRRORED!r} are told their devices."
+            )
+        if self.kind == ONE_DEVICE and len(self.devices) > 1:
+            raise ValueError(
+                f"`devices` must name at most one device for strategy {ONE_DEVICE!r}; got {self.devices}. Choose "
+                f"{MIRRORED!r} for several."
+            )
+        if self.tpu and self.kind != TPU:
+            raise ValueError(f"`tpu` must be empty for strategy {self.kind!r}; got {self.tpu!r}. Choose {TPU!r}.")
+        if self.num_parameter_partitions < 0 or (self.num_parameter_partitions and self.kind != PARAMETER_SERVER):
+            raise ValueError(
+                "`num_parameter_partitions` must be at least 0, and 0 for other strategies than "
+                f"{PARAMETER_SERVER!r}; got {self.num_parameter_partitions} for {self.kind!r}. Leave it at 0."
+            )
+
+
+def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
+    """Makes a strategy.
+
+    Call it before any operation of TensorFlow runs: the strategies of several machines, and TPUs, are set up
+    when TensorFlow starts.
+
+    Args:
+        options: which one.
+
+    Returns:
+        The strategy. Under "parameter_server" this process must be the chief; workers and parameter
+        servers call `cluster.serve` instead.
+
+    Raises:
+        ValueError: if a device, `TF_CONFIG`, or a task in it is missing, or TensorFlow has already started.
+    """
+    if options.kind == ONE_DEVICE:
+        return tf.distribute.OneDeviceStrategy(_known_devices(options.devices or (_first_device(),))[0])
+    if options.kind == MIRRORED:
+        return tf.distribute.MirroredStrategy(_known_devices(options.devices) if options.devices else None)
+    if options.kind == MULTI_WORKER_MIRRORED:
+        return _multi_worker_mirrored()
+    if options.kind == PARAMETER_SERVER:
+        return _parameter_server(options.num_parameter_partitions)
+    if options.kind == TPU:
+        return _tpu(options.tpu)
+    return tf.distribute.get_strategy()
+
+
+@dataclasses.dataclass(frozen=True)
+class LargeTablePartitioner:
+    """Divides large variables among parameter servers by rows; small ones stay whole (002-47).
+
+    Attributes:
+        max_partitions: parts of one variable at most.
+
+    Example:
+        >>> LargeTablePartitioner(2)(tf.TensorShape([1024, 256]), tf.float32)
+        [2, 1]
+        >>> LargeTablePartitioner(2)(tf.TensorShape([1023, 256]), tf.float32)
+        [1, 1]
+    """
+
+    max_partitions: int
+
+    def __call__(self, shape: tf.TensorShape, dtype: tf.DType, axis: int = 0) -> list[int]:
+        """Tells the number of parts along each dimension.
+
+        Args:
+            shape: static shape of a variable.
+            dtype: its type.
+            axis: the dimension that is divided.
+
+        Returns:
+            List of ones, but for `axis`: as many parts as have `MIN_PARTITION_ELEMENTS` numbers each.
+        """
+        num_partitions = [1] * len(shape)
+        if len(shape):
+            most = int(shape.num_elements()) // MIN_PARTITION_ELEMENTS
+            num_partitions[axis] = max(1, min(self.max_partitions, shape[axis], most))
+        return num_partitions
+
+
+def _first_device() -> str:
+    return "GPU:0" if tf.config.list_logical_devices("GPU") else "CPU:0"
+
+
+def _known_devices(names: Sequence[str]) -> list[str]:
+    """Checks that devices exist; an unknown one would otherwise fail at the first variable."""
+    there = [device.name for device in tf.config.list_logical_devices()]
+    short = [name.removeprefix("/device:") for name in there]
+    unknown = [name for name in names if name.removeprefix("/").removeprefix("device:").upper() not in short]
+    if unknown or len(set(names)) < len(names):
+        raise ValueError(
+            f"`devices` must name devices of this machine, each once; got {list(names)}, of which {unknown} are not "
+            f"among {short}. Name some of these."
+        )
+    return list(names)
+
+
+def _multi_worker_mirrored() -> tf.distribute.Strategy:
+    role = cluster_role()
+    if role.num_ps:
+        raise ValueError(
+            f"`{TF_CONFIG}` must have no tasks of type 'ps' for strategy {MULTI_WORKER_MIRRORED!r}; got {role.num_ps}. "
+            f"Leave them out, or choose {PARAMETER_SERVER!r}."
+        )
+    with _before_tensorflow_starts(MULTI_WORKER_MIRRORED):
+        return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _parameter_server(num_partitions: int) -> tf.distribute.Strategy:
+    role = cluster_role()
+    if not role.num_ps:
+        raise ValueError(
+            f"`{TF_CONFIG}` must have a chief, workers and tasks of type 'ps' for strategy {PARAMETER_SERVER!r}; got "
+            f"{ {name: len(tasks) for name, tasks in role.cluster.items()} or 'none' }. Set it in each process; on one "
+            f"machine {MIRRORED!r} needs none."
+        )
+    if role.task_type != CHIEF:
+        raise ValueError(
+            f"`{TF_CONFIG}` must name the chief where a strategy is made; got task {role.task_type!r} {role.task_id}. "
+            "Call `serve(cluster_role())` there."
+        )
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
+    partitioner = LargeTablePartitioner(num_partitions or role.num_ps)
+    with _before_tensorflow_starts(PARAMETER_SERVER):
+        return tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+
+
+def _tpu(name: str) -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=name or None)
+        if name != "local":
+            tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (tf.errors.OpError, ValueError, RuntimeError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise ValueError(
+            f"`tpu` must name a TPU that this process reaches, with a TensorFlow that was built for TPUs; got "
+            f"{name!r}: {reason}. Run this on a TPU VM with tpu='local', or give the TPU's name; `tfx-gnn check-tpu` "
+            "needs none."
+        ) from error
+    return tf.distribute.TPUStrategy(resolver)
+
+
+@contextlib.contextmanager
+def _before_tensorflow_starts(kind: str) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise ValueError(
+            f"`strategy` {kind!r} must be made before TensorFlow runs its first operation; got: {error} Make it first "
+            "of all."
+        ) from error
+
+
+def describe_strategy(strategy: tf.distribute.Strategy) -> dict[str, Any]:
+    """Tells what a training runs on, for logs and reports.
+
+    Args:
+        strategy: any strategy.
+
+    Returns:
+        Name of the strategy's class, number of replicas in step, and this process's devices.
+    """
+    return {
+        "strategy": type(strategy).__name__,
+        "num_replicas": int(strategy.num_replicas_in_sync),
+        "devices": [str(device) for device in strategy.extended.worker_devices],
+    }
