@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.dense_embedding import DenseEmbedding
+from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
 
 
 def test_rows_are_looked_up_for_indices_of_any_shape():

@@ -1,0 +1,171 @@
+"""All features of a graph as one vector an item: where a graph neural network begins."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.feature_encoders.category_counts import TransformOutput
+from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
+from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables, as_scope
+from tfx_gnn.keras.feature_encoders.encoder_options import FeatureEncoderOptions
+from tfx_gnn.keras.feature_encoders.encoding_plan import CONTEXT_PLACE, encoded_features, plan_encodings
+from tfx_gnn.keras.feature_encoders.prepare_features import as_options, piece_at, prepare_features
+from tfx_gnn.keras.layers.empty_feature import MakeEmptyFeature
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class FeatureEncoder(tf_keras.layers.Layer):
+    """Encodes all features of each node set as its "hidden_state".
+
+    Numbers come first, then embeddings of categories, each in the order of the names of features; a layer
+    that mixes them, and dropout, if asked for. Categories that are several, ragged or not, are combined by
+    mean or sum. What is no category of its table gets the row of the unknown; an item without
+    values gets zeros; so does a set without features, of width 0. The result is finite on every device,
+    for padding too.
+
+    Edge sets and the context get one if asked for; else they stay as they are, as auxiliary sets do.
+    Each feature of a set that is encoded has an encoding or an error: none is left out unless
+    `options.ignored` names it.
+
+    Features with the same `shared_name`, of one or of several sets, use one table. Tables of
+    equal width are one variable: `EmbeddingTables` says how. Strings are hashed here, which TPUs cannot do:
+    `PrepareFeatures` moves that to the input pipeline.
+
+    Init args:
+        graph_spec: spec of the graphs.
+        options: what is said of single features; as `FeatureEncoderOptions` or the mapping of its fields that
+            JSON holds.
+        tft_output: what tf.Transform learned, such as a `tft.TFTransformOutput`: numbers of categories.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Call args:
+        graph: scalar graph.
+        training: whether dropout leaves values out.
+
+    Returns:
+        The scalar graph whose sets have the only feature "hidden_state", float [num_items, width].
+
+    Raises:
+        ValueError: if it is not clear how to encode a feature, naming it.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]),
+        ...     node_features={"x": tf.constant([.5, .25]), "color": tf.constant([2, -1])})
+        >>> encode = FeatureEncoder(graph.spec, {"embeddings": {"nodes.color": {"rows": 3, "units": 4}}})
+        >>> encode(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [2, 5]
+    """
+
+    def __init__(
+        self,
+        graph_spec: GraphTensorSpec,
+        options: FeatureEncoderOptions | Mapping[str, Any] | None = None,
+        *,
+        tft_output: TransformOutput | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_scalar_graph_tensor(graph_spec, "FeatureEncoder()")
+        self._graph_spec = graph_spec
+        self._plan = plan_encodings(graph_spec, as_options(options), tft_output)
+        options = self._plan.options
+        self._names = [where for where, _ in encoded_features(graph_spec, options)]
+        self._tables = EmbeddingTables(
+            self._plan.tables,
+            fuse=options.fuse,
+            max_dense_gradient_elements=options.max_dense_gradient_elements,
+            dtype=self.dtype_policy,
+            name="tables",
+        )
+        self._projections = {
+            place: tf_keras.layers.Dense(
+                options.projection_units, "relu", dtype=self.dtype_policy, name=as_scope(place)
+            )
+            for place in self._plan.sets
+            if options.projection_units
+        }
+        self._dropout = tf_keras.layers.Dropout(options.dropout_rate, dtype=self.dtype_policy)
+        self._empty = MakeEmptyFeature(dtype=self.dtype_policy)
+
+    @property
+    def options(self) -> FeatureEncoderOptions:
+        """The options with the numbers of rows and units of all features of categories."""
+        return self._plan.options
+
+    def call(self, graph: GraphTensor, training: bool | None = None) -> GraphTensor:
+        """Encodes features; see the class.
+
+        Args:
+            graph: scalar graph.
+            training: whether dropout leaves values out.
+
+        Raises:
+            ValueError: if the graph has other features than `graph_spec`.
+        """
+        self._check_features(graph)
+        graph = prepare_features(graph, self._plan)
+        embeddings = self._embeddings(graph, training)
+        states: dict[str, dict[str, dict[const.FieldName, const.Field]]] = {const.NODES: {}, const.EDGES: {}}
+        context = None
+        for place, set_plan in self._plan.sets.items():
+            piece = piece_at(graph, place)
+            parts = [_as_columns(tf.cast(piece[name], self.compute_dtype)) for name in set_plan.numeric]
+            parts += embeddings.get(place, [])
+            state = tf.concat(parts, axis=1) if parts else self._empty(piece)
+            if place in self._projections:
+                state = self._projections[place](state)
+            features = {const.HIDDEN_STATE: self._dropout(state, training=training)}
+            kind, _, set_name = place.partition("/")
+            if kind == CONTEXT_PLACE:
+                context = features
+            else:
+                states[kind][set_name] = features
+        return graph.replace_features(context=context, node_sets=states[const.NODES], edge_sets=states[const.EDGES])
+
+    def _embeddings(self, graph: GraphTensor, training: bool | None) -> dict[str, list[tf.Tensor]]:
+        """Embeddings of all features of all sets, by place, looked up together."""
+        features = [(place, one) for place, set_plan in self._plan.sets.items() for one in set_plan.embedded]
+        if not features:
+            return {}
+        categories: dict[str, list[tf.Tensor]] = {}
+        for place, one in features:
+            values = piece_at(graph, place)[one.feature]
+            flat = values.values if isinstance(values, tf.RaggedTensor) else tf.reshape(values, [-1])
+            categories.setdefault(one.table, []).append(flat)
+        found = {table: iter(vectors) for table, vectors in self._tables(categories, training=training).items()}
+        combined: dict[str, list[tf.Tensor]] = {}
+        for place, one in features:
+            vectors = combine_embeddings(
+                next(found[one.table]), piece_at(graph, place)[one.feature], one.options.combiner
+            )
+            combined.setdefault(place, []).append(vectors)
+        return combined
+
+    def _check_features(self, graph: GraphTensor) -> None:
+        names = [where for where, _ in encoded_features(graph.spec, self._plan.options)]
+        if names != self._names:
+            raise ValueError(
+                f"`graph` must have the features of `graph_spec`; got {names}, expected {self._names}. Make the layer "
+                "of the spec of the graphs that it gets."
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer; what tf.Transform said is in the options."""
+        return {
+            **super().get_config(),
+            "graph_spec": self._graph_spec,
+            "options": dataclasses.asdict(self._plan.options),
+        }
+
+
+def _as_columns(values: tf.Tensor) -> tf.Tensor:
+    return values[:, tf.newaxis] if values.shape.rank == 1 else values
