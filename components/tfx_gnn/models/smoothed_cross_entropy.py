@@ -16,7 +16,8 @@ class SmoothedCrossEntropy(tf_keras.losses.Loss):
     (arXiv:1512.00567, section 7). With it, a small data set that is learned by heart
     does not drive the validation loss up, and that loss can tell the best epoch.
 
-    Shapes: classes int64 [n] or [n, 1], logits float [n, num_classes]; loss [n] before reduction.
+    Shapes: classes int64 [n] or [n, 1], logits float [n, num_classes]; loss float32 [n] before reduction,
+    also of logits of half precision.
 
     Args:
         label_smoothing: share of the target that all classes have in equal parts, in [0, 1).
@@ -35,8 +36,8 @@ class SmoothedCrossEntropy(tf_keras.losses.Loss):
         classes = tf.reshape(tf.cast(y_true, tf.int64), tf.shape(y_pred)[:-1])
         num_classes = y_pred.shape[-1]
         on = 1.0 - self._label_smoothing + self._label_smoothing / num_classes
-        target = tf.one_hot(classes, num_classes, on, self._label_smoothing / num_classes, dtype=y_pred.dtype)
-        return tf.nn.softmax_cross_entropy_with_logits(target, y_pred)
+        target = tf.one_hot(classes, num_classes, on, self._label_smoothing / num_classes, dtype=tf.float32)
+        return tf.nn.softmax_cross_entropy_with_logits(target, tf.cast(y_pred, tf.float32))
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal loss."""

@@ -6,8 +6,13 @@ import json
 from typing import Any, TypeVar, get_args, get_origin
 
 import cattrs
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
+
+from tfx_gnn.models.tasks import TASK_KINDS, Task
 
 _Options = TypeVar("_Options")
+
+_KIND = "kind"
 
 
 def _structure_integer(value: Any, _: type[int]) -> int:
@@ -34,14 +39,46 @@ def _structure_integer_keys(value: Any, kind: Any) -> dict[int, Any]:
     return {int(key): _CONVERTER.structure(content, item) for key, content in value.items()}
 
 
+def _is_task(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Task)
+
+
+def _structure_task(value: Any, kind: type[Task]) -> Task:
+    fields = dict(value)
+    # Before there were other tasks, none was named.
+    name = fields.pop(_KIND, "node_classification")
+    chosen = TASK_KINDS.get(name)
+    if chosen is None or not issubclass(chosen, kind):
+        allowed = sorted(name for name, task in TASK_KINDS.items() if issubclass(task, kind))
+        raise ValueError(f"`{_KIND}` must be one of {allowed}; got {name!r}. Choose one of these tasks.")
+    task: Task = make_dict_structure_fn(chosen, _CONVERTER, _cattrs_forbid_extra_keys=True)(fields, chosen)
+    return task
+
+
+def _unstructure_task(task: Task) -> dict[str, Any]:
+    names = [name for name, kind in TASK_KINDS.items() if kind is type(task)]
+    if not names:
+        raise TypeError(f"`task` must be one of {sorted(TASK_KINDS)}; got {type(task)}. Other tasks do not travel.")
+    return {_KIND: names[0], **make_dict_unstructure_fn(type(task), _CONVERTER)(task)}
+
+
+def _structure_text_or_numbers(value: Any, _: Any) -> str | dict[str, float]:
+    return value if isinstance(value, str) else _CONVERTER.structure(value, dict[str, float])
+
+
 _CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
 _CONVERTER.register_structure_hook(int, _structure_integer)
 _CONVERTER.register_structure_hook(bool, _structure_bool)  # else the hook of int takes it, a subclass
 _CONVERTER.register_structure_hook_func(_has_integer_keys, _structure_integer_keys)
+_CONVERTER.register_structure_hook_func(_is_task, _structure_task)
+_CONVERTER.register_unstructure_hook_func(_is_task, _unstructure_task)
+_CONVERTER.register_structure_hook_func(lambda kind: kind == (str | dict[str, float]), _structure_text_or_numbers)
 
 
 def to_json(options: object) -> str:
     """Writes options, or any part of them, as one line of JSON with sorted keys.
+
+    A task is an object with a `kind`, the name that `TASK_KINDS` has for it.
 
     Args:
         options: a dataclass of this library, or a str, number, bool, None, tuple or dict of such.

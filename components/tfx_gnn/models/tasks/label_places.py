@@ -1,0 +1,257 @@
+"""Where labels lie in a graph, and what is read out there: `_readout` nodes, or the context."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.feature_piece_spec import ContextSpec, NodeSetSpec
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.keras.layers.structured_readout import StructuredReadout
+from tfx_gnn.models.graph_readout import GraphReadout
+from tfx_gnn.models.tasks.task import READOUT_NODE_SET
+
+_READOUT_EDGE_SETS = f"{READOUT_NODE_SET}/"
+SEED_EDGE_SET = f"{_READOUT_EDGE_SETS}seed"
+"""Edge set from each seed to its `_readout` node."""
+
+
+class LabelPlace(abc.ABC):
+    """Where a label feature lies.
+
+    Attributes:
+        label_feature: its name.
+    """
+
+    def __init__(self, label_feature: str) -> None:
+        self.label_feature = label_feature
+
+    def label_spec(self, spec: GraphTensorSpec) -> tf.TypeSpec:
+        """Finds the label in the spec of a graph.
+
+        Args:
+            spec: spec of one transformed graph.
+
+        Returns:
+            Spec of the feature.
+
+        Raises:
+            ValueError: if there is no such feature.
+        """
+        features = self._features(spec)
+        if features is None or self.label_feature not in features:
+            raise ValueError(
+                f"`task` must name a label of {self.description}; got {self.label_feature!r}, where there are "
+                f"{sorted(features) if features is not None else 'no such node set'}. {self._advice} Keep it in "
+                "`preprocessing_fn`."
+            )
+        label: tf.TypeSpec = features[self.label_feature]
+        return label
+
+    @property
+    @abc.abstractmethod
+    def description(self) -> str:
+        """The place, as messages name it."""
+
+    @property
+    @abc.abstractmethod
+    def _advice(self) -> str: ...
+
+    @abc.abstractmethod
+    def _features(self, spec: GraphTensorSpec) -> Any: ...
+
+    @abc.abstractmethod
+    def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
+        """See `Objective`."""
+
+    @abc.abstractmethod
+    def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph without the label, which may be missing already."""
+
+    @abc.abstractmethod
+    def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph with nothing but the label."""
+
+    @abc.abstractmethod
+    def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
+        """Parts a graph from its label."""
+
+    @abc.abstractmethod
+    def num_rows(self, graph: GraphTensor) -> int | None:
+        """Tells how many predictions a graph asks for, if that is static."""
+
+    @abc.abstractmethod
+    def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
+        """Makes the Keras layer from a graph with hidden states to [rows, units]."""
+
+
+class ReadoutLabels(LabelPlace):
+    """Labels of `_readout`, with one node an example, tied to the seed by `_readout/seed`."""
+
+    @property
+    def description(self) -> str:
+        """The place, as messages name it."""
+        return f"node set {READOUT_NODE_SET!r}"
+
+    @property
+    def _advice(self) -> str:
+        return "Sample it as a label feature."
+
+    def _features(self, spec: GraphTensorSpec) -> Any:
+        readout = spec.node_sets_spec.get(READOUT_NODE_SET)
+        return None if readout is None else readout.features_spec
+
+    def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
+        """Demands one readout node, and one edge to it, in each component of a padded batch.
+
+        A padding component has a readout node, as every example has; it needs its edge
+        to some padding node, or the readout of a padded batch is not complete.
+        """
+        sizes = readout_sizes(budget, spec)
+        least = dict(budget.min_nodes_per_component).get(READOUT_NODE_SET, 0)
+        if least != 1 or set(sizes.values()) != {budget.total_num_components}:
+            raise ValueError(
+                f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node a component, and one "
+                f"edge to it; got {sizes} for {budget.total_num_components} components, at least {least} nodes each. "
+                "Learn it from examples with one readout."
+            )
+
+    def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph without the label, which may be missing already."""
+        return without_readout_feature(spec, self.label_feature)
+
+    def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph with nothing but `_readout` and the label."""
+        return readout_features_only(spec, [self.label_feature])
+
+    def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
+        """Parts a graph from its label, [num_readouts, ...]."""
+        label = graph.node_sets[READOUT_NODE_SET][self.label_feature]
+        return graph.remove_features(node_sets={READOUT_NODE_SET: [self.label_feature]}), label
+
+    def num_rows(self, graph: GraphTensor) -> int | None:
+        """Tells the number of `_readout` nodes, if that is static."""
+        rows: int | None = graph.spec.node_sets_spec[READOUT_NODE_SET].total_size
+        return rows
+
+    def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
+        """Makes the layer that reads the states of the seeds."""
+        layer: Callable[[GraphTensor], tf.Tensor] = StructuredReadout("seed", name=name)
+        return layer
+
+
+class ContextLabels(LabelPlace):
+    """Labels of whole graphs, in the context.
+
+    Args:
+        label_feature: the context feature.
+        pooling: as for `GraphReadout`.
+    """
+
+    def __init__(self, label_feature: str, *, pooling: str) -> None:
+        super().__init__(label_feature)
+        self._pooling = pooling
+
+    @property
+    def description(self) -> str:
+        """The place, as messages name it."""
+        return "the context"
+
+    @property
+    def _advice(self) -> str:
+        return "Declare it as a feature of the context."
+
+    def _features(self, spec: GraphTensorSpec) -> Any:
+        return spec.context_spec.features_spec
+
+    def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
+        """Any budget will do: each component has a context."""
+
+    def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph without the label, which may be missing already."""
+        context = spec.context_spec
+        features = {name: feature for name, feature in context.features_spec.items() if name != self.label_feature}
+        return GraphTensorSpec.from_piece_specs(
+            _context_spec(context, features), dict(spec.node_sets_spec), dict(spec.edge_sets_spec)
+        )
+
+    def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """Describes a graph with nothing but the label."""
+        context = spec.context_spec
+        features = {self.label_feature: context.features_spec[self.label_feature]}
+        return GraphTensorSpec.from_piece_specs(_context_spec(context, features), {}, {})
+
+    def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
+        """Parts a graph from its label, [num_components, ...]."""
+        label = graph.context[self.label_feature]
+        return graph.remove_features(context=[self.label_feature]), label
+
+    def num_rows(self, graph: GraphTensor) -> int | None:
+        """Tells the number of components, if that is static."""
+        rows: int | None = graph.spec.total_num_components
+        return rows
+
+    def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
+        """Makes the layer that pools the states of all nodes."""
+        layer: Callable[[GraphTensor], tf.Tensor] = GraphReadout(self._pooling, name=name)
+        return layer
+
+
+def readout_sizes(budget: SizeConstraints, spec: GraphTensorSpec) -> dict[str, Any]:
+    """Tells how large the readout structure of a padded batch is.
+
+    Args:
+        budget: sizes of the batch.
+        spec: spec of one graph.
+
+    Returns:
+        Sizes of `_readout` and of the edge sets to it by name; None for those that the budget lacks.
+    """
+    sizes = {READOUT_NODE_SET: budget.total_num_nodes.get(READOUT_NODE_SET)}
+    for name in spec.edge_sets_spec:
+        if name.startswith(_READOUT_EDGE_SETS):
+            sizes[name] = budget.total_num_edges.get(name)
+    return sizes
+
+
+def without_readout_feature(spec: GraphTensorSpec, feature_name: const.FieldName) -> GraphTensorSpec:
+    """Describes a graph without a feature of `_readout`, which may be missing already.
+
+    Args:
+        spec: spec of a graph with node set `_readout`.
+        feature_name: the feature.
+
+    Returns:
+        The spec without it.
+    """
+    node_sets = dict(spec.node_sets_spec)
+    readout = node_sets[READOUT_NODE_SET]
+    features = {name: feature for name, feature in readout.features_spec.items() if name != feature_name}
+    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
+
+
+def readout_features_only(spec: GraphTensorSpec, feature_names: list[const.FieldName]) -> GraphTensorSpec:
+    """Describes a graph that has only node set `_readout`.
+
+    Args:
+        spec: spec of a graph with node set `_readout`.
+        feature_names: its features that are kept.
+
+    Returns:
+        The spec.
+    """
+    readout = spec.node_sets_spec[READOUT_NODE_SET]
+    features = {name: readout.features_spec[name] for name in feature_names}
+    kept = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(_context_spec(spec.context_spec, {}), {READOUT_NODE_SET: kept}, {})
+
+
+def _context_spec(context: ContextSpec, features: dict[str, Any]) -> ContextSpec:
+    return ContextSpec.from_field_specs(features_spec=features, sizes_spec=context.sizes_spec)

@@ -1,0 +1,96 @@
+"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tfx_gnn.models.tasks.label_summary import LabelSummary
+    from tfx_gnn.models.tasks.objective import Objective
+
+READOUT_NODE_SET = "_readout"
+"""Node set with one node for each prediction about nodes or pairs of nodes; it carries the labels."""
+
+POOLINGS = ("mean", "sum", "max")
+"""How states of nodes become one of their graph."""
+
+Vocabulary = Callable[[str], Sequence[bytes]]
+"""From the `vocab_filename` of a vocabulary to its entries by index."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task(abc.ABC):
+    """What a model is trained to predict: names and numbers, nothing that computes.
+
+    A task travels as JSON; `objective` makes what trainers, exports and evaluators work with.
+    """
+
+    @abc.abstractmethod
+    def objective(
+        self,
+        vocabulary: Vocabulary | None = None,
+        summary: LabelSummary | Mapping[str, LabelSummary] | None = None,
+    ) -> Objective:
+        """Makes what computes labels, loss, metrics and answers of this task.
+
+        Args:
+            vocabulary: gives the entries of a vocabulary of the transform; None where no class has a name.
+            summary: what the training split's labels are, for MultiTask by name; needed where the
+                task asks for class weights by counts or for standardised labels, and only to train.
+
+        Returns:
+            The objective.
+
+        Raises:
+            ValueError: if the vocabulary is missing or does not fit the task.
+        """
+
+
+def check_feature_name(field: str, value: object, advice: str) -> None:
+    """Checks that a task's field can be the name of a feature or of a vocabulary.
+
+    Args:
+        field: name of the field.
+        value: its value.
+        advice: what to do otherwise, a sentence.
+
+    Raises:
+        ValueError: if it is no string, empty, or begins with '#'.
+    """
+    if not isinstance(value, str) or not value or value.startswith("#"):
+        raise ValueError(f"`{field}` must be a name that does not begin with '#'; got {value!r}. {advice}")
+
+
+def check_choice(field: str, value: object, choices: Sequence[str]) -> None:
+    """Checks that a task's field is one of a few words.
+
+    Args:
+        field: name of the field.
+        value: its value.
+        choices: what it may be.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    if value not in choices:
+        raise ValueError(f"`{field}` must be one of {list(choices)}; got {value!r}. Choose one of these.")
+
+
+def check_pooling(pooling: str) -> None:
+    """Checks how states of nodes become one of their graph.
+
+    Args:
+        pooling: "mean", "sum", "max", or several of them with "|" between.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    parts = pooling.split("|")
+    if not set(parts) <= set(POOLINGS) or len(set(parts)) < len(parts):
+        raise ValueError(
+            f"`pooling` must be one of {list(POOLINGS)}, or several joined by '|'; got {pooling!r}. "
+            "Write 'mean|max' for two of them."
+        )
