@@ -1,9 +1,15 @@
-"""The names that an exported model and its callers agree on."""
+"""The names that an exported model and its callers agree on.
+
+A model of several tasks puts "<task>/" before the names of each task's outputs.
+"""
 
 from __future__ import annotations
 
 SIGNATURE = "serving_default"
 """Signature that answers predictions."""
+
+EMBEDDINGS_SIGNATURE = "embeddings"
+"""Signature that answers what the network's last layer sees, for models that tell it."""
 
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
@@ -11,8 +17,14 @@ TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 Its outputs have the keys of `tfx_gnn.graph.flat_tensors`; they have one row an item, not one row an example.
 """
 
+TENSORS_SIGNATURE = "tensors"
+"""Signature that answers predictions of a raw graph in plain tensors, whose names are keys of `flat_tensors`."""
+
 EXAMPLES_INPUT = "examples"
-"""The only input: serialized raw graph tf.Examples, string, shape [n]."""
+"""The only input of other signatures: serialized raw graph tf.Examples, string, shape [n]."""
+
+ID_OUTPUT = "id"
+"""Original id of each example's seed node, or of its graph, string or int64, shape [n]."""
 
 LOGITS_OUTPUT = "logits"
 """Unnormalised class scores, float32, shape [n, num_classes]."""
@@ -26,8 +38,29 @@ LABEL_OUTPUT = "label"
 SCORE_OUTPUT = "score"
 """Probability of that class, float32, shape [n]."""
 
-ID_OUTPUT = "id"
-"""Original id of each example's seed node, string or int64, shape [n]."""
+PREDICTION_OUTPUT = "prediction"
+"""Answer of a regression in the label's own unit, float32, shape [n, num_outputs]."""
+
+SCORES_OUTPUT = "scores"
+"""Logits of candidate pairs in their order, float32, shape [n, largest number of candidates]; -infinity pads rows."""
+
+NUM_CANDIDATES_OUTPUT = "num_candidates"
+"""Number of candidate pairs of each example, int64, shape [n]."""
+
+SOURCE_ID_OUTPUT = "source_id"
+"""Original ids of the sources of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+
+TARGET_ID_OUTPUT = "target_id"
+"""Original ids of the targets of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+
+EMBEDDING_OUTPUT = "embedding"
+"""Embedding of each example's seed node, or of its graph, float32, shape [n, units]."""
+
+SOURCE_EMBEDDING_OUTPUT = "source_embedding"
+"""Embeddings of the sources of pairs, float32, shape [n, largest number of candidates, units]; 0 pads rows."""
+
+TARGET_EMBEDDING_OUTPUT = "target_embedding"
+"""Embeddings of the targets of candidate pairs, shaped as those of the sources."""
 
 SAVED_MODEL_FILE = "saved_model.pb"
 """File that makes a folder a SavedModel."""
