@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -38,3 +39,16 @@ def python_of_document() -> Callable[[str], str]:
     block = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     root = Path(__file__).resolve().parents[1]
     return lambda name: "\n".join(block.findall((root / name).read_text()))
+
+
+@pytest.fixture(scope="session")
+def clusters() -> ModuleType:
+    """The module `clusters`: programs as clusters of real processes (`run_cluster`, `cluster_of`)."""
+    spec = importlib.util.spec_from_file_location("clusters", Path(__file__).with_name("clusters.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Where dataclasses look their module up.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,102 @@
+"""One dataset for all workers, which TensorFlow divides by itself (004-1 to 004-8).
+
+`Strategy.experimental_distribute_dataset` takes a dataset of batches for one step of all replicas together. It
+parts each batch among the replicas: as many rows for each as the batch has rows per replica, rounded up, so the
+last replicas may get few or none (004-2). Between the workers of MultiWorkerMirroredStrategy it divides by file or
+by data (004-3 to 004-6), and it prefetches one batch for each replica of a worker (004-8). What it refuses only
+when the first element is asked for, or on another machine, is refused here at once.
+
+By file, the last batch of each file, or of each worker, may be small, depending on whether batches are made last
+(004-19): TensorFlow replaces the batch size where it finds it. If `batch` comes before `map`, a batch is parted
+after it was made, so 6 records in batches of 4 for two workers make 2, 2, 1, 1; after it, 2, 2, 2.
+
+Merged graphs cannot be parted: for them there is `per_replica.distribute`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.distribution.dataset_checks import check_dataset, dataset_contents
+from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
+
+_POLICIES = {
+    FILE: tf.data.experimental.AutoShardPolicy.FILE,
+    DATA: tf.data.experimental.AutoShardPolicy.DATA,
+    OFF: tf.data.experimental.AutoShardPolicy.OFF,
+}
+
+
+def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, asked: str = AUTO) -> Sharding:
+    """Decides how TensorFlow shall divide a dataset among workers, and makes sure that it can.
+
+    Args:
+        dataset: any dataset.
+        num_pipelines: as `num_input_pipelines` tells.
+        asked: "auto": by file if the dataset reads a list of at least as many files, else by data; or "file",
+            "data" or "off".
+
+    Returns:
+        The decision, with a message.
+
+    Raises:
+        ValueError: if `asked` is "file" and the dataset reads no files, or too few.
+    """
+    contents = dataset_contents(dataset)
+    if contents.num_files is not None:
+        return choose_sharding(num_files=contents.num_files, num_pipelines=num_pipelines, asked=asked)
+    if asked == FILE and not contents.reads_files:
+        raise ValueError(
+            "`sharding` must be 'data' or 'auto' for a dataset that reads no files; got 'file'. TensorFlow finds "
+            "records, lines and bytes of fixed length, not what is in memory or comes from a generator."
+        )
+    # Files of an unknown number: each worker reading all of them is always right.
+    decided = DATA if asked == AUTO else asked
+    if num_pipelines == 1:
+        return Sharding(policy=OFF, num_pipelines=1, message="No sharding: one input pipeline reads the dataset.")
+    source = "files whose number is not known" if contents.reads_files else "no files"
+    text = f"Sharding by {decided}: the dataset reads {source}; {num_pipelines} input pipelines."
+    return Sharding(policy=decided, num_pipelines=num_pipelines, message=text)
+
+
+def distribute_batches(
+    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset, sharding: Sharding | None = None
+) -> Any:
+    """Lets TensorFlow part the batches of a dataset among replicas, and the dataset among workers.
+
+    Args:
+        strategy: any but ParameterServerStrategy.
+        dataset: batches for one step of all replicas.
+        sharding: the decision of `choose_dataset_sharding`; None to decide by the files.
+
+    Returns:
+        DistributedDataset: it can be iterated over, and has an `element_spec` that is good for
+        `tf.function(input_signature=...)` (004-12); it is no tf.data.Dataset (004-1).
+
+    Raises:
+        ValueError: if the elements are no batches, the dataset is not made for several processes, or the
+            strategy's workers are not in step.
+    """
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        raise ValueError(
+            "`strategy` must have workers in step to part batches among them; got ParameterServerStrategy. Use "
+            "`per_replica.distribute`, with a function that makes the dataset of one worker."
+        )
+    _check_batched(dataset)
+    check_dataset(dataset, strategy)
+    sharding = sharding or choose_dataset_sharding(dataset, num_pipelines=num_input_pipelines(strategy))
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = _POLICIES[sharding.policy]
+    return strategy.experimental_distribute_dataset(dataset.with_options(options))
+
+
+def _check_batched(dataset: tf.data.Dataset) -> None:
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if spec.shape.rank == 0:
+            raise ValueError(
+                f"`dataset` must consist of batches, which are parted among replicas; got scalars, {spec}. Call "
+                "`batch` with the batch size of a whole step, or, for graphs that are merged already, use "
+                "`per_replica.distribute`."
+            )
