@@ -1,0 +1,177 @@
+"""Checkpoints in a folder: each of them whole, or passed over.
+
+A checkpoint is the files that TensorFlow writes, and a manifest that is written after them and gets its name by
+one renaming. What lacks a manifest, or is not what its manifest says, was not written to its end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.training.training_loop import TrainingPosition
+
+FORMAT_VERSION = 1
+
+_START = "step-"
+_MANIFEST = ".json"
+_UNNAMED_MANIFEST = ".json.writing"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointManifest:
+    """What a checkpoint is of.
+
+    Attributes:
+        position: where training goes on from it.
+        fingerprint: what must be the same when it goes on: names to values or hashes.
+        files: names of TensorFlow's files to their sizes in bytes.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    position: TrainingPosition
+    fingerprint: dict[str, str]
+    files: dict[str, int]
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = FORMAT_VERSION
+
+
+class CheckpointFiles:
+    """The checkpoints of one training.
+
+    Args:
+        folder: where they are; made when the first one is written.
+        fingerprint: names to values or hashes of what must not change while training goes on.
+        say: gets a line for each checkpoint that is passed over.
+    """
+
+    def __init__(self, folder: str, *, fingerprint: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self.folder = folder
+        self._fingerprint = dict(fingerprint)
+        self._say = say
+
+    def path(self, position: TrainingPosition) -> str:
+        """Tells where the checkpoint of a position is.
+
+        Args:
+            position: where training goes on.
+
+        Returns:
+            Prefix of its files, as `tf.train.Checkpoint.write` and `read` take it.
+        """
+        return os.path.join(self.folder, _name(position))
+
+    def newest_whole(self) -> TrainingPosition | None:
+        """Finds the checkpoint to go on from. All of it is read, so restoring it cannot fail half-way.
+
+        Returns:
+            Its position; None if there is no whole checkpoint.
+
+        Raises:
+            ValueError: if the newest one that is whole is of another training: it names what differs.
+        """
+        for name in reversed(self._finished()):
+            manifest, defect = self._examine(name)
+            if manifest is not None and defect is None:
+                self._check_fingerprint(manifest)
+                return manifest.position
+            self._say(f"Checkpoint {os.path.join(self.folder, name)!r} is passed over: {defect}.")
+        return None
+
+    def finish(self, position: TrainingPosition, *, max_to_keep: int) -> None:
+        """Makes the checkpoint of a position count, and removes what is older than those to keep.
+
+        Args:
+            position: all files of its `path` have been written.
+            max_to_keep: how many stay, this one included; at least 1.
+        """
+        name = _name(position)
+        manifest = CheckpointManifest(position=position, fingerprint=self._fingerprint, files=self._sizes(name))
+        unnamed = os.path.join(self.folder, name + _UNNAMED_MANIFEST)
+        with tf.io.gfile.GFile(unnamed, "w") as file:
+            file.write(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
+        tf.io.gfile.rename(unnamed, os.path.join(self.folder, name + _MANIFEST), overwrite=True)
+        # What is newer was passed over, or this training would have gone on from it.
+        older = [other for other in self._finished() if other < name]
+        kept = {name, *older[max(len(older) - max_to_keep + 1, 0) :]}
+        for owner in {_owner(file) for file in self._names()} - kept:
+            self.remove(owner)
+
+    def remove(self, name: str) -> None:
+        """Removes all files of a checkpoint, its manifest first: what is left of it counts no more.
+
+        Args:
+            name: last part of its `path`.
+        """
+        for file in sorted(self._files_of(name), key=lambda file: not file.endswith(_MANIFEST)):
+            path = os.path.join(self.folder, file)
+            if tf.io.gfile.isdir(path):
+                tf.io.gfile.rmtree(path)
+            else:
+                tf.io.gfile.remove(path)
+
+    def _examine(self, name: str) -> tuple[CheckpointManifest | None, str | None]:
+        """Reads a manifest, and says what is wrong with it or its files."""
+        with tf.io.gfile.GFile(os.path.join(self.folder, name + _MANIFEST)) as file:
+            text = file.read()
+        try:
+            manifest = options_json.from_json(text, CheckpointManifest)
+        except ValueError:
+            return None, "its manifest cannot be read"
+        if self._sizes(name) != manifest.files:
+            return manifest, f"its files are {self._sizes(name)}, but {manifest.files} were written"
+        try:
+            reader = tf.train.load_checkpoint(os.path.join(self.folder, name))
+            for key in reader.get_variable_to_shape_map():
+                reader.get_tensor(key)
+        except tf.errors.OpError as error:
+            return manifest, error.message
+        return manifest, None
+
+    def _check_fingerprint(self, manifest: CheckpointManifest) -> None:
+        found, wanted = manifest.fingerprint, self._fingerprint
+        names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+        if names:
+            differences = ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
+            raise ValueError(
+                f"`checkpoint_dir` must hold checkpoints of this very training; got those of another one in "
+                f"{self.folder!r}, and since then there changed: {differences}. Remove the folder to begin anew, or "
+                "name another one."
+            )
+
+    def _finished(self) -> list[str]:
+        """Names of checkpoints, oldest first: names are in the order of positions."""
+        return sorted(name.removesuffix(_MANIFEST) for name in self._names() if name.endswith(_MANIFEST))
+
+    def _files_of(self, name: str) -> list[str]:
+        return [file for file in self._names() if _owner(file) == name]
+
+    def _names(self) -> list[str]:
+        if not tf.io.gfile.exists(self.folder):
+            return []
+        names = (name.rstrip("/") for name in tf.io.gfile.listdir(self.folder))
+        return [name for name in names if name.startswith(_START)]
+
+    def _sizes(self, name: str) -> dict[str, int]:
+        data = [file for file in self._files_of(name) if ".index" in file or ".data-" in file]
+        return {file: tf.io.gfile.stat(os.path.join(self.folder, file)).length for file in sorted(data)}
+
+
+def _name(position: TrainingPosition) -> str:
+    return f"{_START}{position.global_step:010d}-epoch-{position.epoch:06d}"
+
+
+def _owner(file: str) -> str:
+    """Tells of which checkpoint a file is; TensorFlow writes into a folder `<name>_temp` first."""
+    return file.partition(".")[0].partition("_")[0]
+
+
+def _short(value: str | None) -> str:
+    return "absent" if value is None else repr(value if len(value) <= 40 else value[:12] + "...")
