@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -162,3 +164,21 @@ def test_size_is_known_before(uninterrupted):
     slots = 2 * (weights - 2 * 8)
 
     assert num_state_bytes(uninterrupted.model) == 4 * (weights + slots) + 8  # and the count of iterations
+
+
+def test_full_disk_keeps_the_checkpoint_before_and_says_so(small_disk):
+    training = _Training(small_disk / "checkpoints")
+    position = training.checkpoints.resume().after_steps(3)
+    (small_disk / "filler").write_bytes(bytes(shutil.disk_usage(small_disk).free - 4096))
+
+    with pytest.raises(
+        OSError, match=r"must have room for a checkpoint of 960 bytes; got [\d,]+ bytes free in"
+    ) as error:
+        training.checkpoints.save(position)
+
+    assert "after step 3. The newest whole checkpoint is that after step 0" in str(error.value)
+    (small_disk / "filler").unlink()
+    assert _Training(small_disk / "checkpoints").checkpoints.resume() == TrainingPosition()
+    assert {path.name.partition(".")[0] for path in (small_disk / "checkpoints").iterdir()} == {
+        "step-0000000000-epoch-000000"
+    }

@@ -1,0 +1,122 @@
+"""Places for what a training writes: found wanting before it starts, not hours later."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+LOGS_BYTES = 16 << 20
+"""Room for TensorBoard's logs, the summary, and vocabularies of an export."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputSizes:
+    """What a training is going to write, in bytes: an estimate by the sizes of what it trains.
+
+    Attributes:
+        checkpoints: all that are there at a time: those that are kept, and the one that is being written.
+        model: the exported model.
+        run: the weights once as a checkpoint and once for GraphSkewValidator, and logs.
+    """
+
+    checkpoints: int
+    model: int
+    run: int
+
+    @classmethod
+    def estimate(cls, *, weights: int, state: int, num_checkpoints: int) -> OutputSizes:
+        """Estimates from numbers that are known when the model has its variables.
+
+        Args:
+            weights: bytes of the model's weights.
+            state: bytes of a checkpoint: weights, and what the optimizer keeps for each of them; under Adam
+                three times the weights.
+            num_checkpoints: checkpoints that are kept.
+
+        Returns:
+            The estimate.
+        """
+        return cls(checkpoints=(num_checkpoints + 1) * state, model=weights + LOGS_BYTES, run=2 * weights + LOGS_BYTES)
+
+
+def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
+    """Checks that folders can be made and written, and that their disks have room.
+
+    Folders on object stores are checked by writing an object; their room is not known.
+
+    Args:
+        folders: names of parameters to the folder and the bytes that will be written into it. Neither the folder
+            nor its parents need to exist; nothing is left behind.
+
+    Raises:
+        ValueError: if a folder cannot be written, or a disk has less room than all folders on it need. The
+            message has the numbers.
+    """
+    needs: dict[int, list[tuple[str, str, int]]] = {}
+    for name, (folder, num_bytes) in folders.items():
+        if "://" in folder:
+            _check_object_store(name, folder)
+            continue
+        existing = _nearest_existing(folder)
+        _check_writable(name, folder, existing)
+        needs.setdefault(os.stat(existing).st_dev, []).append((name, existing, num_bytes))
+    for on_one_disk in needs.values():
+        _check_room(on_one_disk)
+
+
+def _nearest_existing(folder: str) -> str:
+    """The folder, or the nearest of its parents that is there."""
+    path = os.path.abspath(folder)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _check_writable(name: str, folder: str, existing: str) -> None:
+    """Writes a file where the folder is, or will be made: permissions alone do not tell."""
+    reason = None
+    if not os.path.isdir(existing):
+        reason = "which is no folder"
+    else:
+        try:
+            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing):
+                pass
+        except OSError as error:
+            reason = f"where nothing can be written: {error.strerror}"
+    if reason is not None:
+        place = "" if existing == os.path.abspath(folder) else f" in {existing!r}"
+        raise ValueError(
+            f"`{name}` must be a folder that can be made and written; got {folder!r}{place}, {reason}. Name another "
+            "folder, or mend this one."
+        )
+
+
+def _check_object_store(name: str, folder: str) -> None:
+    path = os.path.join(folder, f".write-check-{uuid.uuid4().hex[:12]}")
+    try:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write("x")
+        tf.io.gfile.remove(path)
+    except (tf.errors.OpError, OSError) as error:
+        raise ValueError(
+            f"`{name}` must be a folder that can be written; got {folder!r}: {error} Name another one, or give this "
+            "process the right to write."
+        ) from error
+
+
+def _check_room(folders: Sequence[tuple[str, str, int]]) -> None:
+    """Compares the room on one disk with what all folders there need."""
+    free = shutil.disk_usage(folders[0][1]).free
+    needed = sum(num_bytes for _, _, num_bytes in folders)
+    if free < needed:
+        names = ", ".join(f"`{name}` {num_bytes:,}" for name, _, num_bytes in folders)
+        raise ValueError(
+            f"`{folders[0][0]}` must have room for {needed:,} bytes ({names}); got {free:,} bytes free on the disk of "
+            f"{folders[0][1]!r}. Free space, or name folders on a larger disk."
+        )
