@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.abc
 import importlib.util
 import logging
 import os
-import shutil
 import sys
-import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+
+from tfx_gnn.distribution.hidden_stderr import hidden_stderr
 
 _NOISE = (
     "You are using a non-supported Python version",
@@ -50,7 +49,7 @@ def quiet_first_compilation() -> None:
     """
     import tensorflow as tf
 
-    with _hidden_stderr(), tf.device("CPU"):
+    with hidden_stderr(), tf.device("CPU"):
         tf.function(lambda: tf.zeros([]), jit_compile=True, autograph=False)()
 
 
@@ -78,26 +77,8 @@ class QuietImport(importlib.abc.MetaPathFinder):
             execute = spec.loader.exec_module
 
             def execute_quietly(module: ModuleType) -> None:
-                with _hidden_stderr():
+                with hidden_stderr():
                     execute(module)
 
             spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
         return spec
-
-
-@contextlib.contextmanager
-def _hidden_stderr() -> Iterator[None]:
-    sys.stderr.flush()
-    terminal = os.dup(2)
-    with tempfile.TemporaryFile() as hidden:
-        os.dup2(hidden.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            hidden.seek(0)
-            with os.fdopen(os.dup(terminal), "wb") as shown:
-                shutil.copyfileobj(hidden, shown)
-            raise
-        finally:
-            os.dup2(terminal, 2)
-            os.close(terminal)

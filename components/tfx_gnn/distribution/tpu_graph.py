@@ -1,0 +1,226 @@
+"""All operations of a traced step, of its loops, branches and functions too, and who made them.
+
+This is the one file that follows TensorFlow's private links from an operation to the functions
+that it calls; they are the same in TensorFlow 2.16 and 2.21.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+_GRADIENT = "gradient_tape/"
+_LIBRARIES = ("tensorflow", "tf_keras", "tfx_gnn")
+
+
+class StepGraph:
+    """The operations of a traced function that its results, or its effects, depend on.
+
+    Args:
+        concrete: the traced function.
+        module: model whose layers are told apart by the name scopes that they open; None if there is none.
+        boundary: source file whose frames, and those outside of them, belong to whoever asked for the trace.
+    """
+
+    def __init__(self, concrete: Any, module: tf.Module | None, boundary: str) -> None:
+        self._boundary = boundary
+        self._layers = {} if module is None else {part.name: type(part).__name__ for part in _parts(module)}
+        self._callers: dict[Any, tf.Operation] = {}
+        self._bodies: dict[tf.Operation, list[Any]] = {}
+        self.operations: list[tf.Operation] = []
+        self._add(concrete.graph)
+        self._by_name: dict[str, tf.Operation] = {}
+        self._forward_scopes: dict[str, tf.Operation] = {}
+        for op in self.operations:
+            self._by_name.setdefault(op.name, op)
+            if _GRADIENT not in op.name:
+                for scope in itertools.accumulate(op.name.split("/"), "{}/{}".format):
+                    self._forward_scopes.setdefault(scope, op)
+
+    def find(self, name: str, op_type: str = "") -> tf.Operation | None:
+        """Finds an operation by the name that XLA gives it.
+
+        Args:
+            name: name of the operation, perhaps behind those of the calls that lead to its function.
+            op_type: its type, if known.
+
+        Returns:
+            The operation, or None.
+        """
+        parts = name.split("/")
+        for start in range(len(parts)):
+            op = self._by_name.get("/".join(parts[start:]))
+            if op is not None and op_type in ("", op.type):
+                return op
+        return None
+
+    def place(self, op: tf.Operation) -> tuple[str, str]:
+        """Tells who made an operation.
+
+        Args:
+            op: one of `operations`. For one of a gradient, who made the operation that it is the gradient of.
+
+        Returns:
+            Layer or function, and "file:line", as in `TpuProblem`.
+        """
+        op = self._forward(op)
+        function, where = self._frame(op)
+        layer = self._layer(op)
+        if layer:
+            return layer, where
+        return (f"function '{function}'" if function else f"scope '{op.name}'"), where
+
+    def sources(self, op: tf.Operation) -> Iterator[tf.Operation]:
+        """Yields all operations that an operation depends on, nearest first, across functions."""
+        seen = {op}
+        front: list[tf.Operation] = [op]
+        while front:
+            front = [source for one in front for source in self._direct_sources(one) if source not in seen]
+            # One list may name an operation twice.
+            front = list(dict.fromkeys(front))
+            seen.update(front)
+            yield from front
+
+    def origin_of_gradient(self, op: tf.Operation) -> tf.Operation | None:
+        """Finds the operation whose gradient arrives at an operation outside of the gradient's computation.
+
+        Args:
+            op: one of `operations`, such as one of an optimizer's.
+
+        Returns:
+            An operation of the forward computation; None if no gradient arrives.
+        """
+        if _GRADIENT in op.name:
+            return None
+        for source in self.sources(op):
+            if _GRADIENT in source.name:
+                return self._forward(source)
+        return None
+
+    def calls_functions(self, op: tf.Operation) -> bool:
+        """Tells whether an operation is a loop, a branch or a call."""
+        return op in self._bodies
+
+    def _add(self, graph: Any) -> None:
+        live = _live_operations(graph)
+        self.operations += live
+        for op in live:
+            for body in _called_graphs(op):
+                self._bodies.setdefault(op, []).append(body)
+                if body not in self._callers:
+                    self._callers[body] = op
+                    self._add(body)
+
+    def _direct_sources(self, op: tf.Operation) -> list[tf.Operation]:
+        found = [tensor.op for tensor in op.inputs]
+        for body in self._bodies.get(op, ()):
+            found += [tensor.op for tensor in body.outputs]
+        caller = self._callers.get(op.graph) if op.type == "Placeholder" else None
+        if caller is not None:
+            # A condition comes before the arguments of its branches.
+            skipped = len(caller.inputs) - len(op.graph.inputs)
+            found += [
+                caller.inputs[position + skipped].op
+                for position, tensor in enumerate(op.graph.inputs)
+                if tensor.op is op and position + skipped >= 0
+            ]
+        return found
+
+    def _forward(self, op: tf.Operation) -> tf.Operation:
+        if _GRADIENT not in op.name:
+            return op
+        parts = op.name[op.name.rindex(_GRADIENT) + len(_GRADIENT) :].split("/")
+        for end in range(len(parts), 0, -1):
+            found = self._forward_scopes.get("/".join(parts[:end]))
+            if found is not None:
+                return found
+        return op
+
+    def _layer(self, op: tf.Operation | None) -> str:
+        while op is not None:
+            for scope in reversed(op.name.split("/")):
+                if scope in self._layers:
+                    return f"{self._layers[scope]} '{scope}'"
+            op = self._callers.get(op.graph)
+        return ""
+
+    def _frame(self, op: tf.Operation | None) -> tuple[str, str]:
+        """Function and "file:line" of the innermost line of the user's, else of a library's above TensorFlow."""
+        of_package = of_library = ("", "")
+        while op is not None:
+            for frame in reversed(op.traceback or ()):
+                if frame.filename == self._boundary:
+                    break
+                line = f"{_short_path(frame.filename)}:{frame.lineno}"
+                library = _library_of(frame.filename)
+                if library is None:
+                    return frame.name, line
+                # What is installed may be the user's, too.
+                if library == "installed":
+                    of_package = of_package if of_package[1] else (frame.name, line)
+                elif library not in ("tensorflow", "python"):
+                    of_library = of_library if of_library[1] else ("", line)
+            op = self._callers.get(op.graph)
+        return of_package if of_package[1] else of_library
+
+
+def _parts(module: tf.Module) -> Iterable[tf.Module]:
+    return (module, *module.submodules)
+
+
+def _live_operations(graph: Any) -> list[tf.Operation]:
+    """Operations of one function that its results or effects need: the others are never compiled."""
+    wanted = [tensor.op for tensor in graph.outputs] + list(graph.control_outputs)
+    live = set(wanted)
+    while wanted:
+        op = wanted.pop()
+        for source in itertools.chain((tensor.op for tensor in op.inputs), op.control_inputs):
+            if source not in live:
+                live.add(source)
+                wanted.append(source)
+    return [op for op in graph.get_operations() if op in live]
+
+
+def _called_graphs(op: tf.Operation) -> Iterator[Any]:
+    for attribute in op.op_def.attr:
+        if attribute.type in ("func", "list(func)"):
+            value = op.get_attr(attribute.name)
+            for function in value if isinstance(value, list) else [value]:
+                if function.name:
+                    yield op.graph._get_function(function.name).graph  # noqa: SLF001 - there is no public way.
+
+
+def _library_of(filename: str) -> str | None:
+    """Names the library that a source file belongs to; None for the user's own."""
+    if filename.startswith("<") or "__autograph_generated_file" in filename:
+        return "python"
+    for name in _LIBRARIES:
+        folder = _folder_of(name)
+        if folder and filename.startswith(folder):
+            return name
+    if any(filename.startswith(folder + os.sep) for folder in _package_folders()):
+        return "installed"
+    return "python" if filename.startswith(sysconfig.get_path("stdlib") + os.sep) else None
+
+
+def _folder_of(library: str) -> str:
+    file = getattr(sys.modules.get(library), "__file__", None)
+    return os.path.dirname(file) + os.sep if file else ""
+
+
+def _package_folders() -> list[str]:
+    return [*site.getsitepackages(), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+
+
+def _short_path(filename: str) -> str:
+    for folder in (*_package_folders(), os.getcwd()):
+        if filename.startswith(folder + os.sep):
+            return filename[len(folder) + 1 :]
+    return filename
