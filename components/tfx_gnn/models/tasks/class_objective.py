@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class ClassObjective(Objective):
         self.task = task
         self._label_smoothing = task.label_smoothing
         self._place = place
+        self.readout_key = place.readout_key
         self.class_names = _class_names(task, vocabulary)
         self.num_classes = len(self.class_names)
         self._class_weights = _class_weights(task, self.class_names, summary)
@@ -110,10 +111,10 @@ class ClassObjective(Objective):
         """Makes accuracy and macro-F1."""
         return [tf_keras.metrics.SparseCategoricalAccuracy(name="accuracy"), MacroF1(self.num_classes)]
 
-    def output_layer(self, *, embeddings_name: str = "embeddings") -> Callable[[GraphTensor], tf.Tensor]:
+    def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "logits") -> OutputLayers:
         """Makes readout and one Dense layer; see `Objective`."""
         # Logits of half precision would make a poor loss.
-        head = tf_keras.layers.Dense(self.num_classes, dtype=tf.float32, name=f"{embeddings_name}_to_logits")
+        head = tf_keras.layers.Dense(self.num_classes, dtype=tf.float32, name=output_name)
         return OutputLayers(self._place.readout_layer(embeddings_name), head)
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET, Task, Vocabulary, check_feature_name, check_pooling
 
@@ -96,6 +96,8 @@ class GraphClassification(_Classification):
         pooling: how the states of all nodes become one of the graph: "mean", "sum", "max", or several of them
             with "|" between.
     """
+
+    reads_context: ClassVar[bool] = True
 
     pooling: str = "mean"
 

@@ -27,7 +27,10 @@ class LabelPlace(abc.ABC):
 
     Attributes:
         label_feature: its name.
+        readout_key: equal for places of which the same values are read out.
     """
+
+    readout_key: str
 
     def __init__(self, label_feature: str) -> None:
         self.label_feature = label_feature
@@ -94,6 +97,8 @@ class LabelPlace(abc.ABC):
 class ReadoutLabels(LabelPlace):
     """Labels of `_readout`, with one node an example, tied to the seed by `_readout/seed`."""
 
+    readout_key = "seed"
+
     @property
     def description(self) -> str:
         """The place, as messages name it."""
@@ -157,6 +162,7 @@ class ContextLabels(LabelPlace):
     def __init__(self, label_feature: str, *, pooling: str) -> None:
         super().__init__(label_feature)
         self._pooling = pooling
+        self.readout_key = f"graph by {pooling}"
 
     @property
     def description(self) -> str:

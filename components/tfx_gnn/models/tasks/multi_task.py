@@ -46,6 +46,12 @@ class MultiTask(Task):
                 raise ValueError(
                     f"`tasks` must hold single tasks; got {task!r} by the name {name!r}. Put all tasks in one dict."
                 )
+        labels = [(task.reads_context, getattr(task, "label_feature", "")) for task in self.tasks.values()]
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"`tasks` must have a label each; got {sorted(label for _, label in labels)}. Copy the label in "
+                "`preprocessing_fn` to predict it twice."
+            )
         unknown = sorted(set(self.loss_weights) - set(self.tasks))
         if unknown or not all(0.0 < weight < math.inf for weight in self.loss_weights.values()):
             raise ValueError(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.graph_tensor import GraphTensor
     from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
     from tfx_gnn.graph.size_constraints import SizeConstraints
+    from tfx_gnn.models.tasks.output_layers import OutputLayers
     from tfx_gnn.models.tasks.task import Task
 
 
@@ -36,12 +37,14 @@ class Objective(abc.ABC):
         class_names: names of the classes by index; empty if the answer is no class.
         num_classes: number of classes; 2 (false and true) for links, 0 if the answer is no class.
         input_features: features of `_readout` that the answer is computed from, so that requests must have them.
+        readout_key: equal for single tasks that read the same values out of a graph.
     """
 
     task: Task
     class_names: tuple[bytes, ...] = ()
     num_classes: int = 0
     input_features: tuple[str, ...] = ()
+    readout_key: str = ""
 
     @property
     def parts(self) -> Mapping[str, Objective]:
@@ -166,20 +169,33 @@ class Objective(abc.ABC):
         """Makes what a model is compiled with: `loss`, `weighted_metrics` and for MultiTask `loss_weights`."""
         return {"loss": self.loss(), "weighted_metrics": self.weighted_metrics()}
 
-    @abc.abstractmethod
     def output_layer(self, *, embeddings_name: str = "embeddings") -> Callable[[GraphTensor], Any]:
         """Makes the layers that end a model.
 
         The readout, whose values are the embeddings, is a Keras layer of its own with a name, so that
-        a functional model can be cut behind it.
+        a functional model can be cut behind it. Links have two, `source_<name>` and `target_<name>`. Tasks of a
+        MultiTask that read out alike share theirs; if not all do, the name of a task is put before.
 
         Args:
-            embeddings_name: name of that layer. Links have two, for both ends: `source_<name>` and `target_<name>`.
+            embeddings_name: name of that layer.
 
         Returns:
             tf.Module that maps a scalar graph whose node sets have "hidden_state", float
-            [num_nodes, units], to the output.
+            [num_nodes, units], to the output, float32.
         """
+        return self.output_layers(embeddings_name=embeddings_name)
+
+    def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "output") -> OutputLayers:
+        """Makes readout and head of a single task.
+
+        Args:
+            embeddings_name: as for `output_layer`.
+            output_name: name of the last Keras layer.
+
+        Returns:
+            The layers.
+        """
+        raise NotImplementedError
 
     @abc.abstractmethod
     def served_outputs(self, output: Any, graph: GraphTensor) -> dict[str, tf.Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,32 +12,61 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 
 
 class OutputLayers(tf.Module):
-    """Applies Keras layers one after another, each a layer of its own of a functional model.
+    """Applies a readout and what makes the output of it, each a layer of its own of a functional model.
 
-    One Keras layer around them would hide the readout, whose values are the embeddings. A
+    One Keras layer around both would hide the readout, whose values are the embeddings. A
     subclassed model that has this as an attribute finds its variables.
 
-    Args:
-        *layers: the first one takes a scalar graph, each other one what the one before gave.
+    Attributes:
+        readout: from a scalar graph to embeddings.
+        head: from embeddings to the output.
     """
 
-    def __init__(self, *layers: Callable[..., Any]) -> None:
+    def __init__(self, readout: Callable[[GraphTensor], Any], head: Callable[[Any], tf.Tensor]) -> None:
         super().__init__()
-        self._layers = list(layers)
+        self.readout = readout
+        self.head = head
 
-    def __call__(self, graph: GraphTensor) -> Any:
+    def __call__(self, graph: GraphTensor) -> tf.Tensor:
         """Applies the layers.
 
         Args:
             graph: scalar graph whose node sets have "hidden_state".
 
         Returns:
-            The output of the last layer.
+            The output.
         """
-        value: Any = graph
-        for layer in self._layers:
-            value = layer(value)
-        return value
+        return self.head(self.readout(graph))
+
+
+class MultiOutputLayers(tf.Module):
+    """Applies the layers of several tasks to one graph; each readout once.
+
+    Args:
+        layers: by name of the task.
+    """
+
+    def __init__(self, layers: Mapping[str, OutputLayers]) -> None:
+        super().__init__()
+        self._task_layers = dict(layers)
+
+    def __call__(self, graph: GraphTensor) -> dict[str, tf.Tensor]:
+        """Applies the layers.
+
+        Args:
+            graph: scalar graph whose node sets have "hidden_state".
+
+        Returns:
+            The outputs by name of the task.
+        """
+        embeddings: dict[int, Any] = {}
+        outputs = {}
+        for name, layers in self._task_layers.items():
+            key = id(layers.readout)
+            if key not in embeddings:
+                embeddings[key] = layers.readout(graph)
+            outputs[name] = layers.head(embeddings[key])
+        return outputs
 
 
 def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, advice: str) -> None:
@@ -45,7 +74,7 @@ def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, 
 
     Args:
         output: what the model returned.
-        shape: what its static shape must be compatible with, and have all of the last axis.
+        shape: what its static shape must be compatible with.
         form: that shape in words.
         advice: what to do otherwise, a sentence.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tfx_gnn.models.tasks.task import Task, Vocabulary, check_choice, check_feature_name, check_pooling
 
@@ -96,6 +96,8 @@ class GraphRegression(_Regression):
         pooling: how the states of all nodes become one of the graph: "mean", "sum", "max", or several of them
             with "|" between. A quantity that grows with the graph wants "sum".
     """
+
+    reads_context: ClassVar[bool] = True
 
     pooling: str = "mean"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.label_summary import LabelSummary
@@ -27,6 +27,9 @@ class Task(abc.ABC):
 
     A task travels as JSON; `objective` makes what trainers, exports and evaluators work with.
     """
+
+    reads_context: ClassVar[bool] = False
+    """Whether the label is a feature of the context, and not of `_readout`."""
 
     @abc.abstractmethod
     def objective(

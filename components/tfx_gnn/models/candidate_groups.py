@@ -1,0 +1,83 @@
+"""Candidate pairs of several examples side by side, as losses and metrics of links get them.
+
+Labels of links are int64 [n, 2]. The first column is 1 for a true pair, 0 for a false one, and
+anything else for a pair that takes no part. The second is the row at which the candidates of the same
+example begin: it tells the examples apart, and is smaller than n, so it can be a segment id.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Candidates(NamedTuple):
+    """What labels of links tell.
+
+    Attributes:
+        is_true: bool [n].
+        is_false: bool [n].
+        group: int32 [n], the example; values in [0, n).
+    """
+
+    is_true: tf.Tensor
+    is_false: tf.Tensor
+    group: tf.Tensor
+
+    @staticmethod
+    def of(labels: tf.Tensor) -> Candidates:
+        """Reads labels.
+
+        Args:
+            labels: integers or float32, [n, 2].
+        """
+        labels = tf.cast(labels, tf.int32)
+        return Candidates(is_true=labels[:, 0] == 1, is_false=labels[:, 0] == 0, group=labels[:, 1])
+
+
+def static_rows(value: tf.Tensor) -> int | tf.Tensor:
+    """Counts rows, as a Python number where it can be: XLA wants to know the number of segments.
+
+    Args:
+        value: tensor of rank 1 or more.
+
+    Returns:
+        Length of the first axis.
+    """
+    return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
+
+
+def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Ranks each candidate among the false ones of its example.
+
+    A rank is 1 and the number of false candidates that score higher, and half of those that score the same: the mean
+    of the places that a tie leaves open. Other true pairs of the example are left out ("filtered" ranks).
+
+    Args:
+        candidates: what the labels tell.
+        scores: float32 [n].
+
+    Returns:
+        Row of each candidate in some order, int32 [n]; and in the same order its rank, float32 [n].
+    """
+    num_rows = static_rows(scores)
+    order = tf.argsort(scores, direction="DESCENDING", stable=True)
+    order = tf.gather(order, tf.argsort(tf.gather(candidates.group, order), stable=True))
+    group, score = tf.gather(candidates.group, order), tf.gather(scores, order)
+    is_false = tf.gather(tf.cast(candidates.is_false, tf.int32), order)
+    false_before = tf.cumsum(is_false, exclusive=True)
+    starts_tie = (group != _shifted(group, -1)) | (score != _shifted(score, float("nan")))
+    tie = tf.cumsum(tf.cast(starts_tie, tf.int32)) - 1
+
+    def first(ids: tf.Tensor) -> tf.Tensor:
+        return tf.gather(tf.math.unsorted_segment_min(false_before, ids, num_rows), ids)
+
+    higher = first(tie) - first(group)
+    same = tf.gather(tf.math.unsorted_segment_sum(is_false, tie, num_rows), tie)
+    return order, 1.0 + tf.cast(higher, tf.float32) + 0.5 * tf.cast(same, tf.float32)
+
+
+def _shifted(values: tf.Tensor, first: float) -> tf.Tensor:
+    """The value before each one."""
+    return tf.concat([tf.constant([first], values.dtype), values], axis=0)[:-1]

@@ -1,0 +1,105 @@
+"""Layers that score pairs of nodes by their states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class DotScore(tf_keras.layers.Layer):
+    """The inner product of both states.
+
+    Shapes: (source, target), each float [n, units]; out [n].
+    """
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Scores pairs; see the class for shapes."""
+        source, target = inputs
+        _check_alike(source, target)
+        return tf.reduce_sum(source * target, axis=-1)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class HadamardScore(tf_keras.layers.Layer):
+    """A network over the product of both states, element by element.
+
+    Shapes: (source, target), each float [n, units]; out [n].
+
+    Args:
+        hidden_units: widths of the layers between product and score, with ReLU; none makes a weighted sum and a bias.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+    """
+
+    def __init__(self, hidden_units: Sequence[int] = (), **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._hidden_units = tuple(hidden_units)
+        policy = self.dtype_policy
+        self._hidden = [tf_keras.layers.Dense(units, activation="relu", dtype=policy) for units in self._hidden_units]
+        self._score = tf_keras.layers.Dense(1, dtype=policy)
+
+    def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
+        """Scores pairs; see the class for shapes."""
+        source, target = inputs
+        _check_alike(source, target)
+        value = source * target
+        for layer in self._hidden:
+            value = layer(value)
+        return tf.squeeze(self._score(value), axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {**super().get_config(), "hidden_units": self._hidden_units}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class DistMultScore(tf_keras.layers.Layer):
+    """The inner product of both states, weighed by a trained vector of the relation (arXiv:1412.6575).
+
+    Shapes: (source, target), each float [n, units], and with several relations their numbers, integers [n], values
+    in [0, num_relations); out [n].
+
+    Args:
+        num_relations: number of relations, at least 1.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+    """
+
+    def __init__(self, num_relations: int = 1, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if num_relations < 1:
+            raise ValueError(f"`num_relations` must be at least 1; got {num_relations}. Count the relations.")
+        self._num_relations = num_relations
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the vectors."""
+        units = int(tf.TensorShape(input_shape[0])[-1])
+        # Around 1, where it begins as the inner product; of vectors around 0 a product of three hardly learns.
+        initializer = tf_keras.initializers.RandomUniform(0.5, 1.5)
+        self._relations = DenseEmbedding(
+            self._num_relations, units, embeddings_initializer=initializer, dtype=self.dtype_policy, name="relations"
+        )
+        super().build(input_shape)
+
+    def call(self, inputs: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:  # noqa: FBT001 - Keras' form.
+        """Scores pairs; see the class for shapes."""
+        source, target, *relation = inputs
+        _check_alike(source, target)
+        vectors = self._relations(relation[0] if relation else tf.zeros([1], tf.int64), training=training)
+        return tf.reduce_sum(source * vectors * target, axis=-1)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {**super().get_config(), "num_relations": self._num_relations}
+
+
+def _check_alike(source: tf.Tensor, target: tf.Tensor) -> None:
+    if not source.shape.is_compatible_with(target.shape):
+        raise ValueError(
+            f"`source` and `target` must have states of one width; got shapes {source.shape} and {target.shape}. "
+            "Let the network end with as many units for both node sets."
+        )

@@ -1,0 +1,187 @@
+"""Link prediction: scores of candidate pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.components import component_indices
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.keras.layers.readout import Readout
+from tfx_gnn.keras.layers.structured_readout import StructuredReadout
+from tfx_gnn.models.candidate_groups import Candidates
+from tfx_gnn.models.link_losses import CandidateSigmoid, CandidateSoftmax
+from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank
+from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore
+from tfx_gnn.models.tasks.label_places import (
+    ReadoutLabels,
+    readout_features_only,
+    readout_sizes,
+    without_readout_feature,
+)
+from tfx_gnn.models.tasks.objective import Objective
+from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
+from tfx_gnn.models.tasks.task import READOUT_NODE_SET
+from tfx_gnn.serving import signature
+
+if TYPE_CHECKING:
+    from tfx_gnn.models.tasks.link_prediction import LinkPrediction
+
+SOURCE_EDGE_SET = f"{READOUT_NODE_SET}/source"
+TARGET_EDGE_SET = f"{READOUT_NODE_SET}/target"
+
+
+class LinkObjective(Objective):
+    """A score a candidate pair; see `Objective`.
+
+    Args:
+        task: what is predicted.
+    """
+
+    readout_key = "links"
+
+    def __init__(self, task: LinkPrediction) -> None:
+        self.task = task
+        self._task = task
+        self.num_classes = 2
+        self.input_features = (task.relation_feature,) if task.relation_feature else ()
+        self._place = ReadoutLabels(task.label_feature)
+
+    def check_spec(self, spec: GraphTensorSpec) -> None:
+        """Demands an int64 label, and the relation if there is one, of candidates tied to both ends."""
+        label = self._place.label_spec(spec)
+        features = {self._task.label_feature: label}
+        if self._task.relation_feature:
+            features[self._task.relation_feature] = ReadoutLabels(self._task.relation_feature).label_spec(spec)
+        for name, feature in features.items():
+            if not isinstance(feature, tf.TensorSpec) or feature.dtype != tf.int64 or feature.shape.rank != 1:
+                raise ValueError(
+                    f"`task` must name int64 features with one value a candidate; got {feature.dtype.name} of shape "
+                    f"{feature.shape} in {name!r}. Cast it in `preprocessing_fn`, or look it up in a vocabulary."
+                )
+        missing = sorted({SOURCE_EDGE_SET, TARGET_EDGE_SET} - set(spec.edge_sets_spec))
+        if missing:
+            raise ValueError(
+                f"`task` must have candidates tied to both ends of each pair; got no edge sets {missing}. Sample by a "
+                "plan with `seed_edge_set`."
+            )
+
+    def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:
+        """Demands one edge of each kind for each candidate of a padded batch."""
+        sizes = readout_sizes(budget, spec)
+        if None in sizes.values() or len(set(sizes.values())) != 1:
+            raise ValueError(
+                f"`size_constraints_dir` must hold a budget with as many edges to {READOUT_NODE_SET!r} as nodes; got "
+                f"{sizes}. Learn it from examples whose candidates are tied to both ends."
+            )
+
+    def without_labels(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """See `Objective`."""
+        return without_readout_feature(spec, self._task.label_feature)
+
+    def labels_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
+        """See `Objective`."""
+        return readout_features_only(spec, [self._task.label_feature])
+
+    def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
+        """Parts a graph from its labels, int64 [candidates, 2]: see `candidate_groups`."""
+        graph, label = self._place.split_off(graph)
+        sizes = graph.node_sets[READOUT_NODE_SET].sizes
+        starts = tf.gather(tf.cumsum(sizes, exclusive=True), _components(graph))
+        return graph, tf.stack([label, tf.cast(starts, tf.int64)], axis=1)
+
+    def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
+        """Counts candidates of real graphs that take part; for softmax true pairs alone; bool [candidates]."""
+        candidates = Candidates.of(labels)
+        is_real = tf.gather(is_real_component, _components(graph))
+        if self._task.loss == "softmax":
+            return is_real & candidates.is_true
+        return is_real & (candidates.is_true | candidates.is_false)
+
+    def weights(self, labels: tf.Tensor) -> tf.Tensor:
+        """Weighs all alike, float32 [candidates]."""
+        return tf.ones_like(labels[:, 0], tf.float32)
+
+    def safe_labels(self, labels: tf.Tensor) -> tf.Tensor:
+        """Returns labels as they are: losses know candidates that take no part."""
+        return labels
+
+    def check_output(self, output: Any, graph: GraphTensor) -> None:
+        """Demands scores, [candidates]."""
+        check_tensor_output(
+            output,
+            [self._place.num_rows(graph)],
+            form="[num_readouts]",
+            advice="Read out both ends of each pair, and end with one score for it.",
+        )
+
+    def loss(self) -> tf_keras.losses.Loss:
+        """Makes the cross entropy of candidates, or of true pairs among them."""
+        kind = CandidateSoftmax if self._task.loss == "softmax" else CandidateSigmoid
+        return kind(self._task.label_smoothing)
+
+    def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
+        """Makes MRR and hits@k among the candidates of each example, and AUC and average precision over all."""
+        hits = [HitsAt(k) for k in self._task.hits_at]
+        return [MeanReciprocalRank(), *hits, CandidateAuc("ROC"), CandidateAuc("PR")]
+
+    def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "scores") -> OutputLayers:
+        """Makes the readout of both ends and the layer that scores them; see `Objective`.
+
+        Scores of half precision would make many ties.
+        """
+        kinds: dict[str, Callable[[], Callable[..., tf.Tensor]]] = {
+            "dot": lambda: DotScore(dtype=tf.float32, name=output_name),
+            "hadamard": lambda: HadamardScore(self._task.hidden_units, dtype=tf.float32, name=output_name),
+            "distmult": lambda: DistMultScore(self._task.num_relations, dtype=tf.float32, name=output_name),
+        }
+        return OutputLayers(PairReadout(self._task.relation_feature, name=embeddings_name), kinds[self._task.scoring]())
+
+    def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
+        """Answers scores, [n, max candidates], minus infinity behind the last one; and how many there are."""
+        sizes = graph.node_sets[READOUT_NODE_SET].sizes
+        scores = tf.RaggedTensor.from_row_lengths(tf.cast(output, tf.float32), sizes, validate=False)
+        return {
+            signature.SCORES_OUTPUT: scores.to_tensor(default_value=float("-inf")),
+            signature.NUM_CANDIDATES_OUTPUT: tf.cast(sizes, tf.int64),
+        }
+
+
+class PairReadout(tf.Module):
+    """Reads the states of both ends of each candidate, and its relation if there is one.
+
+    Args:
+        relation_feature: feature of `_readout`; empty for none.
+        name: the two Keras layers are named `source_<name>` and `target_<name>`.
+    """
+
+    def __init__(self, relation_feature: str, *, name: str) -> None:
+        super().__init__()
+        self._source = StructuredReadout("source", name=f"source_{name}")
+        self._target = StructuredReadout("target", name=f"target_{name}")
+        self._relation = None
+        if relation_feature:
+            self._relation = Readout(node_set_name=READOUT_NODE_SET, feature_name=relation_feature)
+
+    def __call__(self, graph: GraphTensor) -> tuple[tf.Tensor, ...]:
+        """Reads.
+
+        Args:
+            graph: scalar graph whose node sets have "hidden_state".
+
+        Returns:
+            States of sources and of targets, each [candidates, units], and relations [candidates], if any.
+        """
+        ends = (self._source(graph), self._target(graph))
+        return ends if self._relation is None else (*ends, self._relation(graph))
+
+
+def _components(graph: GraphTensor) -> tf.Tensor:
+    """The example of each candidate."""
+    readout = graph.node_sets[READOUT_NODE_SET]
+    return component_indices(readout.sizes, readout.total_size)
