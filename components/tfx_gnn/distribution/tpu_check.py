@@ -121,6 +121,10 @@ def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
         if op.type == "Const" or (is_computed and all(tensor.op in from_constants for tensor in op.inputs)):
             # The compiler knows the value, and computes it once.
             from_constants.add(op)
+        if _grows_an_empty_list(op, graph):
+            layer, where = graph.place(op)
+            fix = tpu_fixes.GIVE_LOOPS_SIZES
+            yield TpuProblem(rule="loop_shape", op=op.type, layer=layer, where=where, tensor="list of 0", fix=fix)
         for rule, fix in _broken_rules(op, from_constants):
             layer, where = graph.place(op)
             # What an operation breaks, its gradient breaks again, and so do those that take its result.
@@ -148,6 +152,14 @@ def _broken_rules(op: tf.Operation, from_constants: Collection[tf.Operation]) ->
             yield "dtype", tpu_fixes.fix_of_refused_dtype(dtype.name)
     elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
         yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
+
+
+def _grows_an_empty_list(op: tf.Operation, graph: StepGraph) -> bool:
+    """Newer releases of XLA lower writing to a list without room, and lose what is written."""
+    if op.type != "TensorListSetItem" or not op.get_attr("resize_if_index_out_of_bounds"):
+        return False
+    made = (source for source in graph.sources(op) if source.type == "TensorListReserve")
+    return any(tf.get_static_value(reserve.inputs[1]) == 0 for reserve in made)
 
 
 def _problems_of_variables(concrete: Any, own: Collection[tf.Variable]) -> Iterator[TpuProblem]:
@@ -198,11 +210,7 @@ def _problem_of_error(error: tpu_hlo.LoweringError, graph: StepGraph) -> TpuProb
     else:
         rule = "loop_shape" if error.change else "not_compiled"
         tensor = error.change or ("no result" if op is None else _described_result(op))
-        fix = (
-            "Give the tensors of a loop, and tf.TensorArray, one size that is known before it begins."
-            if error.change
-            else f"XLA says: {error.summary}"
-        )
+        fix = tpu_fixes.GIVE_LOOPS_SIZES if error.change else f"XLA says: {error.summary}"
     return TpuProblem(rule=rule, op=op_type, layer=layer, where=where, tensor=tensor, fix=fix)
 
 

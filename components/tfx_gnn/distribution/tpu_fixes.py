@@ -10,6 +10,9 @@ _UNSORTED = (
 )
 _WITHOUT_STRINGS = "Turn strings into numbers in `preprocessing_fn` or in the input pipeline, and give the model these."
 
+GIVE_LOOPS_SIZES = "Give the tensors of a loop, and tf.TensorArray, one size that is known before it begins."
+"""What to do about what grows in a loop."""
+
 _HOST_ONLY = (
     (r"(Eager)?PyFunc(Stateless)?", "Write it with TensorFlow's operations, or do it in the input pipeline."),
     (r"Print(V2)?|StringFormat", "Leave tf.print out of the step; what shall be seen can be returned as a metric."),
@@ -48,10 +51,7 @@ _NEEDS_CONSTANT = (
         r"DenseBincount|Bincount",
         "Count by tf.math.unsorted_segment_sum of ones, with a number of segments that is a Python int.",
     ),
-    (
-        r"TensorListReserve|EmptyTensorList|TensorList\w+|TensorArray\w*",
-        "Give tf.TensorArray a size that is a Python int, and dynamic_size=False.",
-    ),
+    (r"\w*TensorList\w*|TensorArray\w*", GIVE_LOOPS_SIZES),
 )
 
 _DYNAMIC = (

@@ -17,7 +17,6 @@ _BOUNDED = re.compile(r"\[([^\]]*<=[^\]]*)\]")
 _NEEDS_CONSTANT = re.compile(r"Input (\d+) to node `([^`]+)` with op (\w+) must be a compile-time constant")
 _LOOP = re.compile(r"loop body do not match: \((.*?)\) vs\. \((.*?)\)")
 _SHAPE = re.compile(r"\w+\[[^\]]*\]")
-_GROWN_LIST = re.compile(r"Update dim size (\d+) greater than dynamic slice dimension: (\d+)")
 _NODES = re.compile(r"(?:\{\{(?:function_)?node |\[\[)([^\s\]{}]+)")
 
 
@@ -62,11 +61,10 @@ class BoundedResult:
 
 def _changed_shape(message: str) -> str:
     loop = _LOOP.search(message)
-    if loop:
-        before, after = (_SHAPE.findall(part) for part in loop.groups())
-        return next((f"{old} -> {new}" for old, new in zip(before, after, strict=False) if old != new), "")
-    grown = _GROWN_LIST.search(message)
-    return f"list of {grown[2]} -> {grown[1]}" if grown else ""
+    if loop is None:
+        return ""
+    before, after = (_SHAPE.findall(part) for part in loop.groups())
+    return next((f"{old} -> {new}" for old, new in zip(before, after, strict=False) if old != new), "")
 
 
 def lower(function: Any, specs: Sequence[tf.TensorSpec]) -> str:
