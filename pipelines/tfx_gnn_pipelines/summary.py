@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.stages.evaluation.thresholds import shown_metric
 from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
 from tfx_gnn.stages.files.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.stages.graph_evaluator import METRICS_FILE
@@ -24,6 +25,12 @@ from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 
 _CACHED = "cached"
+_BASELINES = {
+    "majority_baseline": "majority class ({class})",
+    "mean_baseline": "mean label",
+    "random_baseline": "random order",
+}
+_LEFT_OUT = frozenset({"balanced_accuracy"})
 
 
 def print_summary(console: Console, config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> bool:
@@ -47,7 +54,8 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
     is_there = bool(version_dir) and os.path.isdir(version_dir)
 
     console.print()
-    console.print(_metrics_table(metrics))
+    for table in _metrics_tables(metrics):
+        console.print(table)
     console.print()
     _print_places(console, config, outputs, version_dir if is_there else "")
     _print_line(console, "skew", _skew_line(outputs["GraphSkewValidator"]["skew"]))
@@ -81,16 +89,24 @@ def shorten(path: str) -> str:
     return path if relative.startswith("..") else relative
 
 
-def _metrics_table(metrics: Mapping[str, Any]) -> Table:
-    majority = metrics["majority_baseline"]
-    table = Table(title=f"{metrics['split']} split, {metrics['num_examples']} examples", title_justify="left")
+def _metrics_tables(metrics: Mapping[str, Any]) -> list[Table]:
+    """One table a task."""
+    tasks: Mapping[str, Any] = metrics.get("tasks", {"": metrics})
+    return [_metrics_table(task, name, metrics["split"]) for name, task in tasks.items()]
+
+
+def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
+    of_task = f" of task {task!r}" if task else ""
+    table = Table(title=f"{split} split, {metrics['num_examples']} examples{of_task}", title_justify="left")
+    (kind,) = [kind for kind in _BASELINES if kind in metrics]
+    baseline = metrics[kind]
+    names = [name for name in metrics if name in baseline and name not in _LEFT_OUT]
     table.add_column("")
-    table.add_column("accuracy", justify="right")
-    table.add_column("macro-F1", justify="right")
-    table.add_row("this model", f"{metrics['accuracy']:.3f}", f"{metrics['macro_f1']:.3f}", style="bold")
-    table.add_row(
-        Text(f"majority class ({majority['class']})"), f"{majority['accuracy']:.3f}", f"{majority['macro_f1']:.3f}"
-    )
+    for name in names:
+        table.add_column(shown_metric(name), justify="right")
+    table.add_row("this model", *(f"{metrics[name]:.3f}" for name in names), style="bold")
+    shown = _BASELINES[kind].format(**baseline)
+    table.add_row(Text(shown), *(f"{baseline[name]:.3f}" for name in names))
     return table
 
 

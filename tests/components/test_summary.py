@@ -62,7 +62,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
     """Prints the summary of a made-up run; gives whether the model is there, and the lines."""
     monkeypatch.chdir(tmp_path)
 
-    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True):
+    def run(pushed_properties, states=("complete",) * 9, *, serving_blessed=True, metrics=METRICS):
         runs = [
             ComponentRun(
                 component=component,
@@ -81,7 +81,7 @@ def summarize(tiny_config, tmp_path, monkeypatch):
         for made in runs[6:8]:
             for record in made.outputs:
                 (tmp_path / made.component / record).mkdir(parents=True)
-        (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(METRICS))
+        (tmp_path / "GraphEvaluator" / "evaluation" / "metrics.json").write_text(json.dumps(metrics))
         reasons = ["accuracy 0.1 does not exceed the majority class's 0.2"]
         write_blessing(str(tmp_path / "GraphEvaluator" / "blessing"), blessed=False, reasons=reasons)
         infra_blessing = str(tmp_path / "GraphSkewValidator" / "infra_blessing")
@@ -118,6 +118,21 @@ def test_metrics_stand_beside_those_of_the_majority_class(summarize, version_dir
         ["│", "this", "model", "│", "0.712", "│", "0.646", "│"],
         ["│", "majority", "class", "(libdevel)", "│", "0.135", "│", "0.005", "│"],
     ]
+
+
+def test_each_task_has_a_table(summarize, version_dir):
+    tasks = {
+        "price": {"num_examples": 4, "rmse": 1.0, "mean_baseline": {"mean": [2.0], "rmse": 1.5}},
+        "link": {"num_examples": 3, "mrr": 0.5, "num_ranked": 3, "random_baseline": {"mrr": 0.25}},
+    }
+
+    _, lines = summarize({"pushed_destination": str(version_dir)}, metrics={"split": "test", "tasks": tasks})
+
+    rows = [line.replace("│", " ").split() for line in lines if "│" in line]
+    assert ["this", "model", "1.000"] in rows
+    assert ["mean", "label", "1.500"] in rows
+    assert ["random", "order", "0.250"] in rows
+    assert "test split, 4 examples of task 'price'" in lines
 
 
 def test_every_place_is_named(summarize, version_dir):

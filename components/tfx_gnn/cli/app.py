@@ -12,6 +12,7 @@ import tfx_gnn
 from tfx_gnn.cli import (
     batches_verb,
     dataset_verbs,
+    evaluate_verb,
     model_verbs,
     project_verbs,
     sample_verb,
@@ -56,7 +57,7 @@ for _verb in (
     transform_verb.transform,
     batches_verb.batches,
     model_verbs.train,
-    model_verbs.evaluate,
+    evaluate_verb.evaluate,
     skew_verb.skew,
     model_verbs.push,
     model_verbs.predict,

@@ -1,4 +1,4 @@
-"""Verbs around a model: train, evaluate, push, predict."""
+"""Verbs around a model: train, push, predict."""
 
 from __future__ import annotations
 
@@ -84,57 +84,6 @@ def train(
         ),
     )
     arguments.say_written(model=model_dir, model_run=model_run_dir)
-
-
-def evaluate(
-    *,
-    examples_dir: arguments.Examples,
-    model_dir: arguments.Model,
-    label_feature: Annotated[
-        str, typer.Option(help="Label feature of node set `_readout` in the raw examples.", show_default=False)
-    ],
-    evaluation_dir: Annotated[str, arguments.folder("Where to write `metrics.json`.")],
-    blessing_dir: Annotated[str, arguments.folder("Where to write `BLESSED` or `NOT_BLESSED`, and the reasons.")],
-    split: Annotated[str, typer.Option(help="Split to evaluate.")] = "test",
-    baseline_split: Annotated[str, typer.Option(help="Split that the majority class is taken from.")] = "train",
-    min_accuracy_over_majority: Annotated[
-        float, typer.Option(help="Accuracy must exceed the majority's by more.")
-    ] = 0.0,
-    min_accuracy: Annotated[float, typer.Option(help="Accuracy must be at least this, in [0, 1].")] = 0.0,
-    min_macro_f1: Annotated[float, typer.Option(help="Macro-F1 must be at least this, in [0, 1].")] = 0.0,
-    max_examples_without_label: Annotated[int, typer.Option(help="Fail if more examples lack a label.")] = 0,
-    beam_args: arguments.BeamArgs = None,
-) -> None:
-    """Measure the exported model on raw examples, and bless it if it is good enough."""
-    from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
-
-    evaluation = evaluate_graph_model(
-        examples_dir=examples_dir,
-        model_dir=model_dir,
-        evaluation_dir=evaluation_dir,
-        blessing_dir=blessing_dir,
-        options=GraphEvaluatorOptions(
-            label_feature=label_feature,
-            split=split,
-            baseline_split=baseline_split,
-            min_accuracy_over_majority=min_accuracy_over_majority,
-            min_accuracy=min_accuracy,
-            min_macro_f1=min_macro_f1,
-            max_examples_without_label=max_examples_without_label,
-        ),
-        beam_args=tuple(beam_args or ()),
-    )
-    table = Table("", "accuracy", "macro-F1", title=f"{evaluation.metrics.num_examples} examples of split '{split}'")
-    baseline = f"always '{evaluation.majority_class}'"
-    for name, metrics in (("model", evaluation.metrics), (baseline, evaluation.majority)):
-        table.add_row(name, f"{metrics.accuracy:.4f}", f"{metrics.macro_f1:.4f}")
-    arguments.console.print(table)
-    for reason in evaluation.reasons:
-        arguments.console.print(reason, markup=False)
-    arguments.console.print(
-        "blessed" if evaluation.blessed else "NOT blessed", style="green" if evaluation.blessed else "yellow"
-    )
-    arguments.say_written(evaluation=evaluation_dir, blessing=blessing_dir)
 
 
 def push(

@@ -3,98 +3,119 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 import os
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import apache_beam as beam
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 
-import tfx_gnn
-from tfx_gnn.serving.prediction import ServingModel
-from tfx_gnn.serving.signature import LABEL_OUTPUT, MODEL_ARTIFACT_FOLDER
+from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.models.tasks import Task
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
-from tfx_gnn.stages.evaluation.classification_metrics import (
-    ClassificationMetrics,
-    always_predicting,
-    classification_metrics,
-)
-from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
+from tfx_gnn.stages.evaluation import judgement
+from tfx_gnn.stages.evaluation.evaluation_pipeline import EvaluationSums, gather_sums
+from tfx_gnn.stages.evaluation.evaluation_report import GraphEvaluation
+from tfx_gnn.stages.evaluation.measures import Measure
+from tfx_gnn.stages.evaluation.slices import check_slice_keys, check_slices_are_of_seeds
+from tfx_gnn.stages.evaluation.task_measures import label_measure, measures_of
+from tfx_gnn.stages.evaluation.thresholds import checked_thresholds
+from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
 from tfx_gnn.stages.files.blessing import write_blessing
-from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
 
 METRICS_FILE = "metrics.json"
 
-_COUNTS_FILE = "counts.json"
-_MAX_BATCH = 128
-_NO_LABEL = ""
-
-_Counts = Counter[tuple[str, str, str]]
-"""(purpose, true class, predicted class) to a number of examples."""
+_SUMS_FILE = "sums.json"
+_CLASSIFICATION = "classification"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphEvaluatorOptions:
     """What to measure, and what a model must reach to be blessed.
 
+    A model must always be better than the baseline: in accuracy than the majority class, in RMSE than the mean, in
+    MRR (or, without false pairs beside the true ones, ROC AUC) than a random order.
+
     Attributes:
-        label_feature: feature of node set `_readout` with the true class, string or integer.
+        label_feature: feature of node set `_readout` with the true class, string or integer. It stands for
+            a classification of nodes; give `task` for anything else.
+        task: what the model was trained for, as the trainer has it.
         split: split to evaluate.
         baseline_split: split whose most frequent class the majority baseline always
-            predicts; a baseline may not look at the labels that it is scored on.
-        min_accuracy_over_majority: accuracy must be greater than the baseline's by
+            predicts, or whose mean; a baseline may not look at the labels that it is scored on.
+        min_accuracy_over_majority: accuracy of a classification must be greater than the baseline's by
             more than this; at least 0.
         min_accuracy: accuracy must be at least this, in [0, 1].
         min_macro_f1: macro-F1 must be at least this, in [0, 1].
         max_examples_without_label: examples of the two splits that may lack a label;
             with more of them the evaluation fails.
+        thresholds: bounds on any metrics: for each a number, which is the least value or, of an error, the
+            largest, or a dict with some of "min", "max" and "gain", the advantage over the baseline that it must
+            exceed, such as {"rmse": {"max": 1.3}}. Where there are several tasks, names are "<task>.<metric>".
+        slices: features by which examples are also measured apart: "context/<feature>",
+            "nodes/<set>.<feature>" for the seed's own value (the source's, of a link), "nodes/<set>.#size" or
+            "edges/<set>.#size". Strings or integers.
+        num_slices: of each of these features, so many of the largest and so many of the smallest slices are
+            reported; at least 1. All are judged.
+        slice_thresholds: bounds that every slice must keep, in the form of `thresholds`.
+        min_slice_examples: labelled examples that a slice must have to be judged, at least 1.
     """
 
-    label_feature: str
+    label_feature: str = ""
+    task: Task | None = None
     split: str = "test"
     baseline_split: str = "train"
     min_accuracy_over_majority: float = 0.0
     min_accuracy: float = 0.0
     min_macro_f1: float = 0.0
     max_examples_without_label: int = 0
+    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+    num_slices: int = 10
+    slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    min_slice_examples: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("label_feature", "split", "baseline_split"):
+        if bool(self.label_feature) == (self.task is not None):
+            raise ValueError(
+                "`label_feature` must not be empty unless `task` is given, and not both; got "
+                f"label_feature={self.label_feature!r}, task={self.task!r}. Name a feature of the examples, or give "
+                "the task."
+            )
+        for name in ("split", "baseline_split"):
             if not getattr(self, name):
-                raise ValueError(f"`{name}` must not be empty; got ''. Name a feature or split of the examples.")
+                raise ValueError(f"`{name}` must not be empty; got ''. Name a split of the examples.")
         for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a share, not percent.")
-        if self.max_examples_without_label < 0:
-            raise ValueError(
-                f"`max_examples_without_label` must be at least 0; got {self.max_examples_without_label}. Give a count."
-            )
+        for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
+        check_slice_keys(self.slices)
+        self._check_thresholds()
 
+    def _check_thresholds(self) -> None:
+        measures = self.measures()
+        if not any(measure.kind == _CLASSIFICATION for measure in measures.values()):
+            for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"`{name}` must be 0 where nothing is classified; got {getattr(self, name)}. Bound the metrics "
+                        "of the task by `thresholds`."
+                    )
+        names = [_full_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
+        for option in ("thresholds", "slice_thresholds"):
+            object.__setattr__(self, option, checked_thresholds(option, getattr(self, option), names))
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GraphEvaluation:
-    """What an evaluation found.
+    def measures(self) -> dict[str, Measure]:
+        """Tells how each task is measured.
 
-    Attributes:
-        metrics: quality of the model.
-        majority_class: most frequent class of the baseline split.
-        majority: quality of always predicting that class.
-        num_examples_without_label: examples that could not be counted.
-        blessed: whether every threshold is met.
-        reasons: one sentence a threshold.
-    """
-
-    metrics: ClassificationMetrics
-    majority_class: str
-    majority: ClassificationMetrics
-    num_examples_without_label: int
-    blessed: bool
-    reasons: tuple[str, ...]
+        Returns:
+            Measures by name of the task, which is "" for a single one.
+        """
+        return {"": label_measure(self.label_feature)} if self.task is None else measures_of(self.task)
 
 
 def evaluate_graph_model(
@@ -109,7 +130,7 @@ def evaluate_graph_model(
     """Runs the exported model over the raw examples of a split and blesses it if it is good enough.
 
     What is measured is what will be served: serialized examples go in, as from a
-    client. Counts are gathered by Apache Beam, on as many machines as it is given.
+    client. Sums are gathered by Apache Beam, on as many machines as it is given.
 
     Args:
         examples_dir: raw examples, with labels.
@@ -123,206 +144,98 @@ def evaluate_graph_model(
         What was found, as in the files.
 
     Raises:
-        ValueError: if a split is missing or has no labelled example, or too many
-            examples lack a label.
+        ValueError: if a split is missing or has no labelled example, too many
+            examples lack a label, or a slice is of no feature of the seeds.
         FileNotFoundError: if `model_dir` holds no SavedModel.
     """
     saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
+    schema_path = graph_schema_path(examples_dir)
+    if options.slices and tf.io.gfile.exists(schema_path):
+        check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
+    measures = options.measures()
     with atomic_folder(evaluation_dir) as evaluation_partial, atomic_folder(blessing_dir) as blessing_partial:
-        counts = _gather_counts(examples_dir, saved_model_dir, evaluation_partial, options, beam_args)
-        evaluation = _judge(counts, examples_dir, options)
+        sums = gather_sums(
+            examples_dir=examples_dir,
+            saved_model_dir=saved_model_dir,
+            split=options.split,
+            baseline_split=options.baseline_split,
+            measures=measures,
+            slices=options.slices,
+            scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
+            beam_args=beam_args,
+        )
+        evaluation = _judge(sums, measures, examples_dir, options)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
-            file.write(json.dumps(_report(evaluation, options), indent=2) + "\n")
+            file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
         write_blessing(blessing_partial, blessed=evaluation.blessed, reasons=evaluation.reasons)
     return evaluation
 
 
-class _CountPredictions(beam.DoFn):
-    """Files of raw examples to counts of ("evaluate", true class, predicted class)."""
-
-    def __init__(self, saved_model_dir: str, label_feature: str) -> None:
-        self._saved_model_dir = saved_model_dir
-        self._label_feature = label_feature
-        self._model: ServingModel | None = None
-
-    def setup(self) -> None:
-        self._model = ServingModel(self._saved_model_dir)
-
-    def process(self, element: RecordFile) -> Iterator[_Counts]:
-        assert self._model is not None
-        records = enumerate(read_records(element))
-        while batch := list(itertools.islice(records, _MAX_BATCH)):
-            true = [_true_class(element, position, record, self._label_feature) for position, record in batch]
-            outputs = self._model(tf.constant([record for _, record in batch], tf.string))
-            predicted = (label.decode("utf-8", errors="replace") for label in outputs[LABEL_OUTPUT].numpy().tolist())
-            yield Counter(("evaluate", *pair) for pair in zip(true, predicted, strict=True))
-
-
-def _count_labels(file: RecordFile, label_feature: str) -> _Counts:
-    """Files of raw examples to counts of ("baseline", true class, "")."""
-    return Counter(
-        ("baseline", _true_class(file, position, record, label_feature), "")
-        for position, record in enumerate(read_records(file))
+def _judge(
+    sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
+) -> GraphEvaluation:
+    tasks, verdicts = {}, []
+    for name, measure in measures.items():
+        _check_labels(sums, name, measure, examples_dir, options)
+        slices = judgement.evaluated_slices(measure, sums, name, options.baseline_split)
+        tasks[name] = judgement.evaluate_task(
+            measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
+        )
+        verdicts += judgement.verdicts_of_task(
+            measure,
+            tasks[name],
+            name,
+            thresholds=_thresholds_of(name, measure, options),
+            slices=slices,
+            slice_thresholds=_of_task(options.slice_thresholds, name, measure),
+            min_slice_examples=options.min_slice_examples,
+        )
+    return GraphEvaluation(
+        split=options.split,
+        tasks=tasks,
+        blessed=all(verdict.passed for verdict in verdicts),
+        reasons=tuple(verdict.sentence for verdict in verdicts),
     )
 
 
-class _MergeCounts(beam.CombineFn):
-    def create_accumulator(self) -> _Counts:
-        return Counter()
-
-    def add_input(self, mutable_accumulator: Any, element: Any) -> Any:
-        mutable_accumulator.update(element)
-        return mutable_accumulator
-
-    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        merged: _Counts = Counter()
-        for accumulator in accumulators:
-            merged.update(accumulator)
-        return merged
-
-    def extract_output(self, accumulator: Any) -> Any:
-        return accumulator
-
-
-def _gather_counts(
-    examples_dir: str,
-    saved_model_dir: str,
-    scratch_dir: str,
-    options: GraphEvaluatorOptions,
-    beam_args: Sequence[str],
-) -> _Counts:
-    # A pipeline cannot return a value to its launcher on every runner; a file it can write.
-    counts_file = os.path.join(scratch_dir, _COUNTS_FILE)
-    label_feature = options.label_feature
-    with make_pipeline(beam_args) as pipeline:
-        evaluated = (
-            pipeline
-            | "EvaluatedFiles" >> beam.Create(record_files(examples_dir, (options.split,)))
-            | "SpreadEvaluated" >> beam.Reshuffle()
-            | "Predict" >> beam.ParDo(_CountPredictions(saved_model_dir, label_feature))
-        )
-        baseline = (
-            pipeline
-            | "BaselineFiles" >> beam.Create(record_files(examples_dir, (options.baseline_split,)))
-            | "SpreadBaseline" >> beam.Reshuffle()
-            | "CountLabels" >> beam.Map(_count_labels, label_feature)
-        )
-        _ = (
-            (evaluated, baseline)
-            | beam.Flatten()
-            | beam.CombineGlobally(_MergeCounts())
-            | "Write" >> beam.Map(_write_counts, counts_file)
-        )
-    with tf.io.gfile.GFile(counts_file, "r") as file:
-        counts = Counter({(purpose, true, predicted): n for purpose, true, predicted, n in json.loads(file.read())})
-    tf.io.gfile.remove(counts_file)
-    return counts
-
-
-def _write_counts(counts: _Counts, path: str) -> None:
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(json.dumps([[*key, count] for key, count in sorted(counts.items())]))
-
-
-def _true_class(file: RecordFile, position: int, record: bytes, label_feature: str) -> str:
-    """Class that a raw example carries, as the served label writes it; "" if it carries none."""
-    key = f"nodes/_readout.{label_feature}"
-    try:
-        feature = tf.train.Example.FromString(record).features.feature
-    except DecodeError as error:
-        raise ValueError(
-            f"`examples_dir` must hold serialized tf.Examples; got {len(record)} other bytes in "
-            f"{place_of(file, position)}. Make the examples again."
-        ) from error
-    if key not in feature:
-        return _NO_LABEL
-    kind = feature[key].WhichOneof("kind")
-    values = list(getattr(feature[key], kind).value) if kind else []
-    if not values:
-        return _NO_LABEL
-    if kind == "float_list" or len(values) > 1:
-        raise ValueError(
-            f"`label_feature` must be one string or integer an example; got {values[:3]!r} in {key!r} of "
-            f"{place_of(file, position)}. "
-            "Name the label feature of a classification with one readout node an example."
-        )
-    return values[0].decode("utf-8", errors="replace") if kind == "bytes_list" else str(values[0])
-
-
-def _judge(counts: _Counts, examples_dir: str, options: GraphEvaluatorOptions) -> GraphEvaluation:
-    without_label = sum(count for (_, true, _), count in counts.items() if true == _NO_LABEL)
+def _check_labels(
+    sums: EvaluationSums, task: str, measure: Measure, examples_dir: str, options: GraphEvaluatorOptions
+) -> None:
+    without_label = judgement.num_without_label(sums, task)
     if without_label > options.max_examples_without_label:
         raise ValueError(
-            f"`examples_dir` must have a label {options.label_feature!r} on every example but "
+            f"`examples_dir` must have a label {measure.label_name!r} on every example but "
             f"{options.max_examples_without_label}; got {without_label} without one in splits {options.split!r} and "
             f"{options.baseline_split!r} of {examples_dir!r}. Label them, or raise `max_examples_without_label`."
         )
-    confusion: Counter[tuple[str, str]] = Counter()
-    support: Counter[str] = Counter()
-    baseline: Counter[str] = Counter()
-    for (purpose, true, predicted), count in counts.items():
-        if true == _NO_LABEL:
-            continue
-        if purpose == "baseline":
-            baseline[true] += count
-        else:
-            confusion[true, predicted] += count
-            support[true] += count
-    for split, found in ((options.split, support), (options.baseline_split, baseline)):
-        if not found:
+    parts = {options.split: sums.evaluated.get((task, "", ""))}
+    if measure.needs_baseline_split:
+        parts[options.baseline_split] = sums.baselines.get(task)
+    for split, part in parts.items():
+        if part is None or not part.num_examples:
             raise ValueError(
                 f"`examples_dir` must hold labelled examples of split {split!r}; got none in {examples_dir!r}. "
                 "Choose another split or make the examples again."
             )
-    metrics = classification_metrics(confusion)
-    majority_class = min(baseline, key=lambda name: (-baseline[name], name))
-    majority = classification_metrics(always_predicting(majority_class, support))
-    verdicts = _verdicts(metrics, majority, options)
-    return GraphEvaluation(
-        metrics=metrics,
-        majority_class=majority_class,
-        majority=majority,
-        num_examples_without_label=without_label,
-        blessed=all(passed for passed, _ in verdicts),
-        reasons=tuple(sentence for _, sentence in verdicts),
-    )
 
 
-def _verdicts(
-    metrics: ClassificationMetrics, majority: ClassificationMetrics, options: GraphEvaluatorOptions
-) -> list[tuple[bool, str]]:
-    above = metrics.accuracy > majority.accuracy + options.min_accuracy_over_majority
-    sentence = (
-        f"accuracy {metrics.accuracy:.4f} {'exceeds' if above else 'does not exceed'} the majority class's "
-        f"{majority.accuracy:.4f} by more than {options.min_accuracy_over_majority:g}"
-    )
-    verdicts = [(above, sentence)]
-    for name, value, minimum in (
-        ("accuracy", metrics.accuracy, options.min_accuracy),
-        ("macro-F1", metrics.macro_f1, options.min_macro_f1),
-    ):
-        if minimum > 0.0:
-            reached = value >= minimum
-            verdicts.append((reached, f"{name} {value:.4f} is {'at least' if reached else 'below'} {minimum:g}"))
-    return verdicts
+def _thresholds_of(task: str, measure: Measure, options: GraphEvaluatorOptions) -> dict[str, dict[str, float]]:
+    """Bounds of one task, with those that have options of their own."""
+    bounds: dict[str, dict[str, float]] = {}
+    if measure.kind == _CLASSIFICATION:
+        bounds["accuracy"] = {"gain": options.min_accuracy_over_majority}
+        for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
+            if least > 0.0:
+                bounds[name] = {**bounds.get(name, {}), "min": least}
+    for name, of_metric in _of_task(options.thresholds, task, measure).items():
+        bounds[name] = {**bounds.get(name, {}), **of_metric}
+    return bounds
 
 
-def _report(evaluation: GraphEvaluation, options: GraphEvaluatorOptions) -> dict[str, Any]:
-    return {
-        "format_version": 1,
-        "tfx_gnn_version": tfx_gnn.__version__,
-        "split": options.split,
-        "num_examples": evaluation.metrics.num_examples,
-        "num_examples_without_label": evaluation.num_examples_without_label,
-        "accuracy": evaluation.metrics.accuracy,
-        "macro_f1": evaluation.metrics.macro_f1,
-        "majority_baseline": {
-            "class": evaluation.majority_class,
-            "class_from_split": options.baseline_split,
-            "accuracy": evaluation.majority.accuracy,
-            "macro_f1": evaluation.majority.macro_f1,
-        },
-        "blessed": evaluation.blessed,
-        "reasons": list(evaluation.reasons),
-        "per_class": {name: dataclasses.asdict(item) for name, item in evaluation.metrics.per_class.items()},
-    }
+def _of_task(thresholds: Mapping[str, Any], task: str, measure: Measure) -> dict[str, dict[str, float]]:
+    by_name = {_full_name(task, metric): metric for metric in measure.metrics}
+    return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}
+
+
+def _full_name(task: str, metric: str) -> str:
+    return f"{task}.{metric}" if task else metric

@@ -53,7 +53,14 @@ def test_metrics_and_baseline_are_those_worked_out_by_hand(
         "class_from_split": "train",
         "accuracy": 0.75,
         "macro_f1": pytest.approx(3 / 7),
+        "balanced_accuracy": 0.5,
     }
+    assert report["confusion"] == [
+        {"true": "blue", "predicted": "blue", "count": 1},
+        {"true": "red", "predicted": "blue", "count": 1},
+        {"true": "red", "predicted": "red", "count": 2},
+    ]
+    assert (report["format_version"], report["kind"], report["split"]) == (2, "classification", "test")
     assert [path.name for path in (tmp_path / "evaluation").iterdir()] == ["metrics.json"]
 
 
@@ -80,7 +87,7 @@ def test_model_above_every_threshold_is_blessed(tmp_path: Path, toy_model_dir: s
         min_macro_f1=0.7,
     )
 
-    assert evaluation.majority.accuracy == 0.25
+    assert evaluation.tasks[""].quality.baseline["accuracy"] == 0.25
     assert evaluation.blessed
     assert is_blessed(str(tmp_path / "blessing"))
     assert list(evaluation.reasons) == [
@@ -124,8 +131,8 @@ def test_examples_without_label_within_the_limit_are_counted(
 ) -> None:
     evaluation = _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=unlabelled_dir, max_examples_without_label=2)
 
-    assert evaluation.num_examples_without_label == 2
-    assert evaluation.metrics.num_examples == 4
+    assert evaluation.tasks[""].num_examples_without_label == 2
+    assert evaluation.tasks[""].num_examples == 4
 
 
 def test_label_that_no_example_has_is_refused(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:

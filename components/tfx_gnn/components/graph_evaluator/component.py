@@ -39,13 +39,19 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | input | model | Model | the exported model |
     | output | evaluation | ModelEvaluation | `metrics.json` |
     | output | blessing | ModelBlessing | `BLESSED` or `NOT_BLESSED`, with the reasons |
-    | parameter | label_feature | str | label feature of the `_readout` node set |
+    | parameter | label_feature | str | label feature of the `_readout` node set, for a classification of nodes |
+    | parameter | task | JSON | what the model was trained for; in place of the label feature |
     | parameter | split | str | split to measure on |
-    | parameter | baseline_split | str | split whose most frequent class is the baseline |
+    | parameter | baseline_split | str | split whose most frequent class, or mean, is the baseline |
     | parameter | min_accuracy_over_majority | float | gain over the baseline that a blessing takes |
     | parameter | min_accuracy | float | accuracy that a blessing takes |
     | parameter | min_macro_f1 | float | macro-F1 that a blessing takes |
     | parameter | max_examples_without_label | int | examples that may lack a label |
+    | parameter | thresholds | JSON | bounds on any metrics that a blessing takes |
+    | parameter | slices | JSON | features by which examples are also measured apart |
+    | parameter | num_slices | int | the largest and the smallest slices of each feature that are reported |
+    | parameter | slice_thresholds | JSON | bounds that every slice must keep |
+    | parameter | min_slice_examples | int | labelled examples that a slice must have to be judged |
     | parameter | library_version | str | version of this library |
 
     Args:

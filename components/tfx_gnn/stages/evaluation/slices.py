@@ -1,0 +1,124 @@
+"""Parts of the examples that are judged apart, by a feature that raw examples carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.models.tasks import READOUT_NODE_SET
+
+NO_VALUE = "(none)"
+"""Slice of the examples that lack the feature."""
+
+_ROOT_EDGE_SETS = tuple(f"{READOUT_NODE_SET}/{root}" for root in ("seed", "source"))
+
+_Slice = TypeVar("_Slice")
+
+
+def check_slice_keys(keys: Iterable[str]) -> None:
+    """Checks names of features as they are written in tf.Examples.
+
+    Args:
+        keys: "context/<feature>", "nodes/<set>.<feature>", "nodes/<set>.#size" or "edges/<set>.#size".
+
+    Raises:
+        ValueError: if one has another form, or is there twice.
+    """
+    keys = list(keys)
+    for key in keys:
+        kind, _, rest = key.partition("/")
+        is_edge_feature = kind == "edges" and not key.endswith(".#size")
+        is_no_node_feature = kind == "nodes" and "." not in rest
+        if kind not in ("context", "nodes", "edges") or not rest or is_edge_feature or is_no_node_feature:
+            raise ValueError(
+                f"`slices` must name features as in tf.Examples; got {key!r}. Write 'context/<feature>', "
+                "'nodes/<set>.<feature>' for the seed's own, or 'nodes/<set>.#size'."
+            )
+    if len(set(keys)) < len(keys):
+        raise ValueError(f"`slices` must name each feature once; got {keys}. Remove the repetition.")
+
+
+def check_slices_are_of_seeds(keys: Iterable[str], schema: GraphSchema) -> None:
+    """Checks that features of nodes are those of seeds.
+
+    Args:
+        keys: what `check_slice_keys` has checked.
+        schema: graph schema of the examples.
+
+    Raises:
+        ValueError: if a feature is of a node set that seeds are not of.
+    """
+    roots = [schema.edge_sets[name].source for name in _ROOT_EDGE_SETS if name in schema.edge_sets]
+    for key in keys:
+        node_set = key.removeprefix("nodes/").rpartition(".")[0]
+        if key.startswith("nodes/") and not key.endswith(".#size") and node_set not in (*roots[:1], READOUT_NODE_SET):
+            raise ValueError(
+                f"`slices` must name features of the context or of the seed's node set {roots[:1]}; got {key!r}. "
+                "Slice by a feature that each example has once."
+            )
+
+
+def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
+    """Tells which slice an example is in.
+
+    Args:
+        features: features of a raw tf.Example.
+        key: name of the feature to slice by. Of a node set, the seed counts: of a link, its source.
+        place: where the example is, for messages.
+
+    Returns:
+        The value as text; `NO_VALUE` if there is none.
+
+    Raises:
+        ValueError: if the feature is a float, or has several values for the context or the seed.
+    """
+    kind = features[key].WhichOneof("kind") if key in features else None
+    values = getattr(features[key], kind).value if kind else ()
+    if not values:
+        return NO_VALUE
+    if kind == "float_list":
+        raise ValueError(
+            f"`slices` must name strings or integers; got floats in {key!r} of {place}. Slice by another feature."
+        )
+    position, num_items = _position_and_items(features, key, place)
+    if len(values) != num_items:
+        raise ValueError(
+            f"`slices` must name features with one value an item; got {len(values)} values for {num_items} in {key!r} "
+            f"of {place}. Slice by another feature."
+        )
+    value = values[position]
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def largest_and_smallest(slices: Mapping[str, tuple[int, _Slice]], keep: int) -> tuple[dict[str, _Slice], int]:
+    """Chooses the slices that are shown.
+
+    Args:
+        slices: value to the number of examples and whatever is known of them.
+        keep: how many of the largest and how many of the smallest are kept.
+
+    Returns:
+        The chosen ones, from the largest; and how many there are beside.
+    """
+    ordered = sorted(slices, key=lambda value: (-slices[value][0], value))
+    chosen = ordered if len(ordered) <= 2 * keep else [*ordered[:keep], *ordered[len(ordered) - keep :]]
+    return {value: slices[value][1] for value in chosen}, len(ordered) - len(chosen)
+
+
+def _position_and_items(features: Mapping[str, Any], key: str, place: str) -> tuple[int, int]:
+    """Which item of its set an example is sliced by, and how many the set has."""
+    if key.startswith("context/") or key.endswith(".#size"):
+        return 0, 1
+    node_set = key.removeprefix("nodes/").rpartition(".")[0]
+    num_items = features[f"nodes/{node_set}.#size"].int64_list.value[0]
+    if node_set == READOUT_NODE_SET:
+        return 0, num_items
+    for edge_set in _ROOT_EDGE_SETS:
+        root = f"edges/{edge_set}.#source"
+        if root in features and features[root].int64_list.value:
+            return int(features[root].int64_list.value[0]), num_items
+    raise ValueError(
+        f"`slices` must name features of the context where examples have no seed; got {key!r} in {place}. "
+        "Slice by a feature of the context, or by '#size'."
+    )

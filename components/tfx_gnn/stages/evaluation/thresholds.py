@@ -1,0 +1,143 @@
+"""What a model must reach: bounds on metrics, and the sentences that say whether they are met."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+ERRORS = frozenset({"rmse", "mae"})
+"""Metrics that are better when smaller."""
+
+_SHOWN = {
+    "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy",
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R2",
+    "mrr": "MRR",
+    "hits_at_1": "hits@1",
+    "hits_at_3": "hits@3",
+    "hits_at_10": "hits@10",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+}
+_KINDS = ("min", "max", "gain")
+_IS_BETTER = {
+    (True, True): "is below",
+    (True, False): "is not below",
+    (False, True): "exceeds",
+    (False, False): "does not exceed",
+}
+"""By whether a metric is an error, and whether it is better."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether one bound is met.
+
+    Attributes:
+        passed: whether it is.
+        sentence: the metric, its value and the bound in words.
+    """
+
+    passed: bool
+    sentence: str
+
+
+def shown_metric(name: str) -> str:
+    """Writes the name of a metric as readers know it.
+
+    Args:
+        name: its name in `metrics.json`.
+
+    Returns:
+        The name in words.
+    """
+    return _SHOWN.get(name, name)
+
+
+def checked_thresholds(
+    option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
+) -> dict[str, dict[str, float]]:
+    """Brings bounds into one form.
+
+    Args:
+        option: name of the option, for messages.
+        thresholds: metric to its bound: a number, or a dict with some of "min", "max" and "gain", which is the
+            least advantage over the baseline. A number is the least value, or the largest of an error.
+        metrics: names of the metrics there are.
+
+    Returns:
+        Metric to a dict with some of the three.
+
+    Raises:
+        ValueError: if a metric is unknown or a bound is of another form.
+    """
+    checked = {}
+    for name, bound in thresholds.items():
+        if name not in metrics:
+            raise ValueError(f"`{option}` must name metrics of the task; got {name!r}. Choose among {sorted(metrics)}.")
+        if not isinstance(bound, Mapping):
+            bound = {"max" if _metric(name) in ERRORS else "min": bound}
+        if not bound or not all(kind in _KINDS and _is_number(value) for kind, value in bound.items()):
+            raise ValueError(
+                f"`{option}` must give a number, or a dict of numbers with some of {list(_KINDS)}, for each metric; "
+                f"got {dict(bound)!r} for {name!r}. Write for example {{'rmse': {{'max': 1.3}}}}."
+            )
+        checked[name] = {kind: float(value) for kind, value in bound.items()}
+    return checked
+
+
+def judge(
+    thresholds: Mapping[str, Mapping[str, float]],
+    values: Mapping[str, float],
+    baseline: Mapping[str, float],
+    *,
+    baseline_name: str,
+    place: str = "",
+) -> list[Verdict]:
+    """Holds metrics to their bounds.
+
+    Args:
+        thresholds: metric to its bounds, as `checked_thresholds` gives them.
+        values: metric to its value; a metric that could not be computed misses every bound.
+        baseline: metric to the value of the baseline.
+        baseline_name: what the baseline is, such as "the majority class".
+        place: which part of the examples is judged, in words; "" for all.
+
+    Returns:
+        One verdict a bound.
+    """
+    verdicts = []
+    for name, bounds in thresholds.items():
+        shown = f"{place}{place and ': '}{shown_metric(name)}"
+        if name not in values:
+            verdicts.append(Verdict(passed=False, sentence=f"{shown} could not be computed of these examples"))
+            continue
+        value = values[name]
+        for kind, bound in bounds.items():
+            if kind == "min":
+                passed = value >= bound
+                words = f"is {'at least' if passed else 'below'} {bound:g}"
+            elif kind == "max":
+                passed = value <= bound
+                words = f"is {'at most' if passed else 'above'} {bound:g}"
+            else:
+                of_baseline = baseline[name]
+                passed = value < of_baseline - bound if name in ERRORS else value > of_baseline + bound
+                words = (
+                    f"{_IS_BETTER[name in ERRORS, passed]} {baseline_name}'s {of_baseline:.4f} by more than {bound:g}"
+                )
+            verdicts.append(Verdict(passed=passed, sentence=f"{shown} {value:.4f} {words}"))
+    return verdicts
+
+
+def _metric(name: str) -> str:
+    """Name of the metric without that of its task."""
+    return name.rpartition(".")[2]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
