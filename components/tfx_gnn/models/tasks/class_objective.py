@@ -79,7 +79,7 @@ class ClassObjective(Objective):
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
         """Counts real graphs whose class is known, bool [rows]."""
-        return is_real_component & self._is_known(labels)
+        return self._place.by_row(graph, is_real_component) & self._is_known(labels)
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
         """Looks up the weight of each label's class, float32 [rows]."""

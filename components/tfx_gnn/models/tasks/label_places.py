@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.feature_piece_spec import ContextSpec, NodeSetSpec
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
@@ -90,6 +91,10 @@ class LabelPlace(abc.ABC):
         """Tells how many predictions a graph asks for, if that is static."""
 
     @abc.abstractmethod
+    def by_row(self, graph: GraphTensor, values: tf.Tensor) -> tf.Tensor:
+        """Gives each prediction the value of its component."""
+
+    @abc.abstractmethod
     def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
         """Makes the Keras layer from a graph with hidden states to [rows, units]."""
 
@@ -144,6 +149,10 @@ class ReadoutLabels(LabelPlace):
         """Tells the number of `_readout` nodes, if that is static."""
         rows: int | None = graph.spec.node_sets_spec[READOUT_NODE_SET].total_size
         return rows
+
+    def by_row(self, graph: GraphTensor, values: tf.Tensor) -> tf.Tensor:
+        """Gives each `_readout` node the value of its component."""
+        return tf.gather(values, readout_components(graph))
 
     def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
         """Makes the layer that reads the states of the seeds."""
@@ -203,6 +212,10 @@ class ContextLabels(LabelPlace):
         rows: int | None = graph.spec.total_num_components
         return rows
 
+    def by_row(self, graph: GraphTensor, values: tf.Tensor) -> tf.Tensor:
+        """Returns the values: a graph is a component."""
+        return values
+
     def readout_layer(self, name: str) -> Callable[[GraphTensor], tf.Tensor]:
         """Makes the layer that pools the states of all nodes."""
         layer: Callable[[GraphTensor], tf.Tensor] = GraphReadout(self._pooling, name=name)
@@ -224,6 +237,19 @@ def readout_sizes(budget: SizeConstraints, spec: GraphTensorSpec) -> dict[str, A
         if name.startswith(_READOUT_EDGE_SETS):
             sizes[name] = budget.total_num_edges.get(name)
     return sizes
+
+
+def readout_components(graph: GraphTensor) -> tf.Tensor:
+    """Tells the component of each `_readout` node.
+
+    Args:
+        graph: scalar graph with node set `_readout`.
+
+    Returns:
+        Integers [num_readouts].
+    """
+    readout = graph.node_sets[READOUT_NODE_SET]
+    return component_indices(readout.sizes, readout.total_size)
 
 
 def without_readout_feature(spec: GraphTensorSpec, feature_name: const.FieldName) -> GraphTensorSpec:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.components import component_indices
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.size_constraints import SizeConstraints
@@ -20,6 +19,7 @@ from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank
 from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore
 from tfx_gnn.models.tasks.label_places import (
     ReadoutLabels,
+    readout_components,
     readout_features_only,
     readout_sizes,
     without_readout_feature,
@@ -92,13 +92,13 @@ class LinkObjective(Objective):
         """Parts a graph from its labels, int64 [candidates, 2]: see `candidate_groups`."""
         graph, label = self._place.split_off(graph)
         sizes = graph.node_sets[READOUT_NODE_SET].sizes
-        starts = tf.gather(tf.cumsum(sizes, exclusive=True), _components(graph))
+        starts = tf.gather(tf.cumsum(sizes, exclusive=True), readout_components(graph))
         return graph, tf.stack([label, tf.cast(starts, tf.int64)], axis=1)
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
         """Counts candidates of real graphs that take part; for softmax true pairs alone; bool [candidates]."""
         candidates = Candidates.of(labels)
-        is_real = tf.gather(is_real_component, _components(graph))
+        is_real = self._place.by_row(graph, is_real_component)
         if self._task.loss == "softmax":
             return is_real & candidates.is_true
         return is_real & (candidates.is_true | candidates.is_false)
@@ -179,9 +179,3 @@ class PairReadout(tf.Module):
         """
         ends = (self._source(graph), self._target(graph))
         return ends if self._relation is None else (*ends, self._relation(graph))
-
-
-def _components(graph: GraphTensor) -> tf.Tensor:
-    """The example of each candidate."""
-    readout = graph.node_sets[READOUT_NODE_SET]
-    return component_indices(readout.sizes, readout.total_size)

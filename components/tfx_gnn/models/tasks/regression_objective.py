@@ -99,7 +99,7 @@ class RegressionObjective(Objective):
 
     def counts(self, labels: tf.Tensor, graph: GraphTensor, is_real_component: tf.Tensor) -> tf.Tensor:
         """Counts finite labels of real graphs, bool [rows, num_outputs]."""
-        return is_real_component[:, tf.newaxis] & tf.math.is_finite(labels)
+        return self._place.by_row(graph, is_real_component)[:, tf.newaxis] & tf.math.is_finite(labels)
 
     def weights(self, labels: tf.Tensor) -> tf.Tensor:
         """Weighs all alike, float32 [rows, num_outputs]."""

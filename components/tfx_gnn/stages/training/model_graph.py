@@ -18,6 +18,27 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
 
 
+def check_numeric_features(spec: GraphTensorSpec) -> None:
+    """Checks that transformed graphs hold what a model can compute with.
+
+    Args:
+        spec: spec of one transformed graph.
+
+    Raises:
+        ValueError: if a feature is no number, save those whose names begin with `#`.
+    """
+    strings = []
+    for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
+        for set_name, set_spec in sets.items():
+            strings += [f"{kind}/{set_name}.{name}" for name in _strings(set_spec.features_spec)]
+    strings += [f"context/{name}" for name in _strings(spec.context_spec.features_spec)]
+    if strings:
+        raise ValueError(
+            f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
+            "numbers, for example by tft.compute_and_apply_vocabulary, or leave them out."
+        )
+
+
 def check_model_features(spec: GraphTensorSpec, task: NodeClassification) -> None:
     """Checks that transformed graphs hold what a model can be trained on.
 
@@ -41,16 +62,7 @@ def check_model_features(spec: GraphTensorSpec, task: NodeClassification) -> Non
             f"`task` must name a class index, int64 with one value a readout; got {label.dtype.name} of shape "
             f"{label.shape} in {task.label_feature!r}. Make it by tft.compute_and_apply_vocabulary."
         )
-    strings = []
-    for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
-        for set_name, set_spec in sets.items():
-            strings += [f"{kind}/{set_name}.{name}" for name in _strings(set_spec.features_spec)]
-    strings += [f"context/{name}" for name in _strings(spec.context_spec.features_spec)]
-    if strings:
-        raise ValueError(
-            f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
-            "numbers, for example by tft.compute_and_apply_vocabulary, or leave them out."
-        )
+    check_numeric_features(spec)
 
 
 def split_off_label(graph: GraphTensor, task: NodeClassification) -> tuple[GraphTensor, tf.Tensor]:
