@@ -94,7 +94,8 @@ def plan_encodings(
         name = _join((place, feature))
         if name in ignored:
             continue
-        is_number = spec.dtype.is_floating or (name not in given and (spec.dtype == tf.bool or name in numeric))
+        is_number = spec.dtype.is_floating or spec.dtype == tf.bool or (spec.dtype.is_integer and name in numeric)
+        is_number = is_number and (spec.dtype.is_floating or name not in given)
         problem = _problem_of_number(spec, name in given) if is_number else _problem_of_category(spec, name in numeric)
         if problem:
             problems.append(f"{name!r} {problem}")

@@ -20,6 +20,7 @@ from tfx_gnn.keras.feature_encoders.encoder_options import FeatureEncoderOptions
 from tfx_gnn.keras.feature_encoders.encoding_plan import CONTEXT_PLACE, encoded_features, plan_encodings
 from tfx_gnn.keras.feature_encoders.prepare_features import as_options, piece_at, prepare_features
 from tfx_gnn.keras.layers.empty_feature import MakeEmptyFeature
+from tfx_gnn.keras.nested_layers import with_type_specs
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -74,6 +75,8 @@ class FeatureEncoder(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        # Of a config, Keras rebuilds specs within specs only.
+        graph_spec = with_type_specs(graph_spec)
         check_scalar_graph_tensor(graph_spec, "FeatureEncoder()")
         self._graph_spec = graph_spec
         self._plan = plan_encodings(graph_spec, as_options(options), tft_output)

@@ -17,6 +17,7 @@ from tfx_gnn.keras.feature_encoders.category_values import pad_values
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
 from tfx_gnn.keras.feature_encoders.encoding_plan import CONTEXT_PLACE, EncodingPlan, plan_encodings
 from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
+from tfx_gnn.keras.nested_layers import with_type_specs
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -54,6 +55,8 @@ class PrepareFeatures(tf_keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
+        # Of a config, Keras rebuilds specs within specs only.
+        graph_spec = with_type_specs(graph_spec)
         self._graph_spec = graph_spec
         self._plan = plan_encodings(graph_spec, as_options(options), tft_output)
         self._output_spec: GraphTensorSpec | None = None

@@ -1,0 +1,251 @@
+"""All attributes of nodes or edges as one vector, as a GraphLearn feature spec describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
+from tfx_gnn.keras.feature_encoders.dynamic_categories import Vocabulary
+from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColumn, EmbeddingColumn
+from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
+from tfx_gnn.keras.feature_encoders.encoder_options import MAX_DENSE_GRADIENT_ELEMENTS, Combiner
+from tfx_gnn.keras.feature_encoders.feature_column import FeatureColumn, PartitionableColumn, flat_categories
+from tfx_gnn.keras.feature_encoders.numeric_column import NumericColumn
+from tfx_gnn.keras.feature_encoders.plain_feature_spec import spec_from_plain, spec_to_plain
+from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparseEmbeddingColumn, SparseEmbeddingColumn
+from tfx_gnn.tables.feature_spec import (
+    DenseSpec,
+    DynamicSparseSpec,
+    FeatureSpec,
+    IntSpec,
+    MultivalSpec,
+    SparseSpec,
+    StringSpec,
+)
+
+KINDS = ("float", "int", "string")
+"""Kinds of attributes, in the order in which encodings stand."""
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class FeatureHandler(tf_keras.layers.Layer):
+    """Encodes float, integer and string attributes, `feature_spec.dimension` wide.
+
+    Encodings stand in this order: floats; integers; with `fuse_embedding` behind these the integers
+    that are categories and not hashed, those of equal dimension together; strings. All
+    categories of equal dimension, hashed or not, then share one variable and one lookup.
+
+    One handler serves source and neighbor nodes of one type, which so share tables; `FeatureHandlers` keeps one a name.
+    `prepare` and `encode` are the parts of a call with and without texts, as those of `FeatureColumn`.
+
+    Init args:
+        name: name of the type of nodes or edges.
+        feature_spec: how the attributes are encoded, such as `decoder.feature_spec`.
+        fuse_embedding: whether categories of equal dimension share a lookup.
+        combiner: how the embeddings of several values become one: "mean" or "sum".
+        vocabularies: values of dynamic categories, or the path of a file with them, by "int_<i>" and "string_<i>",
+            i being the position among the integers or strings. Others are hashed to `num_buckets`.
+        num_buckets: rows for dynamic categories without vocabulary; 0: 131072.
+        max_values: width to which `prepare` pads several values; 0: ragged.
+        max_dense_gradient_elements: as for `EmbeddingTables`.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Call args:
+        data: `float_attrs`, `int_attrs` and `string_attrs`, as a mapping or as attributes of an object. Each a
+            tensor of shape [num_items, number of attributes], or a list of one of shape [num_items] for each
+            attribute. Those of which there are none may be missing or None.
+
+    Returns:
+        Float tensor of shape [num_items, feature_spec.dimension].
+
+    Raises:
+        ValueError: if `vocabularies` names what is no dynamic category.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        feature_spec: FeatureSpec | Mapping[str, Any],
+        fuse_embedding: bool = True,
+        *,
+        combiner: Combiner = "mean",
+        vocabularies: Mapping[str, Vocabulary] | None = None,
+        num_buckets: int = 0,
+        max_values: int = 0,
+        max_dense_gradient_elements: int = MAX_DENSE_GRADIENT_ELEMENTS,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        spec = feature_spec if isinstance(feature_spec, FeatureSpec) else spec_from_plain(feature_spec)
+        self._plain_spec = spec_to_plain(spec)
+        self._fuse_embedding = fuse_embedding
+        self._options = {
+            "combiner": combiner,
+            "vocabularies": dict(vocabularies or {}),
+            "num_buckets": num_buckets,
+            "max_values": max_values,
+            "max_dense_gradient_elements": max_dense_gradient_elements,
+        }
+        unused = dict(vocabularies or {})
+        several: dict[str, Any] = {"combiner": combiner, "max_values": max_values}
+
+        def column(kind: str, position: int, one: IntSpec | StringSpec) -> FeatureColumn:
+            column_name = f"{kind}_{position}"
+            if isinstance(one, DenseSpec):
+                return NumericColumn(column_name, dtype=self.dtype_policy)
+            if isinstance(one, SparseSpec):
+                return EmbeddingColumn(column_name, one.bucket_size, one.dimension, one.need_hash)
+            if isinstance(one, MultivalSpec):
+                return SparseEmbeddingColumn(column_name, one.bucket_size, one.dimension, one.delimiter, **several)
+            vocabulary = unused.pop(column_name, ())
+            dynamic: dict[str, Any] = {"vocabulary": vocabulary, "num_buckets": 0 if vocabulary else num_buckets}
+            if isinstance(one, DynamicSparseSpec):
+                return DynamicEmbeddingColumn(column_name, one.dimension, is_string=kind == "string", **dynamic)
+            return DynamicSparseEmbeddingColumn(column_name, one.dimension, one.delimiter, **several, **dynamic)
+
+        self._columns = {
+            kind: [column(kind, position, one) for position, one in enumerate(specs)]
+            for kind, specs in zip(KINDS, (spec.float_specs, spec.int_specs, spec.string_specs), strict=True)
+        }
+        if unused:
+            raise ValueError(
+                f"`vocabularies` must name dynamic categories; got {sorted(unused)} for {name!r}, which has "
+                f"{[one.name for one in self._all_columns()]}. Remove them."
+            )
+        fused = [
+            one.name
+            for one, int_spec in zip(self._columns["int"], spec.int_specs, strict=True)
+            if fuse_embedding and isinstance(int_spec, SparseSpec) and not int_spec.need_hash
+        ]
+        self._order = _order(self._columns, fused)
+        self._tables = EmbeddingTables(
+            {
+                one.name: (one.rows, one.dimension)
+                for one in self._all_columns()
+                if isinstance(one, PartitionableColumn)
+            },
+            fuse=fuse_embedding,
+            max_dense_gradient_elements=max_dense_gradient_elements,
+            dtype=self.dtype_policy,
+        )
+        self.dimension = spec.dimension
+
+    def prepare(self, data: Any) -> dict[str, Any]:
+        """Does what needs texts.
+
+        Args:
+            data: as for calls.
+
+        Returns:
+            Numbers by column, "float_<i>", "int_<i>" or "string_<i>": dense, [num_items] or [num_items, max_values], or
+            ragged where an item has several values.
+
+        Raises:
+            ValueError: if there are more or fewer attributes than in the feature spec.
+        """
+        prepared = {}
+        for kind, columns in self._columns.items():
+            parts = _parts(data, f"{kind}_attrs", len(columns), self.name)
+            prepared.update({one.name: one.prepare(part) for one, part in zip(columns, parts, strict=True)})
+        return prepared
+
+    def encode(self, prepared: Mapping[str, Any]) -> tf.Tensor:
+        """Does what needs no texts.
+
+        Args:
+            prepared: what `prepare` returned.
+
+        Returns:
+            Float tensor of shape [num_items, dimension].
+        """
+        columns = {one.name: one for one in self._all_columns()}
+        categories = {name: [flat_categories(prepared[name])] for name in self._tables.tables}
+        found = self._tables(categories) if categories else {}
+        encoded = []
+        for name in self._order:
+            one = columns[name]
+            if isinstance(one, PartitionableColumn):
+                encoded.append(combine_embeddings(found[name][0], prepared[name], one.combiner))
+            else:
+                encoded.append(one.encode(prepared[name])[:, tf.newaxis])
+        return tf.concat(encoded, axis=1)
+
+    def call(self, data: Any) -> tf.Tensor:
+        """Encodes attributes; see the class.
+
+        Args:
+            data: attributes by kind, each of shape [num_items, number of attributes].
+        """
+        return self.encode(self.prepare(data))
+
+    def forward(self, data: Any) -> tf.Tensor:
+        """Calls the handler, by the name that GraphLearn gives this.
+
+        Args:
+            data: attributes by kind, each of shape [num_items, number of attributes].
+
+        Returns:
+            Float tensor of shape [num_items, dimension].
+        """
+        return self(data)
+
+    def has_spec(self, feature_spec: FeatureSpec) -> bool:
+        """Tells whether attributes are encoded as a feature spec says.
+
+        Args:
+            feature_spec: the spec.
+        """
+        return spec_to_plain(feature_spec) == self._plain_spec
+
+    def _all_columns(self) -> Iterator[FeatureColumn]:
+        for columns in self._columns.values():
+            yield from columns
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "feature_spec": self._plain_spec,
+            "fuse_embedding": self._fuse_embedding,
+            **self._options,
+        }
+
+
+def _order(columns: Mapping[str, Sequence[FeatureColumn]], fused: Sequence[str]) -> list[str]:
+    """GraphLearn's order of encodings: fused ones stand together by dimension, as these come first."""
+    ints = columns["int"]
+    dimensions = dict.fromkeys(
+        one.dimension for one in ints if one.name in fused and isinstance(one, PartitionableColumn)
+    )
+    return [
+        *(one.name for one in columns["float"]),
+        *(one.name for one in ints if one.name not in fused),
+        *(
+            one.name
+            for dimension in dimensions
+            for one in ints
+            if one.name in fused and isinstance(one, PartitionableColumn) and one.dimension == dimension
+        ),
+        *(one.name for one in columns["string"]),
+    ]
+
+
+def _parts(data: Any, field: str, expected: int, name: str) -> list[Any]:
+    values = data.get(field) if isinstance(data, Mapping) else getattr(data, field, None)
+    if values is None:
+        parts: list[Any] = []
+    elif isinstance(values, (list, tuple)):
+        parts = list(values)
+    else:
+        values = tf.convert_to_tensor(values)
+        parts = [values[:, position] for position in range(values.shape[1])]
+    if len(parts) != expected:
+        raise ValueError(
+            f"`data` must have the {expected} attributes of the feature spec; got {len(parts)} of {field!r} for "
+            f"{name!r}. Correct the decoder, or the data."
+        )
+    return parts
