@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -74,14 +74,17 @@ class GraphTransformLayer(tf_keras.layers.Layer):
         return {**super().get_config(), "transform_graph_dir": self._transform_graph_dir, "spec": self._spec}
 
 
-def transform_graph_tensor(raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec) -> GraphTensor:
+def transform_graph_tensor(
+    raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec, *, labels: Collection[str] = ()
+) -> GraphTensor:
     """Transforms the features of a graph.
 
     Args:
         raw: scalar graph of the schema before the transform, with any number of components. Features of
-            auxiliary sets, such as labels, may be absent.
+            auxiliary sets, and labels, may be absent.
         transform: the saved transform.
         spec: spec of one transformed graph: the features to give, with their dtypes and shapes.
+        labels: keys in a tf.Example of labels that do not lie in an auxiliary set.
 
     Returns:
         The same graph with the features of `spec`.
@@ -104,7 +107,7 @@ def transform_graph_tensor(raw: GraphTensor, transform: SavedGraphTransform, spe
         features.update({f"edges/{name}.{feature}": value for feature, value in edge_set.features.items()})
         features[f"edges/{name}.{const.SOURCE_NAME}"] = edge_set.adjacency.source
         features[f"edges/{name}.{const.TARGET_NAME}"] = edge_set.adjacency.target
-    transformed = transform_merged_features(transform, features, sizes)
+    transformed = transform_merged_features(transform, features, sizes, labels=labels)
 
     def pick(prefix: str, specs: Mapping[str, Any]) -> dict[str, const.Field]:
         return {name: with_declared_shapes(transformed[prefix + name], declared) for name, declared in specs.items()}

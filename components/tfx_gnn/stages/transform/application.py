@@ -7,7 +7,7 @@ differ. It needs TensorFlow alone: neither Beam nor tf.Transform is imported.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -83,6 +83,8 @@ def transform_merged_features(
     transform: SavedGraphTransform,
     raw: Mapping[str, const.Field],
     sizes: Mapping[str, tf.Tensor],
+    *,
+    labels: Collection[str] = (),
 ) -> dict[str, const.Field]:
     """Transforms the features of a batch of graphs that were merged into one.
 
@@ -92,9 +94,10 @@ def transform_merged_features(
             order, shape `[total_items, *feature_shape]`; and for every edge set "edges/<set>.#source" and
             "#target", shape [total_edges], positions in the merged node sets. Numbers of other widths than
             int64 and float32 are converted. Features of auxiliary sets, whose names start with "_", may be
-            absent, as labels are in a request: zeros and empty strings stand in for them.
+            absent, as labels are in a request, and so may `labels`: zeros and empty strings stand in for them.
         sizes: by prefix ("nodes/package", "edges/depends"), the number of items of each graph, int32 or
             int64 [num_graphs]. Every set of the graph is there.
+        labels: keys of further features that may be absent.
 
     Returns:
         The transformed features by tf.Example key, shape `[total_items, *feature_shape]`; int64, float32 or
@@ -105,6 +108,7 @@ def transform_merged_features(
     """
     layout = transform.raw_layout
     optional = {column.key for one_set in layout.sets if one_set.name.startswith("_") for column in one_set.features}
+    optional |= set(labels)
     ends = {key for one_set in layout.sets for key in one_set.structure_keys if key != one_set.size_key}
     _check_keys("raw", raw, required=(ends | set(layout.features)) - optional, optional=optional)
     _check_keys("sizes", sizes, required=set(layout.set_by_prefix) - {const.CONTEXT}, optional=set())
