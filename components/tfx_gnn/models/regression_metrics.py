@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
@@ -34,6 +35,11 @@ class _ErrorMetric(tf_keras.metrics.Metric):
         if sample_weight is not None:
             weights = tf.reshape(tf.cast(sample_weight, tf.float32), shape)
         return labels, errors, weights
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal metric."""

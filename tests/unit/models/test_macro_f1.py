@@ -43,6 +43,8 @@ def test_replicas_add_their_counts():
     # Class 0: precision 1/2, recall 1. Class 1: precision 1, recall 1/2.
     assert float(metric.result()) == pytest.approx(2 / 3)
     assert metric.name == "f1"
+    metric.reset_state()
+    assert float(metric.result()) == 0.0
 
 
 def test_no_classes_are_refused():

@@ -52,6 +52,8 @@ def test_labels_that_are_all_equal_explain_nothing():
 @pytest.mark.parametrize("kind", [WeightedMae, WeightedRmse, WeightedR2])
 def test_nothing_counted_is_zero_and_configs_make_equal_metrics(kind):
     metric = kind.from_config(kind((2.0, 3.0), name="error").get_config())
+    metric.update_state(LABELS, ANSWERS, WEIGHTS)
+    metric.reset_state()
     metric.update_state(LABELS, ANSWERS, np.zeros_like(WEIGHTS))
 
     assert float(metric.result()) == 0.0
