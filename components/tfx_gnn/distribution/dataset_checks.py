@@ -11,6 +11,8 @@ import dataclasses
 import tensorflow as tf
 from tensorflow.core.framework import graph_pb2, node_def_pb2
 
+from tfx_gnn.distribution.strategies import is_tpu_strategy
+
 _READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
 _PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
 # Operations that draw from a generator which each process has for itself; the Stateless* ones are told their seed.
@@ -100,7 +102,7 @@ def check_dataset(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) ->
             f"{list(contents.random_ops)}, which differ from worker to worker and from run to run. Use "
             "`tf.random.stateless_*` with a seed made of `Dataset.enumerate()`."
         )
-    if contents.python_ops and isinstance(strategy, tf.distribute.TPUStrategy):
+    if contents.python_ops and is_tpu_strategy(strategy):
         raise ValueError(
             "`dataset` must not call Python under TPUStrategy, as `from_generator` and `py_function` do; got "
             f"{list(contents.python_ops)}. Write the examples to TFRecord files and read these."

@@ -48,18 +48,29 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
             tf.debugging.assert_equal(tf.shape(output)[0], tf.shape(positions)[0], "`fn` must keep the rows")
         return positions, outputs
 
-    @tf.function(autograph=False)
-    def step(element: Any) -> Any:
-        return tf.nest.map_structure(lambda value: strategy.gather(value, axis=0), strategy.run(predict, (element,)))
+    structure: list[Any] = []
 
-    found = [
-        tf.nest.map_structure(lambda value: value.numpy(), step(element))
-        for element in distribute_batches(strategy, with_positions, sharding)
-    ]
-    if not found:
+    @tf.function(autograph=False)
+    def step(element: Any) -> list[list[tf.Tensor]]:
+        positions, outputs = strategy.run(predict, (element,))
+        structure[:] = [outputs]
+        return [_of_all_replicas(strategy, values) for values in (positions, *tf.nest.flatten(outputs))]
+
+    steps = [step(element) for element in distribute_batches(strategy, with_positions, sharding)]
+    if not steps:
         raise ValueError("`dataset` must have at least one row; got none. Look where its files are.")
-    positions, outputs = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *found)
-    return tf.nest.map_structure(lambda rows: rows[np.argsort(positions)], outputs)
+    positions, *outputs = (
+        np.concatenate([part.numpy() for parts in of_steps for part in parts]) for of_steps in zip(*steps, strict=True)
+    )
+    order = np.argsort(positions)
+    return tf.nest.pack_sequence_as(structure[0], [rows[order] for rows in outputs])
+
+
+def _of_all_replicas(strategy: tf.distribute.Strategy, values: Any) -> list[tf.Tensor]:
+    """The rows of each replica; other machines have to send theirs."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return [strategy.gather(values, axis=0)]
+    return list(strategy.experimental_local_results(values))
 
 
 def _append_positions(start: tf.Tensor, batch: Any) -> tuple[tf.Tensor, tuple[Any, tf.Tensor]]:

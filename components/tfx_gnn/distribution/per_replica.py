@@ -51,16 +51,17 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     Args:
         strategy: any strategy.
         dataset_fn: takes a `tf.distribute.InputContext`, returns batches for one replica, sharded by
-            `input_pipeline_id` and prefetched. Under ParameterServerStrategy it is traced, all workers
-            have the same context, and elements must be plain tensors: see `flat_elements`.
+            `input_pipeline_id` and prefetched. Under ParameterServerStrategy it is traced and sent to the
+            workers, who all have the same context and no common end, and elements must be plain tensors:
+            see `flat_elements`.
 
     Returns:
         DistributedDataset to iterate over; under ParameterServerStrategy a per-worker dataset, whose
         iterator goes into what `ClusterCoordinator.schedule` takes.
 
     Raises:
-        ValueError: if the dataset depends on the state of random generators, or is made by Python code
-            under TPUStrategy.
+        ValueError: if the dataset depends on the state of random generators, is made by Python code
+            under TPUStrategy, or outside of the function under ParameterServerStrategy.
     """
 
     def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
@@ -71,11 +72,16 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
         return strategy.distribute_datasets_from_function(checked_fn)
 
-    @tf.function
+    @tf.function(autograph=False)
     def per_worker_dataset_fn() -> Any:
         return strategy.distribute_datasets_from_function(dataset_fn)
 
     # Inside of a traced function there is no dataset to look into; a twin of it can be looked at here.
     check_dataset(dataset_fn(tf.distribute.InputContext()), strategy)
-    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    return coordinator.create_per_worker_dataset(per_worker_dataset_fn)
+    traced = per_worker_dataset_fn.get_concrete_function()
+    if any(captured.dtype == tf.variant for captured in traced.captured_inputs):
+        raise ValueError(
+            "`dataset_fn` must make its dataset from the start under ParameterServerStrategy; got one that was made "
+            "before, and cannot be sent to a worker. Call `tf.data` inside of the function."
+        )
+    return tf.distribute.coordinator.ClusterCoordinator(strategy).create_per_worker_dataset(traced)

@@ -1,14 +1,15 @@
 """One dataset for all workers, which TensorFlow divides by itself (004-1 to 004-8).
 
 `Strategy.experimental_distribute_dataset` takes a dataset of batches for one step of all replicas together. It
-parts each batch among the replicas: as many rows for each as the batch has rows per replica, rounded up, so the
-last replicas may get few or none (004-2). Between the workers of MultiWorkerMirroredStrategy it divides by file or
-by data (004-3 to 004-6), and it prefetches one batch for each replica of a worker (004-8). What it refuses only
-when the first element is asked for, or on another machine, is refused here at once.
+cuts each batch into pieces of its number of rows over that of replicas, rounded up, so the last replicas may get
+few rows or none (004-2). Between the workers of MultiWorkerMirroredStrategy it divides by file or by data (004-3 to
+004-6), and it prefetches one batch for each replica of a worker (004-8). What it refuses only when the first
+element is asked for, or on one of several machines, is refused here at once.
 
-By file, the last batch of each file, or of each worker, may be small, depending on whether batches are made last
-(004-19): TensorFlow replaces the batch size where it finds it. If `batch` comes before `map`, a batch is parted
-after it was made, so 6 records in batches of 4 for two workers make 2, 2, 1, 1; after it, 2, 2, 2.
+By file, batches at the end of a worker's files may be small (004-19), and how small depends on the order of
+operations: with `batch` last, six records in batches of four for two workers make 2, 2, 2; with `map` behind
+`batch` each batch is cut as it is, which makes 2, 2, 1, 1. Without sharding, pieces have the size of those of a full
+batch, so a last batch of two over two replicas is 2 and 0, not 1 and 1; on a single worker that is never asked for.
 
 Merged graphs cannot be parted: for them there is `per_replica.distribute`.
 """
@@ -87,6 +88,8 @@ def distribute_batches(
     _check_batched(dataset)
     check_dataset(dataset, strategy)
     sharding = sharding or choose_dataset_sharding(dataset, num_pipelines=num_input_pipelines(strategy))
+    if sharding.num_pipelines == 1:
+        return strategy.experimental_distribute_dataset(dataset)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = _POLICIES[sharding.policy]
     return strategy.experimental_distribute_dataset(dataset.with_options(options))

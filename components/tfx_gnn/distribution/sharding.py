@@ -14,6 +14,7 @@ from typing import TypeVar
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import cluster_role
+from tfx_gnn.distribution.strategies import is_tpu_strategy
 
 AUTO, FILE, DATA, OFF = "auto", "file", "data", "off"
 SHARDINGS = (AUTO, FILE, DATA, OFF)
@@ -48,7 +49,7 @@ def num_input_pipelines(strategy: tf.distribute.Strategy) -> int:
     """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return cluster_role().num_workers
-    if isinstance(strategy, tf.distribute.TPUStrategy):
+    if is_tpu_strategy(strategy):
         return int(strategy.extended.num_hosts)
     return 1
 

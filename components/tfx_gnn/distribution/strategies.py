@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import tensorflow as tf
 
@@ -16,6 +15,10 @@ MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "paramet
 STRATEGIES = (DEFAULT, ONE_DEVICE, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
 """A table is only divided among parameter servers into parts of at least so many numbers (002-47)."""
+
+
+# Looked up once: a test may put another strategy in the place of the first.
+_TPU_STRATEGIES = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,17 +205,13 @@ def _before_tensorflow_starts(kind: str) -> Iterator[None]:
         ) from error
 
 
-def describe_strategy(strategy: tf.distribute.Strategy) -> dict[str, Any]:
-    """Tells what a training runs on, for logs and reports.
+def is_tpu_strategy(strategy: tf.distribute.Strategy) -> bool:
+    """Tells whether steps run on TPUs, and input on hosts that run no Python of the user.
 
     Args:
         strategy: any strategy.
 
     Returns:
-        Name of the strategy's class, number of replicas in step, and this process's devices.
+        True for `tf.distribute.TPUStrategy`.
     """
-    return {
-        "strategy": type(strategy).__name__,
-        "num_replicas": int(strategy.num_replicas_in_sync),
-        "devices": [str(device) for device in strategy.extended.worker_devices],
-    }
+    return isinstance(strategy, _TPU_STRATEGIES)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.distribution.per_replica import per_replica_batch_size
+from tfx_gnn.distribution.strategies import is_tpu_strategy
 
 
 def values_per_replica(strategy: tf.distribute.Strategy, value_fn: Callable[[int], Any]) -> Any:
@@ -51,7 +52,7 @@ def generated_batches(
     Raises:
         ValueError: if a replica's machine runs no Python of the user, or `batch_size` cannot be divided.
     """
-    if isinstance(strategy, (tf.distribute.TPUStrategy, tf.distribute.ParameterServerStrategy)):
+    if is_tpu_strategy(strategy) or isinstance(strategy, tf.distribute.ParameterServerStrategy):
         raise ValueError(
             "`strategy` must run its input where this Python runs; got "
             f"{type(strategy).__name__}, which does not take generators. Write the examples to TFRecord files."

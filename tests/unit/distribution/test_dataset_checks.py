@@ -1,0 +1,150 @@
+"""What a dataset is made of, and what of it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.distribution.dataset_checks import check_dataset, dataset_contents
+from tfx_gnn.distribution.per_replica import distribute, per_replica_batch_size
+from tfx_gnn.distribution.plain_datasets import choose_dataset_sharding, distribute_batches
+from tfx_gnn.distribution.values import generated_batches
+
+Dataset = tf.data.Dataset
+GENERATOR = tf.random.Generator.from_seed(1)
+PATHS = ["first", "second"]
+# A TPUStrategy cannot be made without a TPU; its type is all that is asked for.
+ON_TPU = tf.distribute.TPUStrategy.__new__(tf.distribute.TPUStrategy)
+
+
+@pytest.mark.parametrize(
+    ("make", "num_files"),
+    [
+        (lambda: tf.data.TFRecordDataset(PATHS), 2),
+        (lambda: tf.data.TFRecordDataset("first").batch(2).map(tf.strings.length).prefetch(1), 1),
+        (lambda: tf.data.TextLineDataset(PATHS), 2),
+        (lambda: tf.data.FixedLengthRecordDataset(PATHS, 4), 2),
+        (lambda: Dataset.from_tensor_slices(PATHS).shuffle(2, seed=1).interleave(tf.data.TFRecordDataset), 2),
+        (lambda: Dataset.from_tensor_slices(PATHS).map(lambda x: x).flat_map(tf.data.TFRecordDataset).shuffle(9), 2),
+        (lambda: tf.data.TFRecordDataset("a").concatenate(tf.data.TFRecordDataset(["b", "c"])), None),
+    ],
+)
+def test_files_are_found_wherever_they_are_read(make, num_files):
+    """004-6."""
+    contents = dataset_contents(make())
+
+    assert contents.reads_files
+    assert contents.num_files == num_files
+    assert contents.random_ops == contents.python_ops == ()
+
+
+def test_what_is_in_memory_reads_no_files():
+    for dataset in (Dataset.range(3), Dataset.from_tensor_slices(PATHS)):
+        contents = dataset_contents(dataset)
+
+        assert not contents.reads_files
+        assert contents.num_files is None
+
+
+@pytest.mark.parametrize(
+    ("draw", "op"),
+    [
+        (lambda _: tf.random.uniform([]), "RandomUniform"),
+        (lambda x: tf.cond(x > 0, lambda: tf.random.normal([]), lambda: 0.0), "RandomStandardNormal"),
+        (lambda x: tf.random.shuffle([x, x]), "RandomShuffle"),
+        (lambda _: GENERATOR.uniform([]), "RngReadAndSkip"),
+    ],
+)
+def test_random_state_of_a_process_is_refused(draw, op):
+    """004-19."""
+    with pytest.raises(ValueError, match=rf"got the stateful operations \['{op}'\].*`tf.random.stateless_\*`"):
+        distribute(tf.distribute.get_strategy(), lambda _: Dataset.range(3).map(draw).batch(1))
+
+
+def test_seeds_in_the_elements_and_shuffling_are_fine():
+    """004-19."""
+    dataset = Dataset.range(3).shuffle(3).map(lambda i: tf.random.stateless_uniform([], seed=[i, 1]))
+
+    assert check_dataset(dataset, tf.distribute.get_strategy()).random_ops == ()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Dataset.from_generator(lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64)),
+        lambda: Dataset.range(3).map(lambda x: tf.py_function(lambda y: y, [x], tf.int64)),
+        lambda: Dataset.range(3).map(lambda x: tf.numpy_function(lambda y: y, [x], tf.int64)),
+    ],
+)
+def test_python_in_a_dataset_is_refused_on_tpu_only(make):
+    """004-18 and the seed checklist's section 0.2."""
+    assert check_dataset(make(), tf.distribute.get_strategy()).python_ops
+    with pytest.raises(ValueError, match="must not call Python under TPUStrategy"):
+        check_dataset(make(), ON_TPU)
+
+
+def test_a_generator_is_refused_on_tpu():
+    """004-18."""
+    with pytest.raises(ValueError, match="got TPUStrategyV2, which does not take generators"):
+        generated_batches(ON_TPU, lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64), batch_size=1)
+
+
+def test_a_generator_makes_batches():
+    batches = generated_batches(
+        tf.distribute.get_strategy(),
+        lambda: iter([5, 6, 7]),
+        output_signature=tf.TensorSpec([], tf.int64),
+        batch_size=2,
+    )
+
+    assert [batch.numpy().tolist() for batch in batches] == [[5, 6], [7]]
+
+
+@pytest.mark.parametrize(("global_batch_size", "num_replicas", "nearest"), [(5, 2, "4 or 6"), (1, 2, "2"), (0, 3, "3")])
+def test_a_batch_that_cannot_be_divided_is_refused(global_batch_size, num_replicas, nearest):
+    """004-9."""
+    with pytest.raises(ValueError, match=rf"not divisible by {num_replicas}. Take {nearest}\."):
+        per_replica_batch_size(global_batch_size, num_replicas)
+
+
+@pytest.mark.parametrize(
+    ("make", "asked", "policy", "message"),
+    [
+        (lambda: tf.data.TFRecordDataset(PATHS), "auto", "file", "2 files for 2 input pipelines"),
+        (lambda: tf.data.TFRecordDataset("first"), "auto", "data", "1 file for 2"),
+        (lambda: Dataset.range(12), "auto", "data", "the dataset reads no files; 2 input pipelines"),
+        (lambda: Dataset.range(12), "off", "off", "Sharding by off"),
+        (
+            lambda: tf.data.TFRecordDataset("a").concatenate(tf.data.TFRecordDataset("b")),
+            "auto",
+            "data",
+            "files whose number is not known",
+        ),
+    ],
+)
+def test_a_plain_dataset_is_divided_by_what_it_reads(make, asked, policy, message):
+    """004-6 and 004-7."""
+    sharding = choose_dataset_sharding(make(), num_pipelines=2, asked=asked)
+
+    assert sharding.policy == policy
+    assert message in sharding.message
+
+
+def test_scalars_and_merged_graphs_cannot_be_parted():
+    """004-2."""
+    graph = tfx_gnn.GraphTensor.from_pieces(tfx_gnn.Context.from_fields(features={"x": [1.0]}))
+
+    for dataset in (Dataset.range(3), Dataset.from_tensors(graph)):
+        with pytest.raises(ValueError, match="must consist of batches, which are parted among replicas"):
+            distribute_batches(tf.distribute.get_strategy(), dataset)
+
+
+def test_the_library_avoids_what_makes_workers_differ():
+    """004-19: files are listed once and in order, and optimizations stay as TensorFlow has them."""
+    sources = "".join(path.read_text() for path in Path(tfx_gnn.__file__).parent.rglob("*.py"))
+
+    for name in ("list_files(", "experimental_optimization"):
+        assert name not in sources
