@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.files import options_json
+from tfx_gnn.models.tasks import (
+    GraphClassification,
+    GraphRegression,
+    LinkPrediction,
+    MultiTask,
+    NodeClassification,
+    NodeRegression,
+)
 
-
-def test_task_travels_as_json() -> None:
-    task = NodeClassification(label_feature="section", class_vocabulary="sections")
-
-    assert options_json.from_json(options_json.to_json(task), NodeClassification) == task
+SECTION = NodeClassification(label_feature="section", class_vocabulary="sections")
+PRICE = NodeRegression(label_feature="price")
 
 
 @pytest.mark.parametrize("value", ["", "#size", None])
@@ -21,3 +24,61 @@ def test_name_that_is_no_feature_is_refused(name: str, value: Any) -> None:
 
     with pytest.raises(ValueError, match=f"`{name}` must be a name that does not begin with '#'"):
         NodeClassification(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "message"),
+    [
+        (NodeClassification, {"class_vocabulary": "y", "num_classes": 3}, "`num_classes` must be at least 2, and only"),
+        (NodeClassification, {"num_classes": 1}, "got num_classes=1 and class_vocabulary=''"),
+        (NodeClassification, {"num_classes": 2, "class_weights": "equal"}, "must be 'balanced', or a weight for each"),
+        (NodeClassification, {"num_classes": 2, "class_weights": {"0": 0.0}}, "must be positive numbers by names"),
+        (GraphClassification, {"num_classes": 2, "label_smoothing": 1.0}, r"must lie in \[0, 1\); got 1.0"),
+        (
+            GraphClassification,
+            {"num_classes": 2, "pooling": "mean|mean"},
+            r"one of \['mean', 'sum', 'max'\], or several",
+        ),
+        (NodeRegression, {"num_outputs": 0}, "`num_outputs` must be at least 1; got 0"),
+        (NodeRegression, {"loss": "rmse"}, r"`loss` must be one of \['mse', 'mae', 'huber'\]; got 'rmse'"),
+        (NodeRegression, {"mean": (1.0,)}, "`mean` and `std` must hold one number for each of 1 outputs"),
+        (NodeRegression, {"mean": (1.0,), "std": (0.0,)}, "must be finite, and `std` positive"),
+        (GraphRegression, {"mean": (1.0,), "std": (2.0,), "standardize": True}, "`standardize` must be False where"),
+        (GraphRegression, {"pooling": "min"}, "`pooling` must be one of"),
+        (LinkPrediction, {"scoring": "cosine"}, "`scoring` must be one of"),
+        (LinkPrediction, {"loss": "mse"}, "`loss` must be one of"),
+        (LinkPrediction, {"relation_feature": "r", "num_relations": 2}, "must be empty but for scoring='distmult'"),
+        (LinkPrediction, {"scoring": "distmult", "relation_feature": "r"}, "at least 2 with `relation_feature`"),
+        (LinkPrediction, {"scoring": "distmult", "num_relations": 2}, "and 1 without; got 2 and ''"),
+        (LinkPrediction, {"hidden_units": (3,)}, "only for scoring='hadamard'; got"),
+        (LinkPrediction, {"hits_at": (0,)}, "`hits_at` must hold ranks from 1"),
+        (LinkPrediction, {"label_smoothing": -0.1}, "`label_smoothing` must lie in"),
+    ],
+    ids=str,
+)
+def test_options_that_mean_nothing_are_refused(kind: type, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        kind(label_feature="y", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tasks": {"a": SECTION}}, r"must hold at least two tasks; got \['a'\]"),
+        ({"tasks": {"a b": SECTION, "c": PRICE}}, "letters, digits and underscores; got 'a b'"),
+        ({"tasks": {"a": SECTION, "b": "c"}}, "must hold single tasks; got 'c' by the name 'b'"),
+        ({"tasks": {"a": SECTION, "b": SECTION}}, r"must have a label each; got \['section', 'section'\]"),
+        ({"tasks": {"a": SECTION, "b": PRICE}, "loss_weights": {"c": 1.0}}, r"by names among \['a', 'b'\]"),
+        ({"tasks": {"a": SECTION, "b": PRICE}, "loss_weights": {"a": 0.0}}, "must be positive numbers"),
+    ],
+    ids=["one", "name", "kind", "label", "weight of no task", "no weight"],
+)
+def test_tasks_that_do_not_go_together_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        MultiTask(**options)
+
+
+def test_lists_of_json_become_tuples() -> None:
+    task = LinkPrediction(scoring="hadamard", hidden_units=[4], hits_at=[1])  # type: ignore[arg-type]
+
+    assert (task.hidden_units, task.hits_at) == ((4,), (1,))

@@ -1,7 +1,17 @@
 import dataclasses
+import json
 
 import pytest
 
+from tfx_gnn.models.tasks import (
+    GraphClassification,
+    GraphRegression,
+    LinkPrediction,
+    MultiTask,
+    NodeClassification,
+    NodeRegression,
+    Task,
+)
 from tfx_gnn.stages.files.options_json import from_json, to_json
 
 
@@ -83,3 +93,53 @@ def test_keys_may_be_integers_although_json_has_only_strings():
 def test_a_key_that_is_no_integer_is_refused():
     with pytest.raises(ValueError, match="must be JSON that describes a Steps"):
         from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)
+
+
+CLASSES = NodeClassification(label_feature="y", class_vocabulary="y", class_weights={"a": 2.0})
+TASKS = {
+    "node_classification": CLASSES,
+    "graph_classification": GraphClassification(label_feature="y", num_classes=3, class_weights="balanced"),
+    "node_regression": NodeRegression(label_feature="z", num_outputs=2, mean=(0.0, 1.0), std=(2.0, 3.0)),
+    "graph_regression": GraphRegression(label_feature="z", standardize=True, pooling="sum|max"),
+    "link_prediction": LinkPrediction(scoring="hadamard", hidden_units=(8,), hits_at=(1, 5)),
+    "multi_task": MultiTask(tasks={"a": CLASSES, "b": LinkPrediction()}, loss_weights={"b": 0.5}),
+}
+
+
+@pytest.mark.parametrize("kind", TASKS)
+def test_every_task_comes_back_from_json_as_any_task_and_as_itself(kind):
+    text = to_json(TASKS[kind])
+
+    assert json.loads(text)["kind"] == kind
+    assert from_json(text, Task) == TASKS[kind]
+    assert from_json(text, type(TASKS[kind])) == TASKS[kind]
+
+
+def test_a_task_without_a_kind_classifies_nodes():
+    task = from_json('{"label_feature": "y", "class_vocabulary": "v"}', Task)
+
+    assert task == NodeClassification(label_feature="y", class_vocabulary="v")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "cause"),
+    [
+        ('{"kind": "poetry", "label_feature": "y"}', Task, "must be one of .*'node_regression'.*; got 'poetry'"),
+        ('{"kind": "link_prediction"}', NodeRegression, r"must be one of \['node_regression'\]; got 'link_prediction'"),
+        ('{"kind": "node_regression", "label_feature": "y", "units": 3}', Task, "units"),
+        ('{"kind": "node_regression", "label_feature": "y", "loss": "x"}', Task, "`loss` must be one of"),
+        ("3", Task, "not iterable"),
+    ],
+    ids=["unknown", "another", "field", "value", "no object"],
+)
+def test_text_that_is_no_task_is_refused(text, kind, cause):
+    with pytest.raises(ValueError, match=cause):
+        from_json(text, kind)
+
+
+def test_a_task_of_ones_own_does_not_travel():
+    class Poetry(NodeRegression):
+        pass
+
+    with pytest.raises(TypeError, match="Other tasks do not travel"):
+        to_json(Poetry(label_feature="y"))
