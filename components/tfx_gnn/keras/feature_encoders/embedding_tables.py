@@ -11,7 +11,7 @@ import tf_keras
 
 from tfx_gnn.keras.feature_encoders.category_values import table_rows
 from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
-from tfx_gnn.keras.feature_encoders.encoder_options import MAX_DENSE_GRADIENT_ELEMENTS
+from tfx_gnn.keras.feature_encoders.encoder_options import MAX_DENSE_GRADIENT_ELEMENTS, MAX_FUSED_ELEMENTS
 from tfx_gnn.keras.initializers import clone_initializer
 
 
@@ -19,10 +19,10 @@ from tfx_gnn.keras.initializers import clone_initializer
 class EmbeddingTables(tf_keras.layers.Layer):
     """Looks up categories in tables by name, in one step for all tables of equal width.
 
-    Tables of equal width lie one below the other in one variable, in the order of the mapping.
+    Small tables of equal width lie one below the other in one variable, in the order of the mapping.
     One lookup then serves all their features, and the optimizer has one variable to
-    update. A table with more elements than `max_dense_gradient_elements` stands alone, so that it
-    can be partitioned, and its gradient is sparse.
+    update. A table with more than `MAX_FUSED_ELEMENTS` stands alone, and can be partitioned; one with
+    more than `max_dense_gradient_elements` has a sparse gradient.
 
     Init args:
         tables: number of rows and width of each table by its name.
@@ -64,7 +64,7 @@ class EmbeddingTables(tf_keras.layers.Layer):
         self._places: dict[str, tuple[str, int]] = {}
         sizes: dict[str, tuple[int, int]] = {}
         for name, (rows, units) in self._tables.items():
-            is_small = rows * units <= max_dense_gradient_elements
+            is_small = rows * units <= min(MAX_FUSED_ELEMENTS, max_dense_gradient_elements)
             variable = f"fused/{units}" if fuse and is_small else f"table/{name}"
             begin, _ = sizes.get(variable, (0, units))
             self._places[name] = (variable, begin)

@@ -14,8 +14,15 @@ COMBINERS = ("mean", "sum")
 DEFAULT_UNITS = 16
 """Width of embeddings for which nothing else is said."""
 
-MAX_DENSE_GRADIENT_ELEMENTS = 1 << 24
-"""Elements of a table, rows times units, up to which its gradient is dense: 64 MiB of float32."""
+MAX_DENSE_GRADIENT_ELEMENTS = 1 << 22
+"""Elements of a table, rows times units, up to which its gradient is dense: 16 MiB of float32."""
+
+MAX_FUSED_ELEMENTS = 1 << 18
+"""Elements of a table up to which it shares a variable with others.
+
+What fusing saves is the start of many small operations. One operation on a large table is not small, and several run
+side by side. Parameter servers divide tables from this size on.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,10 +92,11 @@ class FeatureEncoderOptions:
         dropout_rate: share of the result that training leaves out, in [0, 1).
         encode_edges: whether edge sets get a hidden state too.
         encode_context: whether the context gets one.
-        fuse: whether tables of equal width are one variable, with one lookup for all their features.
-        max_dense_gradient_elements: elements, rows times units, up to which a table has a dense
-            gradient, which all accelerators have. Larger tables are not fused, and have a sparse one, which
-            TPUs do not have.
+        fuse: whether tables of equal width, each of at most `MAX_FUSED_ELEMENTS`, are one variable, with one lookup
+            for all their features.
+        max_dense_gradient_elements: elements, rows times units, up to which a table has a dense gradient, which
+            trains on all accelerators. A larger table has a sparse one, which costs the optimizer less, and for
+            which TPUs lack an operation.
 
     Raises:
         ValueError: if a number is out of range, or a feature is named twice.

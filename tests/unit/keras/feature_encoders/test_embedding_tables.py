@@ -37,6 +37,13 @@ def test_fused_tables_answer_as_single_ones(static):
     np.testing.assert_array_equal(answers[0]["kind"][0], kinds[[1, 0, 1]])
 
 
+def test_a_table_of_more_than_a_quarter_million_elements_stands_alone():
+    tables = EmbeddingTables({"a": (2**17, 2), "b": (2**17 + 1, 2), "c": (3, 2)})
+    tables.build(None)
+
+    assert sorted(weight.shape[0] for weight in tables.weights) == [2**17 + 1, 2**17 + 3]
+
+
 def test_a_large_table_stands_alone_and_its_gradient_is_sparse():
     tables = EmbeddingTables(SIZES, max_dense_gradient_elements=10)
 
