@@ -43,7 +43,7 @@ def resumable_folder(path: str, *, fingerprint: str) -> Iterator[str]:
     """
     path = path.rstrip("/")
     check_absent_or_empty(path)
-    unfinished = os.path.join(os.path.dirname(path), f"{UNFINISHED_MARK}{fingerprint[:24]}")
+    unfinished = unfinished_folder(path, fingerprint=fingerprint)
     tf.io.gfile.makedirs(unfinished)
     lock_path = os.path.join(unfinished, _LOCK_FILE)
     try:
@@ -59,6 +59,19 @@ def resumable_folder(path: str, *, fingerprint: str) -> Iterator[str]:
         if tf.io.gfile.exists(unfinished) and not set(tf.io.gfile.listdir(unfinished)) - {_LOCK_FILE}:
             tf.io.gfile.rmtree(unfinished)
         raise
+
+
+def unfinished_folder(path: str, *, fingerprint: str) -> str:
+    """Tells where `resumable_folder` lets a folder be made, whether anything is there or not.
+
+    Args:
+        path: the folder to create.
+        fingerprint: as for `resumable_folder`.
+
+    Returns:
+        Path of the hidden folder.
+    """
+    return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{fingerprint[:24]}")
 
 
 @contextlib.contextmanager

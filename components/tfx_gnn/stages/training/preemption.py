@@ -13,6 +13,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.stages.training.agreement import sum_over_replicas
 from tfx_gnn.stages.training.training_loop import TrainingPosition
 
 
@@ -44,9 +45,9 @@ class StopSignal:
         self._say = say
         self._received = False
         self._before: dict[signal.Signals, Any] = {}
-        self._others: Callable[[tf.Tensor], tf.Tensor] | None = None
+        self._total: Callable[[float], float] | None = None
         if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            self._others = _sum_over_replicas(strategy)
+            self._total = sum_over_replicas(strategy)
 
     def __enter__(self) -> StopSignal:
         """Handles the signals from here on."""
@@ -69,9 +70,7 @@ class StopSignal:
         Returns:
             True to end training here.
         """
-        if self._others is None:
-            return self._received
-        return bool(self._others(tf.constant(self._received, tf.float32)) > 0.0)
+        return self._received if self._total is None else self._total(float(self._received)) > 0.0
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self._received = True
@@ -83,13 +82,3 @@ class StopSignal:
             # None: the handler was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._before = {}
-
-
-def _sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[tf.Tensor], tf.Tensor]:
-    # Nothing here needs AutoGraph.
-    @tf.function(autograph=False)
-    def total(value: tf.Tensor) -> tf.Tensor:
-        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(value,)), axis=None)
-
-    function: Callable[[tf.Tensor], tf.Tensor] = total
-    return function

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.stages.files.resumable_folder import UNFINISHED_MARK, resumable_folder
+from tfx_gnn.stages.files.resumable_folder import UNFINISHED_MARK, resumable_folder, unfinished_folder
 
 DIE_AFTER_ONE_FILE = (
     "import os, signal, sys\n"
@@ -28,6 +28,13 @@ def test_folder_appears_with_its_files_and_nothing_else(tmp_path):
     assert not seen_inside
     assert os.listdir(target) == ["a.txt"]
     assert os.listdir(tmp_path) == ["out"]
+
+
+def test_place_of_what_is_unfinished_is_known_before(tmp_path):
+    expected = unfinished_folder(str(tmp_path / "out") + "/", fingerprint="w" * 64)
+
+    with resumable_folder(str(tmp_path / "out"), fingerprint="w" * 64) as folder:
+        assert folder == expected
 
 
 def test_a_killed_run_is_taken_up_by_the_next_one_with_another_output(tmp_path):
