@@ -157,12 +157,14 @@ def index_checks(
                 )
             )
     merged = targets[0] if len(targets) == 1 else tf.sort(tf.concat(targets, axis=0))
+    num_targets = tf.size(merged, merged.dtype)
     num_readouts = tf.cast(graph.node_sets[readout_node_set].total_size, merged.dtype)
     message = "Target indices not equal to range(readout_size)"
     # A single readout node would be compared with any number of targets, none included.
-    checks.append(tf.debugging.assert_equal(tf.size(merged, num_readouts.dtype), num_readouts, message=message))
+    checks.append(tf.debugging.assert_equal(num_targets, num_readouts, message=message))
     with tf.control_dependencies([check for check in checks[-1:] if check is not None]):
-        checks.append(tf.debugging.assert_equal(merged, tf.range(num_readouts), message=message))
+        # The number of targets is static where shapes are, as XLA wants the end of a range to be.
+        checks.append(tf.debugging.assert_equal(merged, tf.range(num_targets), message=message))
     return checks
 
 

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfx_gnn.graph
+from tfx_gnn.distribution.tpu_check import check_step
 from tfx_gnn.graph.first_node_readout import (
     add_readout_from_first_node,
     context_readout_into_feature,
@@ -126,6 +127,9 @@ def test_static_numbers_of_readouts_stay_static_and_xla_accepts_them():
 
     assert read(graph).numpy().tolist() == [5.0, 3.0]
     assert shapes == [[2]]
+    # From the spec alone, as for a TPU: checks of values must not need them at compile time.
+    lowered = tf.function(lambda graph: validate_graph_tensor_for_readout(graph).node_sets["a"]["x"], jit_compile=True)
+    assert check_step(lowered, [graph.spec]) == ()
 
 
 @pytest.mark.parametrize(
