@@ -23,6 +23,9 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 LARGE_CONSTANT_BYTES = 2**24
 """Constants above this size, 16 MiB, are told of."""
 
+_OF_UNKNOWN_SIZE = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition"})
+"""Operations whose results are of unknown size whatever they are given."""
+
 
 def check_step(
     step: Callable[..., Any],
@@ -64,7 +67,7 @@ def check_step(
     graph = StepGraph(concrete, module, boundary=__file__)
     problems += _problems_of_operations(graph)
     if own_variables is not None:
-        problems += _problems_of_variables(concrete, own_variables)
+        problems += _problems_of_variables(concrete, graph, own_variables)
     if not any(problem.blocks for problem in problems):
         problems += _problems_of_lowering(function, flat_specs, graph)
     return tuple(problems)
@@ -111,7 +114,7 @@ def _problem_of_input(rule: str, name: str, spec: tf.TensorSpec, fix: str) -> Tp
 
 
 def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
-    seen = set()
+    seen: set[tuple[str, ...]] = set()
     from_constants: set[tf.Operation] = set()
     for op in graph.operations:
         if graph.calls_functions(op) and tpu_kernels.is_known(op.type):
@@ -121,19 +124,21 @@ def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
         if op.type == "Const" or (is_computed and all(tensor.op in from_constants for tensor in op.inputs)):
             # The compiler knows the value, and computes it once.
             from_constants.add(op)
-        if _grows_an_empty_list(op, graph):
+        for rule, fix in _broken_rules(op, graph, from_constants):
             layer, where = graph.place(op)
-            fix = tpu_fixes.GIVE_LOOPS_SIZES
-            yield TpuProblem(rule="loop_shape", op=op.type, layer=layer, where=where, tensor="list of 0", fix=fix)
-        for rule, fix in _broken_rules(op, from_constants):
-            layer, where = graph.place(op)
-            # What an operation breaks, its gradient breaks again, and so do those that take its result.
-            if (rule, layer, where) not in seen:
-                seen.add((rule, layer, where))
-                yield TpuProblem(rule=rule, op=op.type, layer=layer, where=where, tensor=_described_result(op), fix=fix)
+            # What an operation breaks, its gradient breaks again, and those that take its result.
+            key = (layer, where) if graph.is_of_gradient(op) else (rule, layer, where)
+            if key not in seen:
+                seen |= {(rule, layer, where), (layer, where)}
+                tensor = "list of 0" if rule == "loop_shape" else _described_result(op)
+                yield TpuProblem(rule=rule, op=op.type, layer=layer, where=where, tensor=tensor, fix=fix)
 
 
-def _broken_rules(op: tf.Operation, from_constants: Collection[tf.Operation]) -> Iterator[tuple[str, str]]:
+def _broken_rules(
+    op: tf.Operation, graph: StepGraph, from_constants: Collection[tf.Operation]
+) -> Iterator[tuple[str, str]]:
+    if _grows_an_empty_list(op, graph):
+        yield "loop_shape", tpu_fixes.GIVE_LOOPS_SIZES
     if not tpu_kernels.has_kernel(op):
         host_fix = None if tpu_kernels.is_known(op.type) else tpu_fixes.fix_of_host_operation(op.type)
         if host_fix is not None:
@@ -148,7 +153,8 @@ def _broken_rules(op: tf.Operation, from_constants: Collection[tf.Operation]) ->
         handed_on = any(
             tensor.dtype in tpu_kernels.REFUSED_DTYPES for tensor in op.inputs if tensor.op not in from_constants
         )
-        if dtype is not None and not handed_on:
+        # A gradient has the type of what it is the gradient of.
+        if dtype is not None and not handed_on and not graph.is_of_gradient(op):
             yield "dtype", tpu_fixes.fix_of_refused_dtype(dtype.name)
     elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
         yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
@@ -162,17 +168,19 @@ def _grows_an_empty_list(op: tf.Operation, graph: StepGraph) -> bool:
     return any(tf.get_static_value(reserve.inputs[1]) == 0 for reserve in made)
 
 
-def _problems_of_variables(concrete: Any, own: Collection[tf.Variable]) -> Iterator[TpuProblem]:
+def _problems_of_variables(concrete: Any, graph: StepGraph, own: Collection[tf.Variable]) -> Iterator[TpuProblem]:
     known = {variable.ref() for variable in own}
-    for variable in concrete.graph.variables:
+    for variable in sorted(concrete.graph.variables, key=lambda variable: variable.name):
         if variable.ref() not in known:
+            layer, where = graph.first_use(variable)
+            fix = "Make all variables and layers inside of `model_fn`, not when its module is imported."
             yield TpuProblem(
                 rule="foreign_variable",
                 op=variable.name,
-                layer="the model",
-                where="",
+                layer=layer,
+                where=where,
                 tensor=_described(variable),
-                fix="Make all variables and layers inside of `model_fn`, not when its module is imported.",
+                fix=fix,
             )
 
 
@@ -190,7 +198,12 @@ def _problems_of_lowering(function: Any, specs: Sequence[tf.TensorSpec], graph: 
             lost.append(result)
         else:
             bounded[op] = result.shape
-    origins = [op for op in bounded if not any(source in bounded for source in graph.sources(op))]
+    # Others take their unknown size from what they are given.
+    origins = [
+        op
+        for op in bounded
+        if op.type in _OF_UNKNOWN_SIZE or not any(source in bounded for source in graph.sources(op))
+    ]
     yield from (_problem_of_bounded(op, bounded[op], graph) for op in origins)
     if not origins and lost:
         first = lost[0]
@@ -204,13 +217,16 @@ def _problem_of_error(error: tpu_hlo.LoweringError, graph: StepGraph) -> TpuProb
     op = next((found for found in map(graph.find, error.op_names) if found is not None), None)
     layer, where = ("the step", "") if op is None else graph.place(op)
     op_type = "step" if op is None else op.type
+    tensor = "no result" if op is None else _described_result(op)
     if error.input_index is not None and op is not None:
         rule, fix = "compile_time_constant", tpu_fixes.fix_of_unknown_constant(op_type)
         tensor = f"input {error.input_index}, {_described(op.inputs[error.input_index])}"
+    elif error.is_unbounded_loop:
+        rule, fix = "unbounded_loop", tpu_fixes.BOUND_LOOPS
+    elif error.change:
+        rule, fix, tensor = "loop_shape", tpu_fixes.GIVE_LOOPS_SIZES, error.change
     else:
-        rule = "loop_shape" if error.change else "not_compiled"
-        tensor = error.change or ("no result" if op is None else _described_result(op))
-        fix = tpu_fixes.GIVE_LOOPS_SIZES if error.change else f"XLA says: {error.summary}"
+        rule, fix = "not_compiled", f"XLA says: {error.summary}"
     return TpuProblem(rule=rule, op=op_type, layer=layer, where=where, tensor=tensor, fix=fix)
 
 

@@ -13,6 +13,9 @@ _WITHOUT_STRINGS = "Turn strings into numbers in `preprocessing_fn` or in the in
 GIVE_LOOPS_SIZES = "Give the tensors of a loop, and tf.TensorArray, one size that is known before it begins."
 """What to do about what grows in a loop."""
 
+BOUND_LOOPS = "Give tf.while_loop maximum_iterations, a Python int, or loop over range() instead of tf.range()."
+"""What to do about a loop without a bound, of which a gradient is taken."""
+
 _HOST_ONLY = (
     (r"(Eager)?PyFunc(Stateless)?", "Write it with TensorFlow's operations, or do it in the input pipeline."),
     (r"Print(V2)?|StringFormat", "Leave tf.print out of the step; what shall be seen can be returned as a metric."),

@@ -32,6 +32,7 @@ class StepGraph:
     def __init__(self, concrete: Any, module: tf.Module | None, boundary: str) -> None:
         self._boundary = boundary
         self._layers = {} if module is None else {part.name: type(part).__name__ for part in _parts(module)}
+        self._captures = {id(outer): inner.op for outer, inner in concrete.graph.captures}
         self._callers: dict[Any, tf.Operation] = {}
         self._bodies: dict[tf.Operation, list[Any]] = {}
         self.operations: list[tf.Operation] = []
@@ -97,12 +98,32 @@ class StepGraph:
         Returns:
             An operation of the forward computation; None if no gradient arrives.
         """
-        if _GRADIENT in op.name:
+        if self.is_of_gradient(op):
             return None
         for source in self.sources(op):
-            if _GRADIENT in source.name:
+            if self.is_of_gradient(source):
                 return self._forward(source)
         return None
+
+    def first_use(self, variable: tf.Variable) -> tuple[str, str]:
+        """Tells who first uses a variable.
+
+        Args:
+            variable: a variable that the step uses.
+
+        Returns:
+            Layer or function, and "file:line", as `place` does.
+        """
+        argument = self._captures.get(id(variable.handle))
+        for op in self.operations:
+            for tensor in op.inputs if op.type != "Placeholder" and op not in self._bodies else ():
+                if tensor.dtype == tf.resource and argument in (tensor.op, *self.sources(tensor.op)):
+                    return self.place(op)
+        return "the model", ""
+
+    def is_of_gradient(self, op: tf.Operation) -> bool:
+        """Tells whether an operation belongs to the computation of a gradient."""
+        return _GRADIENT in op.name
 
     def calls_functions(self, op: tf.Operation) -> bool:
         """Tells whether an operation is a loop, a branch or a call."""

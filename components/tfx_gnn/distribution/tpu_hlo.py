@@ -34,6 +34,8 @@ class LoweringError(Exception):
         """Input that must be known at compile time, of the operation named; None if that is not what is wrong."""
         self.op_names: tuple[str, ...] = (constant[2],) if constant else tuple(_NODES.findall(message))
         """Names of the operation that XLA stopped at, and of those that call it; some may be XLA's own."""
+        self.is_unbounded_loop: bool = "requires a fixed tensor list size" in message
+        """Whether it is a list of the rounds of a loop of which nobody says how many there are."""
         self.change: str = _changed_shape(message)
         """What becomes of which shape in a round of a loop, such as "f32[6,4] -> f32[12,4]"; "" if that is not it."""
 

@@ -14,6 +14,7 @@ RULES = {
     "dynamic_shape": "how many rows the result has depends on values that are known only when the step runs",
     "sparse_gradient": "the gradient of the table is sparse, and to add its rows up the optimizer calls tf.unique",
     "loop_shape": "a tensor changes its shape from one round of the loop to the next",
+    "unbounded_loop": "the gradient keeps something of each round of the loop, and nobody says how many there are",
     "foreign_variable": "the variable was made outside of the strategy's scope",
     "not_compiled": "XLA could not compile the step",
     "large_constant": "a large constant is compiled into the program of every core",
