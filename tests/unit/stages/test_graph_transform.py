@@ -8,6 +8,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.keras.feature_encoders.category_counts import category_count
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files.statistics_files import read_statistics
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
@@ -63,6 +64,15 @@ def test_unseen_values_are_left_to_the_users_policy(val, tft_output):
     assert val[0]["nodes/item.words"] == [1, tft_output.vocabulary_size_by_name("words")]
     assert val[0]["nodes/item.offset"] == [100.0]
     assert val[0]["context/year"] == [1]
+
+
+def test_an_encoder_is_told_how_many_categories_there_are(tft_output):
+    """Positions in a vocabulary, ragged ones too, and its buckets for what it lacks; not for other numbers."""
+    names = ["nodes/_readout.color", "nodes/item.id", "nodes/item.words", "context/year", "nodes/item.offset"]
+    num_words = tft_output.vocabulary_size_by_name("words")
+
+    assert [category_count(tft_output, name) for name in names] == [2, 10 + 1, num_words + 1, 0, 0]
+    assert category_count(tft_output, "nodes/item.id", "ids") == 10
 
 
 def test_structure_and_order_are_kept(train, val, star_graph):
