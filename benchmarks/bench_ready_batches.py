@@ -31,7 +31,7 @@ from tfx_gnn.stages.padded_batches import BUDGET_KINDS, padded_batches
 from tfx_gnn.stages.ready_batches import ready_batches_dataset, write_ready_batches
 from tfx_gnn.stages.sizes.size_constraints_file import SizeConstraintsFile, read_size_constraints
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_pipeline import LabelledGraphs, weighted_batches
+from tfx_gnn.stages.training.input_pipeline import LabelledGraphs, weighted_training_batches
 from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesManifest, ReadyBatchesOptions
 from tfx_gnn_pipelines.tasks.debian_sections.model import LABEL_VOCABULARY, model_fn
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import LABEL
@@ -44,6 +44,10 @@ MEMORY_BOUND = Bound(at_most=1.1)
 _BATCH_SIZE = 32
 _NUM_PASSES = 5
 _MIB = 2**20
+
+
+def _first_epoch() -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensors(tf.zeros([], tf.int64))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +76,7 @@ class Data:
         """Makes padded batches of what is in the files, one pass."""
         budget = self.budgets.find(BUDGET_KINDS[batching], batch_size)
         files = record_files(self.examples_dir, ("train",))
-        records = shuffled_records(files, shuffle_buffer_size=10_000, seed=0)
+        records = shuffled_records(files, epochs=_first_epoch(), shuffle_buffer_size=10_000, seed=0)
         return padded_batches(records, self.spec, budget, batching)
 
     def ready_batches(self) -> tf.data.Dataset:
@@ -82,6 +86,7 @@ class Data:
             transformed_examples_dir=self.examples_dir,
             transformed_graph_schema_dir=self.schema_dir,
             budget=self.manifest.budget,
+            epochs=_first_epoch(),
         )
 
 
@@ -117,7 +122,9 @@ def bench_input(report: Report, data: Data) -> None:
     """Reads batches, and does nothing with them."""
     epoch = data.manifest.epochs[0]
     files = record_files(data.examples_dir, ("train",))
-    in_memory = list(shuffled_records(files, shuffle_buffer_size=10_000, seed=0).as_numpy_iterator())
+    in_memory = list(
+        shuffled_records(files, epochs=_first_epoch(), shuffle_buffer_size=10_000, seed=0).as_numpy_iterator()
+    )
     merged = (
         tf.data.Dataset.from_tensor_slices(tf.constant(in_memory))
         .repeat()
@@ -164,15 +171,17 @@ def bench_training(report: Report, data: Data, batch_size: int) -> None:
     num_graphs = data.manifest.epochs[0].num_graphs
     labelled = LabelledGraphs(
         graph_spec=data.spec,
-        task=NodeClassification(label_feature=LABEL, class_vocabulary=LABEL_VOCABULARY),
-        num_classes=tft_output.vocabulary_size_by_name(LABEL_VOCABULARY),
+        objective=NodeClassification(label_feature=LABEL, class_vocabulary=LABEL_VOCABULARY).objective(
+            tft_output.vocabulary_by_name
+        ),
     )
     names = {"packed": OURS, "fit_or_skip": "fit-or-skip", "tight": "tight"}
     datasets = {
-        name: weighted_batches(data.batches(batching, batch_size), labelled) for batching, name in names.items()
+        name: weighted_training_batches(data.batches(batching, batch_size), labelled)
+        for batching, name in names.items()
     }
     if batch_size == _BATCH_SIZE:
-        datasets["packed, ready-made"] = weighted_batches(data.ready_batches(), labelled)
+        datasets["packed, ready-made"] = weighted_training_batches(data.ready_batches(), labelled)
     with libraries_traced_as_written():
         report.compare(
             f"training, packed, batches of {batch_size}",
@@ -201,7 +210,7 @@ def _training(tft_output: tft.TFTransformOutput, batches: tf.data.Dataset) -> Ca
     spec = batches.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
     model = model_fn(spec, tft_output)
     # To start a data set takes a good part of the time of a pass over so few graphs.
-    epoch = batches.repeat(_NUM_PASSES)
+    epoch = batches.map(lambda batch: tuple(batch)[:3]).repeat(_NUM_PASSES)
     return lambda: model.fit(epoch, epochs=1, verbose=0)
 
 

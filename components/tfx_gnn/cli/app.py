@@ -20,6 +20,7 @@ from tfx_gnn.cli import (
     sizes_verbs,
     skew_verb,
     table_verbs,
+    train_verb,
     transform_verb,
     validate_verb,
 )
@@ -56,7 +57,7 @@ for _verb in (
     validate_verb.validate,
     transform_verb.transform,
     batches_verb.batches,
-    model_verbs.train,
+    train_verb.train,
     evaluate_verb.evaluate,
     skew_verb.skew,
     model_verbs.push,

@@ -1,89 +1,19 @@
-"""Verbs around a model: train, push, predict."""
+"""Verbs around a trained model: push, predict."""
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
 
-
-def train(
-    *,
-    transformed_examples_dir: arguments.TransformedExamples,
-    transform_graph_dir: Annotated[str, arguments.folder("The transform: an output of `transform`.")],
-    graph_schema_dir: arguments.GraphSchema,
-    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
-    model_fn: Annotated[
-        str,
-        typer.Option(
-            help="Your function that builds and compiles the model, as 'package.module:function'.", show_default=False
-        ),
-    ],
-    label_feature: Annotated[
-        str, typer.Option(help="Label feature of node set `_readout`, a class index.", show_default=False)
-    ],
-    class_vocabulary: Annotated[
-        str, typer.Option(help="`vocab_filename` of the vocabulary that made the index.", show_default=False)
-    ],
-    model_dir: Annotated[str, arguments.folder("Where to write the model that serves.")],
-    model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
-    ready_batches_dir: Annotated[
-        str,
-        typer.Option(
-            help="Ready-made batches of the training split: an output of `batches`.",
-            show_default=False,
-            metavar="FOLDER",
-        ),
-    ] = "",
-    num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
-    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
-    eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
-    batching: Annotated[
-        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
-    ] = "packed",
-    batch_size: Annotated[int, typer.Option(help="Which of the learned budgets; 0 for the learner's own.")] = 0,
-    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
-    shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
-    training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and order.")] = 0,
-    early_stopping_patience: Annotated[
-        int, typer.Option(help="Epochs without a lower validation loss before training stops; 0 never stops.")
-    ] = 0,
-) -> None:
-    """Train the model and export it together with the transform."""
-    from tfx_gnn.models.tasks import NodeClassification
-    from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
-
-    train_graph_model(
-        transformed_examples_dir=transformed_examples_dir,
-        transform_graph_dir=transform_graph_dir,
-        graph_schema_dir=graph_schema_dir,
-        transformed_graph_schema_dir=transformed_graph_schema_dir,
-        size_constraints_dir=size_constraints_dir,
-        model_dir=model_dir,
-        model_run_dir=model_run_dir,
-        ready_batches_dir=ready_batches_dir,
-        options=GraphTrainerOptions(
-            model_fn=model_fn,
-            task=NodeClassification(label_feature=label_feature, class_vocabulary=class_vocabulary),
-            num_epochs=num_epochs,
-            train_split=train_split,
-            eval_split=eval_split,
-            batching=batching,
-            batch_size=batch_size,
-            success_ratio=success_ratio,
-            shuffle_buffer_size=shuffle_buffer_size,
-            training_seed=training_seed,
-            early_stopping_patience=early_stopping_patience,
-        ),
-    )
-    arguments.say_written(model=model_dir, model_run=model_run_dir)
+_SHOWN_CANDIDATES = 3
 
 
 def push(
@@ -136,18 +66,37 @@ def predict(
     limit: Annotated[int, typer.Option(help="Examples to answer; 0 for all.", min=0)] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line instead of a table.")] = False,
 ) -> None:
-    """Ask a model for the class of examples; TensorFlow is all that this needs."""
+    """Ask a model about examples; TensorFlow is all that this needs."""
     from tfx_gnn.serving.prediction import ServingModel, read_records
     from tfx_gnn.serving.versions import resolve_saved_model
 
     saved_model_dir = resolve_saved_model(model_dir)
-    model = ServingModel(saved_model_dir)
-    predictions = model.classify(itertools.islice(read_records(examples), limit or None))
+    answers = ServingModel(saved_model_dir).answers(itertools.islice(read_records(examples), limit or None))
     if as_json:
-        for prediction in predictions:
-            typer.echo(json.dumps(dataclasses.asdict(prediction), ensure_ascii=False))
+        for answer in answers:
+            typer.echo(json.dumps(answer, ensure_ascii=False))
         return
-    table = Table("id", "label", "score", caption=f"answered by {saved_model_dir}", caption_justify="left")
-    for prediction in predictions:
-        table.add_row(str(prediction.id), prediction.label, f"{prediction.score:.4f}")
+    rows = [_cells(answer) for answer in answers]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(*map(escape, columns), caption=f"answered by {saved_model_dir}", caption_justify="left")
+    for row in rows:
+        table.add_row(*(escape(row.get(name, "")) for name in columns))
     arguments.console.print(table)
+
+
+def _cells(answer: Mapping[str, Any]) -> dict[str, str]:
+    """One answer as texts by column."""
+    cells: dict[str, str] = {}
+    for name, value in answer.items():
+        if isinstance(value, dict):
+            cells |= {f"{name} {column}": text for column, text in _cells(value).items()}
+        elif name == "candidates":
+            best = value[:_SHOWN_CANDIDATES]
+            cells["source"] = str(best[0].get("source_id", ""))
+            cells["best targets"] = ", ".join(f"{pair.get('target_id', '')} ({pair['score']:.4f})" for pair in best)
+            cells["candidates"] = str(len(value))
+        elif isinstance(value, list):
+            cells[name] = ", ".join(f"{number:.6g}" for number in value)
+        else:
+            cells[name] = f"{value:.4f}" if isinstance(value, float) else str(value)
+    return cells

@@ -10,103 +10,41 @@ import time
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_transform as tft
 import tf_keras
 
-from tfx_gnn.graph import schema as graph_schema_io
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
+from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
+from tfx_gnn.distribution.strategies import PARAMETER_SERVER, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
-from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
-from tfx_gnn.stages.files.record_files import record_files
-from tfx_gnn.stages.padded_batches import BUDGET_KINDS
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
-from tfx_gnn.stages.sizes import size_constraints_file
-from tfx_gnn.stages.sizes.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
-from tfx_gnn.stages.training import input_pipeline as training_input
-from tfx_gnn.stages.training.callbacks import BestWeights, InputFigures, KeepCheckpoints, RefuseNonFiniteLoss
-from tfx_gnn.stages.training.epochs import fit_epochs
+from tfx_gnn.stages.training import input_pipeline, trainer_outputs
+from tfx_gnn.stages.training.callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_tally import InputTally
-from tfx_gnn.stages.training.labels import SplitLabels, count_labels
+from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
+from tfx_gnn.stages.training.input_scalars import InputScalars
+from tfx_gnn.stages.training.model_building import ModelBuilder
 from tfx_gnn.stages.training.model_export import ServedClassifier
-from tfx_gnn.stages.training.model_graph import check_model_features, without_label
 from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training.progress import TrainingProgress
-from tfx_gnn.stages.training.ready_batches_manifest import read_manifest
+from tfx_gnn.stages.training.replica_input import TrainingInput
 from tfx_gnn.stages.training.summary import TrainingSummary, write_training_summary
+from tfx_gnn.stages.training.trainer_inputs import (
+    TrainerBudgets,
+    TrainerFolders,
+    TrainerInputs,
+    read_budgets,
+    read_inputs,
+    ready_batches_of_first_epoch,
+)
+from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
+from tfx_gnn.stages.training.trainer_outputs import output_folders
+from tfx_gnn.stages.training.trainer_steps import Evaluation, training_steps
+from tfx_gnn.stages.training.training_loop import TrainingState, train
 from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.user_code import load_function
 
-LOGS_DIR = "logs"
-CHECKPOINTS_DIR = "checkpoints"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class GraphTrainerOptions:
-    """What to train, and how.
-
-    Attributes:
-        model_fn: "package.module:function" of the user's `model_fn(graph_spec, tft_output)`.
-            It gets the spec of a scalar, padded, label-free graph of any size and the
-            `tft.TFTransformOutput`, and returns a compiled tf_keras.Model from such a graph
-            to logits, float [num_readouts, num_classes]. Batches come with sample weights,
-            0 for padding: compile with `weighted_metrics`, not `metrics`.
-        task: what is predicted.
-        num_epochs: passes over the training split, at least 1.
-        train_split: split to train on.
-        eval_split: split to watch after each epoch.
-        batching: how graphs of the training split are batched. "packed" fills each batch with as many
-            as fit the budget; "fit_or_skip" takes a fixed number and removes batches that do not fit, with
-            a count; "tight" takes a fixed number and pads to the largest. Evaluation is always tight, and
-            scores every example.
-        batch_size: which of the learned budgets to take; 0 for the learner's own batch size.
-        success_ratio: which of the learned fit-or-skip budgets to take, in (0, 1].
-        shuffle_buffer_size: examples that are mixed at a time, at least 1.
-        training_seed: seed of weights, dropout and order, in [0, 2**31).
-        early_stopping_patience: epochs without a lower validation loss after which
-            training stops; the weights of the best epoch are then exported, also if it never
-            came to a stop. 0: train all epochs and export the last weights.
-    """
-
-    model_fn: str
-    task: NodeClassification
-    num_epochs: int = 10
-    train_split: str = "train"
-    eval_split: str = "val"
-    batching: str = "packed"
-    batch_size: int = 0
-    success_ratio: float = 0.99
-    shuffle_buffer_size: int = 10_000
-    training_seed: int = 0
-    early_stopping_patience: int = 0
-
-    def __post_init__(self) -> None:
-        least_values = {"num_epochs": 1, "batch_size": 0, "shuffle_buffer_size": 1, "early_stopping_patience": 0}
-        for name, least in least_values.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
-        if not 0 <= self.training_seed < 2**31:
-            raise ValueError(
-                f"`training_seed` must lie in [0, 2**31); got {self.training_seed}. Choose another number."
-            )
-        if self.batching not in BUDGET_KINDS:
-            raise ValueError(
-                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.batching!r}. Packed wastes least."
-            )
-        if not 0.0 < self.success_ratio <= 1.0:
-            raise ValueError(
-                f"`success_ratio` must lie in (0, 1]; got {self.success_ratio}. Name one that budgets were learned for."
-            )
-        if not self.train_split or self.train_split == self.eval_split:
-            raise ValueError(
-                f"`eval_split` must be another split than `train_split`; got {self.eval_split!r} for both. "
-                "A model is watched on examples that it does not learn from."
-            )
+__all__ = ["GraphTrainerOptions", "train_graph_model"]
 
 
 def train_graph_model(
@@ -123,6 +61,9 @@ def train_graph_model(
     options: GraphTrainerOptions,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
+
+    Where several processes take part, by `TF_CONFIG`, each of them calls this with the same arguments. The chief
+    writes the outputs. Workers and parameter servers of strategy "parameter_server" serve until they are killed.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.
@@ -144,218 +85,199 @@ def train_graph_model(
 
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
-            of the training split is unknown, the model is no classifier of this task, or the loss is not finite.
+            of the training split is unknown, the model does not answer the task, the strategy lacks something,
+            or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
+        ConnectionError: if another process that takes part is gone.
     """
-    if blessing_dir:
-        _check_blessing(blessing_dir)
-    model_fn = load_function(options.model_fn)
-    graph_spec = _graph_spec(transformed_graph_schema_dir)
-    check_model_features(graph_spec, options.task)
-    budget, eval_budget = _matching_budgets(
-        size_constraints_dir, transformed_examples_dir, transformed_graph_schema_dir, graph_spec, options
+    role = cluster_role()
+    if options.strategy == PARAMETER_SERVER and role.serves:
+        serve(role)
+    # Before anything of TensorFlow runs: it sets up the connections to other machines.
+    strategy = make_strategy(options.strategy_options)
+    folders = TrainerFolders(
+        transformed_examples_dir=transformed_examples_dir,
+        transform_graph_dir=transform_graph_dir,
+        graph_schema_dir=graph_schema_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        blessing_dir=blessing_dir,
+        ready_batches_dir=ready_batches_dir,
     )
-    tft_output = tft.TFTransformOutput(transform_graph_dir)
-    class_names = _class_names(tft_output, options.task)
-    train_files = record_files(transformed_examples_dir, (options.train_split,))
-    eval_files = record_files(transformed_examples_dir, (options.eval_split,))
-    count = functools.partial(count_labels, label_feature=options.task.label_feature, num_classes=len(class_names))
-    train_labels, eval_labels = count(train_files), count(eval_files)
-    _check_train_labels(train_labels, options)
-
+    training = _Training(folders, strategy, role, options)
     with (
         libraries_traced_as_written(),
-        atomic_folder(model_run_dir) as run_partial,
-        atomic_folder(model_dir) as model_partial,
+        output_folders(model_dir, model_run_dir, is_chief=role.is_chief) as (model_partial, run_partial),
+        seeded(options.training_seed, deterministic=options.deterministic),
     ):
-        # Python's, NumPy's and TensorFlow's generators: initial weights, dropout and order follow from it.
-        tf_keras.utils.set_random_seed(options.training_seed)
-        labelled = training_input.LabelledGraphs(graph_spec=graph_spec, task=options.task, num_classes=len(class_names))
-        tally = InputTally()
-        if ready_batches_dir:
-            steps_per_epoch = _ready_steps(ready_batches_dir, options)
-            batches = ready_batches_dataset(
-                ready_batches_dir,
-                transformed_examples_dir=transformed_examples_dir,
-                transformed_graph_schema_dir=transformed_graph_schema_dir,
-                budget=budget,
-            )
-            train_data = training_input.weighted_batches(batches, labelled, tally=tally)
-        else:
-            steps_per_epoch = training_input.expected_steps(budget, train_labels.num_examples)
-            train_data = training_input.training_dataset(
-                train_files,
-                labelled,
-                budget=budget,
-                batching=options.batching,
-                shuffle_buffer_size=options.shuffle_buffer_size,
-                seed=options.training_seed,
-                tally=tally,
-            )
-        eval_data = training_input.evaluation_dataset(
-            eval_files,
-            labelled,
-            budget=eval_budget,
-            num_graphs=eval_labels.num_examples,
-            num_scored=eval_labels.num_examples - eval_labels.num_unknown,
+        return training.run(model_partial, run_partial)
+
+
+class _Training:
+    """One training, from what it reads to what it writes."""
+
+    def __init__(
+        self,
+        folders: TrainerFolders,
+        strategy: tf.distribute.Strategy,
+        role: ClusterRole,
+        options: GraphTrainerOptions,
+    ) -> None:
+        self._folders, self._strategy, self._role, self._options = folders, strategy, role, options
+        model_fn = load_function(options.model_fn)
+        self._inputs: TrainerInputs = read_inputs(folders, options)
+        self._budgets: TrainerBudgets = read_budgets(
+            folders, options, self._inputs, num_replicas=strategy.num_replicas_in_sync
         )
-        model_spec = train_data.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
-        with tf.distribute.get_strategy().scope():
-            model = model_fn(model_spec, tft_output)
-        # A first batch through the untrained model: it gets its variables, and mistakes show.
-        _check_model(model, options.model_fn, next(iter(eval_data))[0], len(class_names))
+        self._labelled = LabelledGraphs(graph_spec=self._inputs.graph_spec, objective=self._inputs.objective)
+        self._sharding = choose_sharding(
+            num_files=len(self._inputs.train_files),
+            num_pipelines=num_input_pipelines(strategy),
+            asked=options.sharding,
+        )
+        self._data = TrainingInput(
+            files=self._inputs.train_files,
+            labelled=self._labelled,
+            budget=self._budgets.training,
+            batching=options.batching,
+            shuffle_buffer_size=options.shuffle_buffer_size,
+            seed=options.training_seed,
+            sharding=self._sharding,
+            read_ready=self._read_ready if folders.ready_batches_dir else None,
+        )
+        self._sample = self._sample_graph()
+        self._builder = ModelBuilder(
+            model_fn=model_fn,
+            reference=options.model_fn,
+            graph_spec=self._sample.spec.relax(num_components=True, num_nodes=True, num_edges=True),
+            tft_output=self._inputs.tft_output,
+            objective=self._inputs.objective,
+            hyperparameters=options.hyperparameters,
+            num_steps=options.num_epochs * self._steps_per_epoch,
+            precision=options.precision,
+        )
+
+    @functools.cached_property
+    def _steps_per_epoch(self) -> int:
+        num_replicas = self._strategy.num_replicas_in_sync
+        if self._folders.ready_batches_dir:
+            return -(-ready_batches_of_first_epoch(self._folders.ready_batches_dir, self._options) // num_replicas)
+        return input_pipeline.expected_steps(self._budgets.training, self._budgets.num_train_examples, num_replicas)
+
+    def _read_ready(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
+        return ready_batches_dataset(
+            self._folders.ready_batches_dir,
+            transformed_examples_dir=self._folders.transformed_examples_dir,
+            transformed_graph_schema_dir=self._folders.transformed_graph_schema_dir,
+            budget=self._budgets.training,
+            epochs=epochs,
+            keep=keep,
+        )
+
+    def _sample_graph(self) -> Any:
+        """The graph of a padded batch of evaluation, of which all strategies get the same."""
+        records = input_pipeline.ordered_records(self._inputs.eval_files)
+        (serialized,) = records.batch(self._budgets.evaluation.batch_size).take(1)
+        return input_pipeline.evaluation_batch(serialized, self._labelled, self._budgets.evaluation).graph
+
+    def run(self, model_dir: str, run_dir: str) -> TrainingSummary:
+        """Trains, and writes everything into two existing folders."""
+        options = self._options
+        with self._strategy.scope():
+            model = self._builder.build(self._sample)
+        # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
+        exported = model if tf.distribute.get_strategy() is self._strategy else self._builder.build(self._sample)
         served = ServedClassifier(
-            raw_spec=_graph_spec(graph_schema_dir),
-            transformed_spec=without_label(graph_spec, options.task),
-            transform=SavedGraphTransform(transform_graph_dir),
-            model=model,
-            class_names=class_names,
+            raw_spec=self._inputs.raw_spec,
+            transformed_spec=self._inputs.objective.without_labels(self._inputs.graph_spec),
+            transform=SavedGraphTransform(self._folders.transform_graph_dir),
+            model=exported,
+            class_names=self._inputs.objective.class_names,
         )
         # A trial: what cannot be exported is found out now, not after hours of training.
-        trial_dir = os.path.join(model_partial, "trial")
+        trial_dir = os.path.join(model_dir, "trial")
         served.save(trial_dir)
         tf.io.gfile.rmtree(trial_dir)
 
-        start = time.monotonic()
+        state = TrainingState()
         best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
-        inputs = InputFigures(tally=tally, logs_dir=os.path.join(run_partial, LOGS_DIR))
-        progress = TrainingProgress(num_epochs=options.num_epochs, steps_per_epoch=steps_per_epoch)
-        with contextlib.closing(progress):
-            history = fit_epochs(
-                model,
-                train_data,
-                validation_data=eval_data,
-                num_epochs=options.num_epochs,
-                callbacks=_callbacks(run_partial, best, inputs, progress),
-            )
+        start = time.monotonic()
+        self._train(model, state, best, run_dir)
         seconds = time.monotonic() - start
-        served.save(os.path.join(model_partial, MODEL_ARTIFACT_FOLDER))
+        weights = trainer_outputs.save_weights(model, run_dir)
+        if exported is not model:
+            trainer_outputs.load_weights(exported, weights)
+        served.save(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
-        preprocess = functools.partial(training_input.evaluation_batch, labelled=labelled, budget=eval_budget)
-        TrainingPath(graph_spec=graph_spec, preprocess=preprocess, model=model, batch_size=eval_budget.batch_size).save(
-            os.path.join(run_partial, TRAINING_PATH_DIR)
+        budget = self._budgets.evaluation
+        preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=self._labelled, budget=budget)
+        TrainingPath(
+            graph_spec=self._inputs.graph_spec,
+            preprocess=preprocess,
+            model=exported,
+            batch_size=budget.batch_size,
+        ).save(os.path.join(run_dir, TRAINING_PATH_DIR))
+        summary = self._summary(model, state, best, seconds)
+        write_training_summary(summary, run_dir)
+        return summary
+
+    def _train(self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, run_dir: str) -> None:
+        options = self._options
+        logs_dir = os.path.join(run_dir, trainer_outputs.LOGS_DIR)
+        notes = [self._sharding.message] if self._sharding.num_pipelines > 1 else []
+        progress = TrainingProgress(
+            num_epochs=options.num_epochs,
+            steps_per_epoch=self._steps_per_epoch,
+            notes=notes,
+            is_quiet=not self._role.is_chief,
         )
-        tf.train.Checkpoint(model=model).write(os.path.join(run_partial, CHECKPOINTS_DIR, "exported"))
-        summary = TrainingSummary(
-            model_fn=options.model_fn,
+        callbacks = [RefuseNonFiniteLoss()]
+        if self._role.is_chief:
+            callbacks += [
+                InputScalars(state=state, logs_dir=logs_dir),
+                tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False),
+            ]
+        callbacks += [
+            KeepCheckpoints(folder=os.path.join(run_dir, trainer_outputs.CHECKPOINTS_DIR)),
+            *([best] if best is not None else []),
+            progress,
+        ]
+        with contextlib.closing(progress):
+            train(
+                model,
+                training_steps(self._strategy, model, self._data, options, steps_per_epoch=self._steps_per_epoch),
+                evaluate=Evaluation(
+                    self._strategy,
+                    model,
+                    inputs=self._inputs,
+                    budgets=self._budgets,
+                    labelled=self._labelled,
+                    num_pipelines=self._sharding.num_pipelines,
+                ),
+                num_epochs=options.num_epochs,
+                state=state,
+                callbacks=callbacks,
+            )
+
+    def _summary(
+        self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float
+    ) -> TrainingSummary:
+        return TrainingSummary(
+            model_fn=self._options.model_fn,
             num_parameters=int(model.count_params()),
-            num_classes=len(class_names),
-            num_train_examples=train_labels.num_examples,
-            num_eval_examples=eval_labels.num_examples,
-            num_eval_examples_of_unknown_class=eval_labels.num_unknown,
-            batching=options.batching,
-            budget=dataclasses.asdict(budget),
-            eval_budget=dataclasses.asdict(eval_budget),
-            num_steps=int(model.optimizer.iterations.numpy()),
-            epochs=_epochs(history),
-            epoch_inputs=tuple(inputs.epochs),
-            exported_epoch=best.best_epoch if best is not None else len(history.epoch),
+            num_classes=self._inputs.objective.num_classes,
+            num_train_examples=self._budgets.num_train_examples,
+            num_eval_examples=self._budgets.num_eval_examples,
+            num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in self._inputs.eval_labels.values()),
+            batching=self._options.batching,
+            budget=dataclasses.asdict(self._budgets.training),
+            eval_budget=dataclasses.asdict(self._budgets.evaluation),
+            strategy=self._options.strategy,
+            num_replicas=self._strategy.num_replicas_in_sync,
+            num_steps=state.position.global_step,
+            epochs=tuple(state.history),
+            epoch_inputs=tuple(state.inputs),
+            exported_epoch=best.best_epoch if best is not None else len(state.history),
             stopped_early=best is not None and best.stopped_early,
             seconds=seconds,
         )
-        write_training_summary(summary, run_partial)
-    return summary
-
-
-def _check_blessing(blessing_dir: str) -> None:
-    if not is_blessed(blessing_dir):
-        raise ValueError(
-            f"`blessing_dir` must bless the examples; got NOT_BLESSED in {blessing_dir!r}: "
-            f"{' '.join(read_reasons(blessing_dir))} Mend the examples, or choose severities that let them pass."
-        )
-
-
-def _graph_spec(graph_schema_dir: str) -> GraphTensorSpec:
-    return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)))
-
-
-def _matching_budgets(
-    size_constraints_dir: str,
-    examples_dir: str,
-    graph_schema_dir: str,
-    graph_spec: GraphTensorSpec,
-    options: GraphTrainerOptions,
-) -> tuple[Budget, Budget]:
-    """The budgets of training and of evaluation."""
-    content = size_constraints_file.read_size_constraints(size_constraints_dir)
-    content.check_matches(
-        data_fingerprint=fingerprint_examples(examples_dir, tuple(content.options["splits"])),
-        graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
-    )
-    content.check_covers((options.train_split, options.eval_split))
-    batch_size = options.batch_size or None
-    training = content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio)
-    evaluation = content.find(size_constraints_file.TIGHT, batch_size)
-    for budget in (training, evaluation):
-        training_input.check_readouts(budget, graph_spec)
-    return training, evaluation
-
-
-def _ready_steps(ready_batches_dir: str, options: GraphTrainerOptions) -> int:
-    """The number of batches of the first stored epoch."""
-    manifest = read_manifest(ready_batches_dir)
-    if manifest.options.split != options.train_split:
-        raise ValueError(
-            f"`ready_batches_dir` must hold batches of the training split {options.train_split!r}; got those of "
-            f"{manifest.options.split!r} in {ready_batches_dir!r}. Make batches of that split by `tfx-gnn batches`."
-        )
-    return manifest.epochs[0].num_batches
-
-
-def _class_names(tft_output: tft.TFTransformOutput, task: NodeClassification) -> list[bytes]:
-    try:
-        names = tft_output.vocabulary_by_name(task.class_vocabulary)
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise ValueError(
-            f"`task` must name the vocabulary of the classes; got class_vocabulary={task.class_vocabulary!r}, which "
-            "the transform lacks. Give tft.compute_and_apply_vocabulary of the label this vocab_filename. "
-            f"Cause: {error}"
-        ) from error
-    return [bytes(name) for name in names]
-
-
-def _check_train_labels(labels: SplitLabels, options: GraphTrainerOptions) -> None:
-    if labels.num_unknown:
-        raise ValueError(
-            f"`transformed_examples_dir` must have labels in [0, {len(labels.class_counts)}) in split "
-            f"{options.train_split!r}; got {labels.num_unknown} others among {labels.num_examples}. Let the transform "
-            f"analyze that split, so that the vocabulary {options.task.class_vocabulary!r} has all of its classes."
-        )
-
-
-def _check_model(model: Any, reference: str, sample: GraphTensor, num_classes: int) -> None:
-    if not isinstance(model, tf_keras.Model):
-        raise TypeError(
-            f"`model_fn` must return a tf_keras.Model; got {type(model)} from {reference!r}. Import Keras as tf_keras."
-        )
-    if getattr(model, "optimizer", None) is None:
-        raise ValueError(
-            f"`model_fn` must return a compiled model; got one without optimizer from {reference!r}. Call compile()."
-        )
-    logits = model(sample, training=False)
-    expected = (sample.spec.total_num_components, num_classes)
-    if not isinstance(logits, tf.Tensor) or tuple(logits.shape) != expected:
-        got = f"shape {logits.shape}" if isinstance(logits, tf.Tensor) else str(type(logits))
-        raise ValueError(
-            f"`model_fn` must return a model with one output of shape [num_readouts, num_classes], {list(expected)} "
-            f"for this batch; got {got} from {reference!r}. Read out the seeds, and end with one unit a class."
-        )
-
-
-def _callbacks(
-    run_dir: str, best: BestWeights | None, inputs: InputFigures, progress: TrainingProgress
-) -> list[tf_keras.callbacks.Callback]:
-    return [
-        RefuseNonFiniteLoss(),
-        inputs,
-        KeepCheckpoints(folder=os.path.join(run_dir, CHECKPOINTS_DIR)),
-        tf_keras.callbacks.TensorBoard(os.path.join(run_dir, LOGS_DIR), write_graph=False),
-        *([best] if best is not None else []),
-        progress,
-    ]
-
-
-def _epochs(history: tf_keras.callbacks.History) -> tuple[dict[str, float], ...]:
-    names = list(history.history)
-    rows = zip(*history.history.values(), strict=True)
-    return tuple({name: float(value) for name, value in zip(names, row, strict=True)} for row in rows)

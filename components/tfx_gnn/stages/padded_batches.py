@@ -46,7 +46,14 @@ class PaddedBatch(NamedTuple):
     num_removed_graphs: tf.Tensor
 
 
-def padded_batches(records: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, batching: str) -> tf.data.Dataset:
+def padded_batches(
+    records: tf.data.Dataset,
+    spec: GraphTensorSpec,
+    budget: Budget,
+    batching: str,
+    *,
+    keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.data.Dataset:
     """Batches, parses, merges and pads graphs.
 
     Args:
@@ -55,6 +62,8 @@ def padded_batches(records: tf.data.Dataset, spec: GraphTensorSpec, budget: Budg
         spec: spec of the scalar graph in one tf.Example.
         budget: what a batch is padded to, of the kind in `BUDGET_KINDS` for `batching`.
         batching: "packed", "fit_or_skip" or "tight".
+        keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted. The
+            others are never parsed, and what they say was removed is not counted.
 
     Returns:
         Data set of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
@@ -79,8 +88,39 @@ def padded_batches(records: tf.data.Dataset, spec: GraphTensorSpec, budget: Budg
         batches = records.batch(budget.batch_size)
         if kind == FIT_OR_SKIP:
             batches = _fitting(batches, spec, budget)
+    if keep is not None:
+        batches = numbered_batches(batches, keep)
     padded = batches.map(_pad_to(spec, budget), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return padded.prefetch(tf.data.AUTOTUNE)
+
+
+def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
+    """Keeps some batches by their numbers.
+
+    Args:
+        batches: any data set.
+        keep: as for `padded_batches`.
+
+    Returns:
+        Data set of the same elements, some left out.
+    """
+    as_written = tf.autograph.experimental.do_not_convert
+    numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
+    return numbered.map(as_written(lambda _, batch: batch))
+
+
+def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
+    """Repeats a batch of padding alone without end.
+
+    Args:
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+
+    Returns:
+        Endless data set of `PaddedBatch`, of the same `element_spec` as `padded_batches` has.
+    """
+    batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
+    return batch.cache().repeat()
 
 
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:

@@ -2,17 +2,15 @@
 
 Each epoch is what `padded_batches` gives in one pass: another order, and other graphs together in a
 batch. A training takes the next stored epoch in each of its own. When it has had all of them, it
-starts again with the first; that it sees the same batches twice is logged. Padded batches take more
+starts again with the first. Padded batches take more
 room than examples, which are compressed: the report says how much.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -20,9 +18,10 @@ from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.pass_start import PassStart
 from tfx_gnn.stages.files.record_datasets import shuffled_records
 from tfx_gnn.stages.files.record_files import record_files
-from tfx_gnn.stages.padded_batches import BUDGET_KINDS, padded_batch_spec, padded_batches
+from tfx_gnn.stages.padded_batches import BUDGET_KINDS, numbered_batches, padded_batch_spec, padded_batches
 from tfx_gnn.stages.sizes.size_constraints_file import (
     FIT_OR_SKIP,
     Budget,
@@ -39,7 +38,6 @@ from tfx_gnn.stages.training.ready_batches_manifest import (
     write_manifest,
 )
 
-_LOG = logging.getLogger(__name__)
 _BUFFER_BYTES = 1 << 20
 
 
@@ -53,9 +51,7 @@ def write_ready_batches(
 ) -> ReadyBatchesManifest:
     """Stores shuffled epochs of padded batches.
 
-    Sets TensorFlow's global seed, as a training does: the n-th epoch is the n-th pass over `padded_batches`
-    with that seed. A training of the same seed makes other epochs itself, for Keras begins passes that it
-    does not read.
+    The n-th epoch is the n-th epoch of a training of the same seed that makes its batches itself.
 
     Args:
         transformed_examples_dir: output of GraphTransform, with labels.
@@ -85,17 +81,23 @@ def write_ready_batches(
     budget = content.find(kind, options.batch_size or None, ratio)
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(transformed_graph_schema_dir))
     with atomic_folder(ready_batches_dir) as partial:
-        tf.random.set_seed(options.seed)
-        records = shuffled_records(files, shuffle_buffer_size=options.shuffle_buffer_size, seed=options.seed)
+        start = PassStart()
+        records = shuffled_records(
+            files, epochs=start.epochs(), shuffle_buffer_size=options.shuffle_buffer_size, seed=options.seed
+        )
         batches = padded_batches(records, create_graph_spec_from_schema_pb(schema), budget, options.batching)
         layout = ReadyBatchRecords(batches.element_spec)
+        epochs = []
+        for epoch in range(options.num_epochs):
+            start.set(epoch)
+            epochs.append(_write_epoch(batches, layout, partial, epoch))
         manifest = ReadyBatchesManifest(
             data_fingerprint=fingerprint_examples(transformed_examples_dir, (options.split,)),
             graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
             options=options,
             budget=budget,
             tensors=layout.description,
-            epochs=tuple(_write_epoch(batches, layout, partial, epoch) for epoch in range(options.num_epochs)),
+            epochs=tuple(epochs),
         )
         graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(partial))
         write_manifest(manifest, partial)
@@ -108,17 +110,19 @@ def ready_batches_dataset(
     transformed_examples_dir: str,
     transformed_graph_schema_dir: str,
     budget: Budget,
-    first_epoch: int = 0,
+    epochs: tf.data.Dataset,
+    keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tf.data.Dataset:
-    """Reads ready-made batches, the next stored epoch in each iteration.
+    """Reads ready-made batches.
 
     Args:
         ready_batches_dir: output of `write_ready_batches`.
         transformed_examples_dir: the examples that batches must have been made of.
         transformed_graph_schema_dir: their schema.
         budget: the budget that they must have been padded to.
-        first_epoch: which stored epoch the first iteration takes, at least 0; larger than their number
-            counts on from the first again.
+        epochs: numbers of the epochs to read, one after the other, int64 scalars from 0; after the last stored
+            epoch comes the first again.
+        keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted.
 
     Returns:
         Data set of `PaddedBatch`, the same as `padded_batches` gives.
@@ -133,8 +137,6 @@ def ready_batches_dataset(
         graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
         budget=budget,
     )
-    if first_epoch < 0:
-        raise ValueError(f"`first_epoch` must be at least 0; got {first_epoch}. Count epochs from 0.")
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(ready_batches_dir))
     layout = ReadyBatchRecords(padded_batch_spec(create_graph_spec_from_schema_pb(schema), manifest.budget))
     if layout.description != manifest.tensors:
@@ -145,32 +147,20 @@ def ready_batches_dataset(
         )
     _check_files(manifest, layout, ready_batches_dir)
 
-    def epochs() -> Iterator[int]:
-        # Called at the start of each iteration.
-        number = next(numbers)
-        if number and number % len(manifest.epochs) == 0:
-            _LOG.warning(
-                "The %d stored epochs of %s are used up: epoch %d starts again with the first. Store more of them "
-                "for batches that differ.",
-                len(manifest.epochs),
-                ready_batches_dir,
-                number,
-            )
-        yield number % len(manifest.epochs)
-
     def read(epoch: tf.Tensor) -> tf.data.Dataset:
+        epoch = epoch % len(manifest.epochs)
         fixed = tf.data.FixedLengthRecordDataset(records[epoch], layout.num_bytes, buffer_size=_BUFFER_BYTES)
         if not layout.has_example:
             return tf.data.Dataset.zip((fixed,))
         varying = tf.data.TFRecordDataset(examples[epoch], buffer_size=_BUFFER_BYTES)
         return tf.data.Dataset.zip((fixed, varying))
 
-    numbers = itertools.count(first_epoch)
     paths = [_paths(ready_batches_dir, epoch) for epoch in range(len(manifest.epochs))]
     records, examples = (tf.constant(column) for column in zip(*paths, strict=True))
     as_written = tf.autograph.experimental.do_not_convert
-    read_epochs = tf.data.Dataset.from_generator(epochs, output_signature=tf.TensorSpec([], tf.int64))
-    batches = read_epochs.flat_map(as_written(read))
+    batches = epochs.flat_map(as_written(read))
+    if keep is not None:
+        batches = numbered_batches(batches, keep)
     decoded = batches.map(as_written(layout.read), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return decoded.prefetch(tf.data.AUTOTUNE)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import logging
 import os
 import shutil
 
 import pytest
 import tensorflow as tf
-import tf_keras
 
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.stages.files.pass_start import PassStart
 from tfx_gnn.stages.files.record_datasets import shuffled_records
 from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.padded_batches import padded_batches
@@ -26,7 +25,6 @@ from tfx_gnn.stages.sizes.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.ready_batches_manifest import (
     MANIFEST_FILE,
     ReadyBatchesManifest,
@@ -133,12 +131,15 @@ def packed(write):
     return write()
 
 
-def _batches_of_training(data, manifest):
-    """What a training of the same seed makes, each time it is iterated."""
-    tf.random.set_seed(SEED)
+def _epochs(*numbers):
+    return tf.data.Dataset.from_tensor_slices(tf.constant(numbers, tf.int64))
+
+
+def _batches_of_training(data, manifest, *epochs):
+    """What a training of the same seed makes in some epochs."""
     files = record_files(data.transformed_examples_dir, ("train",))
     spec = create_graph_spec_from_schema_pb(parse_schema(SCHEMA))
-    records = shuffled_records(files, shuffle_buffer_size=100, seed=SEED)
+    records = shuffled_records(files, epochs=_epochs(*epochs), shuffle_buffer_size=100, seed=SEED)
     return padded_batches(records, spec, manifest.budget, manifest.options.batching)
 
 
@@ -154,25 +155,26 @@ def _numbers(batch):
 @pytest.mark.parametrize("batching", ["packed", "fit_or_skip", "tight"])
 def test_batches_are_those_of_a_training_of_the_same_seed(data, write, batching):
     folder, manifest = write(batching=batching)
-    training = _batches_of_training(data, manifest)
+    training = [_batches_of_training(data, manifest, epoch) for epoch in range(2)]
 
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
+    stored = [
+        ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch))
+        for epoch in range(2)
+    ]
 
-    assert dataset.element_spec == training.element_spec
-    first, second = _values(dataset), _values(dataset)
-    assert first == _values(training)
-    assert second == _values(training)
+    assert stored[0].element_spec == training[0].element_spec
+    first, second = map(_values, stored)
+    assert first == _values(training[0])
+    assert second == _values(training[1])
     assert first != second
 
 
 def test_the_manifest_counts_what_is_stored(data, write):
     folder, manifest = write(batching="fit_or_skip")
 
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
-
     assert read_manifest(folder) == manifest
     for epoch, stored in enumerate(manifest.epochs):
-        batches = list(dataset)
+        batches = list(ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch)))
         assert stored.num_batches == len(batches)
         assert stored.num_graphs == sum(len(_numbers(batch)) for batch in batches)
         assert stored.num_removed_batches == sum(int(batch.num_removed_batches) for batch in batches) > 0
@@ -183,49 +185,31 @@ def test_the_manifest_counts_what_is_stored(data, write):
     assert manifest.num_bytes == sum(epoch.num_bytes for epoch in manifest.epochs)
 
 
-def test_each_iteration_takes_the_next_epoch_and_the_first_again_with_a_word(data, packed, caplog):
+def test_after_the_last_epoch_comes_the_first_again(data, packed):
     folder, manifest = packed
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
+    start = PassStart()
+    dataset = ready_batches_dataset(
+        folder, **data.of_reading, budget=manifest.budget, epochs=start.epochs(), keep=start.keep
+    )
 
-    with caplog.at_level(logging.WARNING):
-        first, second = _values(dataset), _values(dataset)
-        assert not caplog.messages
-        third = _values(dataset)
+    first = _values(dataset)
+    start.set(1)
+    second = _values(dataset)
+    start.set(2)
+    third = _values(dataset)
+    start.set(3, first_batch=2)
 
     assert third == first != second
-    (message,) = (message for message in caplog.messages if "used up" in message)
-    assert message.startswith(f"The 2 stored epochs of {folder} are used up: epoch 2 starts again with the first.")
-    from_second = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, first_epoch=1)
-    assert _values(from_second) == second
+    assert _values(dataset) == second[2:]
 
 
 def test_no_graph_is_lost_in_a_packed_epoch(data, packed):
     folder, manifest = packed
 
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
+    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(0))
 
     assert sorted(itertools.chain(*map(_numbers, dataset))) == list(range(NUM_GRAPHS))
     assert [epoch.num_graphs for epoch in manifest.epochs] == [NUM_GRAPHS] * 2
-
-
-def test_a_model_is_trained_on_the_next_epoch_each_time(data, packed):
-    folder, manifest = packed
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
-    seen = []
-
-    def take(batch):
-        number = batch.graph.context["number"]
-        tf.py_function(lambda values: seen.append(values.numpy().tolist()), [number], [])
-        return tf.cast(number, tf.float32)[:, tf.newaxis], tf.zeros_like(number), tf.cast(batch.is_real, tf.float32)
-
-    model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
-    model.compile(loss="mse")
-
-    with libraries_traced_as_written():
-        model.fit(dataset.map(tf.autograph.experimental.do_not_convert(take)), epochs=2, verbose=0)
-
-    assert len(seen) == sum(epoch.num_batches for epoch in manifest.epochs)
-    assert seen[: len(seen) // 2] != seen[len(seen) // 2 :]
 
 
 def test_other_data_are_refused(data, packed, write_examples, tmp_path):
@@ -238,6 +222,7 @@ def test_other_data_are_refused(data, packed, write_examples, tmp_path):
             transformed_examples_dir=str(tmp_path),
             transformed_graph_schema_dir=data.transformed_graph_schema_dir,
             budget=manifest.budget,
+            epochs=_epochs(0),
         )
     with pytest.raises(ValueError, match="must hold batches of the same graph schema; got those of fingerprint"):
         ready_batches_dataset(
@@ -245,6 +230,7 @@ def test_other_data_are_refused(data, packed, write_examples, tmp_path):
             transformed_examples_dir=data.transformed_examples_dir,
             transformed_graph_schema_dir=str(tmp_path),
             budget=manifest.budget,
+            epochs=_epochs(0),
         )
 
 
@@ -265,7 +251,9 @@ def test_another_budget_is_refused(data, packed, change, message):
     folder, manifest = packed
 
     with pytest.raises(ValueError, match=message):
-        ready_batches_dataset(folder, **data.of_reading, budget=dataclasses.replace(manifest.budget, **change))
+        ready_batches_dataset(
+            folder, **data.of_reading, budget=dataclasses.replace(manifest.budget, **change), epochs=_epochs(0)
+        )
 
 
 def test_what_is_only_known_of_a_budget_does_not_matter(data, packed):
@@ -273,7 +261,7 @@ def test_what_is_only_known_of_a_budget_does_not_matter(data, packed):
 
     known = dataclasses.replace(manifest.budget, fill=0.9, graphs_per_batch=5.0)
 
-    assert list(ready_batches_dataset(folder, **data.of_reading, budget=known))
+    assert list(ready_batches_dataset(folder, **data.of_reading, budget=known, epochs=_epochs(0)))
 
 
 def _change_manifest(folder, **changes):
@@ -301,12 +289,7 @@ def test_damaged_folders_are_refused(data, packed, tmp_path, damage, message):
     damage(folder)
 
     with pytest.raises(ValueError, match=message):
-        ready_batches_dataset(folder, **data.of_reading, budget=packed[1].budget)
-
-
-def test_an_epoch_is_counted_from_zero(data, packed):
-    with pytest.raises(ValueError, match="`first_epoch` must be at least 0; got -1"):
-        ready_batches_dataset(packed[0], **data.of_reading, budget=packed[1].budget, first_epoch=-1)
+        ready_batches_dataset(folder, **data.of_reading, budget=packed[1].budget, epochs=_epochs(0))
 
 
 def test_writing_leaves_nothing_behind_that_is_not_whole(data, write, tmp_path, write_examples):

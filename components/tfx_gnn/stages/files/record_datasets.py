@@ -1,8 +1,8 @@
-"""Record files as data sets: in the order of the files, or shuffled."""
+"""Record files as data sets: in the order of the files, or shuffled epoch by epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -20,31 +20,53 @@ def ordered_records(files: Sequence[RecordFile]) -> tf.data.Dataset:
     Returns:
         Data set of strings of shape [].
     """
-    return _read(tf.data.Dataset.from_tensor_slices([file.path for file in files]), len(files))
+    return _read(tf.constant([file.path for file in files]), len(files))
 
 
-def shuffled_records(files: Sequence[RecordFile], *, shuffle_buffer_size: int, seed: int) -> tf.data.Dataset:
-    """Reads files once, in an order that the seed and the number of the iteration determine.
+def shuffled_records(
+    files: Sequence[RecordFile],
+    *,
+    epochs: tf.data.Dataset,
+    shuffle_buffer_size: int,
+    seed: int,
+    shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+) -> tf.data.Dataset:
+    """Reads files once an epoch, in an order that the seed and the number of the epoch determine.
 
-    Each iteration has another order. The n-th is the same in each run that has set TensorFlow's global
-    seed alike, with `tf.random.set_seed`. Keras begins iterations that it does not read, so the epochs of
-    a training are not the first ones.
+    Each epoch has another order, and any one can be had again: it hangs on nothing that was read before, nor
+    on TensorFlow's global seed.
 
     Args:
         files: gzipped TFRecord files, at least one.
-        shuffle_buffer_size: examples that are mixed.
+        epochs: numbers of the epochs to read, one after the other; int64 scalars.
+        shuffle_buffer_size: records that are mixed. 1: nothing is, and files are read in their order.
         seed: seed of the order.
+        shard: keeps some of the records, before they are mixed.
 
     Returns:
         Data set of strings of shape [].
     """
-    paths = tf.data.Dataset.from_tensor_slices([file.path for file in files])
-    records = _read(paths.shuffle(len(files), seed=seed), len(files))
-    return records.shuffle(shuffle_buffer_size, seed=seed)
+    paths = tf.constant([file.path for file in files])
+
+    def epoch_of_records(epoch: tf.Tensor) -> tf.data.Dataset:
+        seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
+        in_order = shuffle_buffer_size == 1
+        records = _read(paths if in_order else tf.random.experimental.stateless_shuffle(paths, seeds), len(files))
+        if shard is not None:
+            records = shard(records)
+        if in_order:
+            return records
+        # Of this function's graph only: the seed of an operation would else be mixed with the global one.
+        tf.random.set_seed(1)
+        mixing = tf.random.stateless_uniform([], seed=seeds, minval=0, maxval=tf.int32.max, dtype=tf.int64)
+        return records.shuffle(shuffle_buffer_size, seed=mixing, reshuffle_each_iteration=False)
+
+    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    return epochs.flat_map(tf.autograph.experimental.do_not_convert(epoch_of_records))
 
 
-def _read(paths: tf.data.Dataset, num_files: int) -> tf.data.Dataset:
-    return paths.interleave(
+def _read(paths: tf.Tensor, num_files: int) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(paths).interleave(
         lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
         cycle_length=min(num_files, _MAX_OPEN_FILES),
         num_parallel_calls=tf.data.AUTOTUNE,

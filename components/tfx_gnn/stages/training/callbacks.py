@@ -1,9 +1,8 @@
-"""What happens beside the training steps: stopping, keeping the best weights, refusing NaN, counting input."""
+"""What happens beside the training steps: stopping, keeping the best weights, refusing NaN."""
 
 from __future__ import annotations
 
 import math
-import os
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.stages.training.input_tally import EpochInput, InputTally
+from tfx_gnn.stages.training.resumable_state import State
 
 
 class BestWeights(tf_keras.callbacks.Callback):
@@ -40,6 +39,16 @@ class BestWeights(tf_keras.callbacks.Callback):
         elif epoch + 1 - self.best_epoch >= self._patience:
             self.stopped_early = True
             self.model.stop_training = True
+
+    def state(self) -> State:
+        """Returns what a training goes on with."""
+        weights = {f"weight_{index}": weight for index, weight in enumerate(self._weights)}
+        return {"best": self._best, "best_epoch": self.best_epoch, "stopped_early": self.stopped_early, **weights}
+
+    def restore(self, state: State) -> None:
+        """Takes up where `state` was called."""
+        self._best, self.best_epoch, self.stopped_early = state["best"], state["best_epoch"], state["stopped_early"]
+        self._weights = [state[f"weight_{index}"] for index in range(len(state) - 3)]
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Brings the best weights back."""
@@ -92,39 +101,3 @@ class KeepCheckpoints(tf_keras.callbacks.Callback):
         """Saves the epoch."""
         assert self._manager is not None
         self._manager.save(checkpoint_number=epoch + 1)
-
-
-class InputFigures(tf_keras.callbacks.Callback):
-    """Keeps what each epoch was trained on, and shows it in TensorBoard.
-
-    The scalars `input/graphs_per_batch`, `input/fill` and `input/removed_share` have the epoch as step.
-
-    Args:
-        tally: counts the batches of the training data.
-        logs_dir: where TensorBoard looks; the scalars go to the folder `input` in it, a run of its own,
-            for TensorBoard reads one file of a run at a time.
-    """
-
-    def __init__(self, *, tally: InputTally, logs_dir: str) -> None:
-        super().__init__()
-        self.epochs: list[EpochInput] = []
-        self._tally = tally
-        self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Forgets what was read before."""
-        self._tally.take()
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Takes the counts: the data set has been read to its end."""
-        figures = self._tally.take()
-        self.epochs.append(figures)
-        with self._writer.as_default(step=epoch):
-            tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
-            tf.summary.scalar("input/fill", figures.fill)
-            tf.summary.scalar("input/removed_share", figures.removed_share)
-        self._writer.flush()
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Closes the file."""
-        self._writer.close()

@@ -3,23 +3,26 @@
 Everything runs inside `tf.data`, next to the training step and not in it. Every
 batch has the same static shapes, so the step is traced once and could run on a TPU.
 
-Keras divides the loss of a batch by its number of rows, padding included, and
-packed batches hold a varying number of graphs. In training the real graphs of a
-batch weigh so much that its loss, and so the gradient, is the mean over them, as it
-is for batches without padding; what Keras shows for an epoch is the mean over its
-batches. Graphs that share a batch with fewer others then count a little more: the
+A pass over a split has no end for TensorFlow: batches of padding alone follow the last
+real one. A loop knows the end by their counts, when all replicas are there; until then
+replicas that have come to it earlier get padding, which weighs nothing. So no step needs
+batches of other shapes, as those that TensorFlow makes up for replicas without data have.
+
+In training a label weighs 0 if it does not count, else as much as its class does; see
+`global_mean` for what becomes of it. What Keras shows for an epoch is the mean over its
+steps. Graphs of a step with few others then count a little more: on packed batches the
 largest hundredth 1.1 times on the Debian graph, 1.8 times where sizes have a Pareto
 tail of exponent 1.3. One weight for all graphs of an epoch avoids that, but did not
 train better on the Debian graph, and hangs on a number of batches that is known only
-afterwards. In evaluation it is known, and all graphs weigh the same.
+afterwards. In evaluation it is known, and all labels weigh the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -27,146 +30,206 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
+from tfx_gnn.models.tasks import Objective
 from tfx_gnn.stages.files.record_datasets import ordered_records, shuffled_records
 from tfx_gnn.stages.files.record_files import RecordFile
-from tfx_gnn.stages.padded_batches import PaddedBatch, padded_batches
+from tfx_gnn.stages.padded_batches import PaddedBatch, empty_batches, padded_batches
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
-from tfx_gnn.stages.training.input_tally import InputTally
-from tfx_gnn.stages.training.model_graph import split_off_label, with_declared_shapes
+from tfx_gnn.stages.training.global_mean import counted_rows
+from tfx_gnn.stages.training.input_tally import counts_of_batch
+from tfx_gnn.stages.training.model_graph import with_declared_shapes, without_reserved_features
 
-_READOUT_EDGE_SETS = f"{READOUT_NODE_SET}/"
+
+class TrainingBatch(NamedTuple):
+    """What one replica gets for one step.
+
+    Attributes:
+        graph: scalar padded graph without labels and original ids.
+        labels: as the objective's loss takes them.
+        weights: float32, one for each label that the loss counts; 0 for what it does not.
+        counts: int64: `counts_of_batch`, then `counted_rows` of the weights.
+    """
+
+    graph: GraphTensor
+    labels: Any
+    weights: Any
+    counts: tf.Tensor
+
+
+class LabelledBatch(NamedTuple):
+    """A padded graph and its labels.
+
+    Attributes:
+        graph: scalar padded graph without labels and original ids.
+        labels: as the objective's loss takes them; such as cannot count are replaced.
+        counts: bool, one for each weight: not for padding, nor for a label that is not known.
+        weights: float32 of the same shape: what each label weighs in training if it counts.
+    """
+
+    graph: GraphTensor
+    labels: Any
+    counts: Any
+    weights: Any
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledGraphs:
-    """Makes what a model is trained on of padded transformed graphs.
+    """Parts padded transformed graphs from their labels.
 
     Attributes:
-        graph_spec: spec of one transformed graph, label included.
-        task: what is predicted.
-        num_classes: number of classes.
+        graph_spec: spec of one transformed graph, labels included.
+        objective: what is predicted.
     """
 
     graph_spec: GraphTensorSpec
-    task: NodeClassification
-    num_classes: int
+    objective: Objective
 
-    def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> tuple[GraphTensor, tf.Tensor, tf.Tensor]:
+    def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> LabelledBatch:
         """Parts a graph from its labels.
 
         Args:
-            graph: scalar padded graph with one readout node a component.
+            graph: scalar padded graph.
             is_real: bool [num_components]; False for padding.
 
         Returns:
-            The graph without label and original ids; class index of every readout node, int64
-            [num_components]; whether it counts, bool [num_components]: not for padding, and not
-            for an example whose class is not in the vocabulary.
+            The parts.
         """
-        graph, label = split_off_label(_with_declared_shapes(graph, self.graph_spec), self.task)
-        is_known = tf.logical_and(label >= 0, label < self.num_classes)
-        return graph, tf.where(is_known, label, tf.zeros_like(label)), tf.logical_and(is_real, is_known)
-
-
-def check_readouts(budget: Budget, graph_spec: GraphTensorSpec) -> None:
-    """Checks that a padding budget is for graphs with one readout node a component.
-
-    A padding component has a readout node, as every example has; it needs its edge
-    to some padding node, or the readout of a padded batch is not complete.
-
-    Args:
-        budget: budget for batches of such graphs.
-        graph_spec: spec of one graph.
-
-    Raises:
-        ValueError: if padded components have not one readout node, and one edge to it, each.
-    """
-    sizes = {READOUT_NODE_SET: budget.total_num_nodes.get(READOUT_NODE_SET)}
-    for name in graph_spec.edge_sets_spec:
-        if name.startswith(_READOUT_EDGE_SETS):
-            sizes[name] = budget.total_num_edges.get(name)
-    least = budget.min_nodes_per_component.get(READOUT_NODE_SET, 0)
-    if least != 1 or set(sizes.values()) != {budget.total_num_components}:
-        raise ValueError(
-            f"`size_constraints_dir` must hold a budget with one {READOUT_NODE_SET!r} node a component, and one edge "
-            f"to it; got {sizes} for {budget.total_num_components} components, at least {least} nodes each. Learn it "
-            "from examples with one readout."
+        graph, labels = self.objective.split_off_labels(_with_declared_shapes(graph, self.graph_spec))
+        return LabelledBatch(
+            graph=without_reserved_features(graph),
+            labels=self.objective.safe_labels(labels),
+            counts=self.objective.counts(labels, graph, is_real),
+            weights=self.objective.weights(labels),
         )
 
 
-def expected_steps(budget: Budget, num_graphs: int) -> int:
-    """Tells how many batches a pass over a split makes, before there is any.
+def expected_steps(budget: Budget, num_graphs: int, num_replicas: int = 1) -> int:
+    """Tells how many steps a pass over a split makes, before there is any.
 
-    Exact but for packed batches, and for fit-or-skip but for those that are removed.
+    Exact for one replica but for packed batches, and for fit-or-skip but for those that are removed; for
+    several, if their parts of the data are equal.
 
     Args:
         budget: what batches are padded to.
         num_graphs: graphs of the split, at least 1.
+        num_replicas: replicas in step, each of which takes a batch.
 
     Returns:
-        Number of batches, at least 1.
+        Number of steps, at least 1.
     """
-    return math.ceil(num_graphs / budget.graphs_per_batch)
+    return math.ceil(math.ceil(num_graphs / budget.graphs_per_batch) / num_replicas)
 
 
-def training_dataset(
+def training_batches(
     files: Sequence[RecordFile],
-    labelled: LabelledGraphs,
+    graph_spec: GraphTensorSpec,
     *,
+    epochs: tf.data.Dataset,
+    keep: Callable[[tf.Tensor], tf.Tensor] | None,
     budget: Budget,
     batching: str,
     shuffle_buffer_size: int,
     seed: int,
-    tally: InputTally,
+    shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
-    """Reads a split once, in an order that the seed and the epoch determine.
+    """Reads a split once an epoch, in an order that the seed and the epoch determine.
 
-    Serialized examples are shuffled, not parsed ones: they are smaller. Each
-    iteration has another order, the same in each run, so fit-or-skip removes
-    other graphs in each epoch.
+    Serialized examples are shuffled, not parsed ones: they are smaller. Each epoch has another order, the
+    same in each run, so fit-or-skip removes other graphs in each epoch.
 
     Args:
-        files: files of the split.
-        labelled: applied to every batch.
+        files: files of the split that this pipeline reads.
+        graph_spec: spec of one transformed graph.
+        epochs: numbers of the epochs to read.
+        keep: tells which batches of them are wanted, as for `padded_batches`.
         budget: what batches are padded to.
         batching: how graphs are batched, as for `padded_batches`.
-        shuffle_buffer_size: examples that are mixed.
-        seed: seed of the order.
-        tally: counts what goes by.
+        shuffle_buffer_size: examples that are mixed; 1 for none.
+        seed: seed of the order, another one for each pipeline.
+        shard: keeps the records of this pipeline.
 
     Returns:
-        Dataset of (graph, labels, weights) of static shapes; the loss of a batch is the mean over those
-        of its graphs that count.
+        Dataset of `PaddedBatch`.
     """
-    records = shuffled_records(files, shuffle_buffer_size=shuffle_buffer_size, seed=seed)
-    batches = padded_batches(records, labelled.graph_spec, budget, batching)
-    return weighted_batches(batches, labelled, tally=tally)
+    records = shuffled_records(files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, shard=shard)
+    return padded_batches(records, graph_spec, budget, batching, keep=keep)
+
+
+def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
+    """Makes what replicas in step are trained on of padded batches.
+
+    Args:
+        batches: `PaddedBatch`es of one pass.
+        labelled: applied to every batch.
+        budget: what they are padded to.
+
+    Returns:
+        Dataset of `TrainingBatch` of static shapes; after the last batch follows padding without end.
+    """
+    return weighted_training_batches(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled)
+
+
+def weighted_training_batches(batches: tf.data.Dataset, labelled: LabelledGraphs) -> tf.data.Dataset:
+    """Makes what is trained on of padded batches, however many there are.
+
+    Args:
+        batches: `PaddedBatch`es.
+        labelled: applied to every batch.
+
+    Returns:
+        Dataset of `TrainingBatch` of static shapes.
+    """
+
+    def weigh(labels: LabelledBatch) -> Any:
+        return tf.nest.map_structure(
+            lambda counts, weights: tf.where(counts, weights, 0.0), labels.counts, labels.weights
+        )
+
+    return _weighted(batches, labelled, weigh)
 
 
 def evaluation_dataset(
-    files: Sequence[RecordFile], labelled: LabelledGraphs, *, budget: Budget, num_graphs: int, num_scored: int
+    files: Sequence[RecordFile],
+    labelled: LabelledGraphs,
+    *,
+    budget: Budget,
+    num_batches: int,
+    num_counted: Mapping[str, int],
+    pipeline: int = 0,
+    num_pipelines: int = 1,
 ) -> tf.data.Dataset:
     """Reads a split once, in the order of its files; nothing is left out.
+
+    The batches of all replicas together are those that one replica would get, and padding behind them.
 
     Args:
         files: files of the split.
         labelled: applied to every batch.
         budget: what batches are padded to, of kind "tight".
-        num_graphs: graphs of the split.
-        num_scored: those of them whose class is in the vocabulary.
+        num_batches: batches that all replicas get together, some at the end without a graph: steps times replicas.
+        num_counted: labels of the split that count, by output; "" for the only one.
+        pipeline: number of this pipeline, which takes every n-th batch.
+        num_pipelines: how many there are.
 
     Returns:
-        Dataset of (graph, labels, weights) of static shapes; the mean loss of its batches is the mean
-        over the graphs that are scored.
+        Dataset of `TrainingBatch` of static shapes; after the last batch follows padding without end. The mean
+        loss of the `num_batches` of all pipelines is the mean over the labels that count.
     """
-    batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight")
-    return weighted_batches(batches, labelled, graphs_per_batch=max(num_scored, 1) / expected_steps(budget, num_graphs))
+    keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
+    batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight", keep=keep)
+
+    def weigh(labels: LabelledBatch) -> Any:
+        scale = [num_batches / max(num_counted[name], 1) for name in sorted(num_counted)]
+        weights = [
+            tf.cast(counts, tf.float32) * (counts.shape.num_elements() * by)
+            for counts, by in zip(tf.nest.flatten(labels.counts), scale, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(labels.counts, weights)
+
+    return _weighted(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled, weigh)
 
 
-def evaluation_batch(
-    serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget
-) -> tuple[GraphTensor, tf.Tensor, tf.Tensor]:
+def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget) -> LabelledBatch:
     """Makes one batch as `evaluation_dataset` makes it.
 
     Args:
@@ -180,38 +243,17 @@ def evaluation_batch(
     return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints))
 
 
-def weighted_batches(
-    batches: tf.data.Dataset,
-    labelled: LabelledGraphs,
-    *,
-    graphs_per_batch: float | None = None,
-    tally: InputTally | None = None,
+def _weighted(
+    batches: tf.data.Dataset, labelled: LabelledGraphs, weigh: Callable[[LabelledBatch], Any]
 ) -> tf.data.Dataset:
-    """Makes what Keras trains on of padded batches.
-
-    Args:
-        batches: dataset of `PaddedBatch`.
-        labelled: applied to every batch.
-        graphs_per_batch: mean number of graphs that count, by which the loss of each batch is divided;
-            None for the number of each batch.
-        tally: counts what goes by.
-
-    Returns:
-        Dataset of (graph, labels, weights). A graph that counts weighs the number of rows over
-        `graphs_per_batch`, others 0.
-    """
-
-    def weighted(batch: PaddedBatch) -> tuple[GraphTensor, tf.Tensor, tf.Tensor]:
-        graph, labels, counts = labelled(batch.graph, batch.is_real)
-        weights = tf.cast(counts, tf.float32)
-        mean = tf.maximum(tf.reduce_sum(weights), 1.0) if graphs_per_batch is None else graphs_per_batch
-        with tf.control_dependencies([] if tally is None else [tally.add(batch)]):
-            weights = weights * (counts.shape[0] / mean)
-        return graph, labels, weights
+    def weighted(batch: PaddedBatch) -> TrainingBatch:
+        parts = labelled(batch.graph, batch.is_real)
+        weights = weigh(parts)
+        counts = tf.concat([counts_of_batch(batch), counted_rows(weights)], axis=0)
+        return TrainingBatch(graph=parts.graph, labels=parts.labels, weights=weights, counts=counts)
 
     # Nothing here needs AutoGraph, which takes seconds to read it all.
-    weighted = tf.autograph.experimental.do_not_convert(weighted)
-    return batches.map(weighted).prefetch(tf.data.AUTOTUNE)
+    return batches.map(tf.autograph.experimental.do_not_convert(weighted)).prefetch(tf.data.AUTOTUNE)
 
 
 def _with_declared_shapes(graph: GraphTensor, spec: GraphTensorSpec) -> GraphTensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import tf_keras
@@ -17,14 +18,25 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         num_epochs: epochs that will run at most.
         steps_per_epoch: batches that one pass over the training split is expected to have; after
             each pass the bar goes by its number of batches.
+        notes: lines to show first.
+        is_quiet: whether nothing is shown: one process of several speaks for all.
         console: where to show; stderr by default.
     """
 
-    def __init__(self, *, num_epochs: int, steps_per_epoch: int, console: Console | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        num_epochs: int,
+        steps_per_epoch: int,
+        notes: Sequence[str] = (),
+        is_quiet: bool = False,
+        console: Console | None = None,
+    ) -> None:
         super().__init__()
         self._num_epochs = num_epochs
         self._steps_per_epoch = steps_per_epoch
-        self._console = console or Console(stderr=True, highlight=False)
+        self._notes = tuple(notes)
+        self._console = console or Console(stderr=True, highlight=False, quiet=is_quiet)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -32,7 +44,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
             TimeRemainingColumn(),
             TextColumn("{task.fields[figures]}"),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=is_quiet or not self._console.is_terminal,
         )
         self._task: TaskID | None = None
         self._epoch = 0
@@ -43,6 +55,8 @@ class TrainingProgress(tf_keras.callbacks.Callback):
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Starts the bar."""
         logging.getLogger("tensorflow").addFilter(_is_worth_reading)
+        for note in self._notes:
+            self._console.print(note, markup=False, soft_wrap=True)
         self._task = self._progress.add_task(
             "Training", total=self._num_epochs * self._steps_per_epoch, figures="", start=True
         )

@@ -30,10 +30,12 @@ class TrainingSummary:
         batching: how graphs were batched: "packed", "fit_or_skip" or "tight".
         budget: what each batch of training was padded to, and what was expected of it.
         eval_budget: the same for evaluation, which leaves nothing out.
-        num_steps: batches trained on, in all epochs.
+        strategy: where training ran.
+        num_replicas: replicas in step, each of which took a batch a step.
+        num_steps: steps, in all epochs.
         epochs: mean loss and metrics of each epoch.
-        epoch_inputs: what each epoch was trained on: batches, graphs, how full the batches were, and what
-            was removed.
+        epoch_inputs: what each epoch was trained on: batches, graphs, how full the batches were, what was
+            removed, and how fast.
         exported_epoch: epoch whose weights were exported, from 1.
         stopped_early: whether training ended before its last epoch.
         seconds: time that training took, without reading and export.
@@ -50,6 +52,8 @@ class TrainingSummary:
     batching: str
     budget: dict[str, Any]
     eval_budget: dict[str, Any]
+    strategy: str
+    num_replicas: int
     num_steps: int
     epochs: tuple[dict[str, float], ...]
     epoch_inputs: tuple[EpochInput, ...]
@@ -57,7 +61,7 @@ class TrainingSummary:
     stopped_early: bool
     seconds: float
     tfx_gnn_version: str = tfx_gnn.__version__
-    format_version: int = 2
+    format_version: int = 3
 
 
 def write_training_summary(summary: TrainingSummary, model_run_dir: str) -> None:

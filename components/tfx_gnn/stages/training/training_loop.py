@@ -1,10 +1,22 @@
-"""The loop of a training: where it stands, who is told of it, and who may end it."""
+"""The loop of a training: epochs of steps, each followed by an evaluation; who is told of it, and who may end it.
+
+`Model.fit` expects as many batches of each epoch as the first one had, knows no place to go on from in an epoch, and
+loses the logs of the last steps when several run at a time; and it lets TensorFlow make up batches for replicas
+without data, of other shapes. This loop calls the same `train_step` and tells the same callbacks.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+import numpy as np
+import tf_keras
+
+from tfx_gnn.stages.training.input_tally import NUM_COUNTS, EpochInput, epoch_input
+from tfx_gnn.stages.training.replica_steps import Execution
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -111,3 +123,175 @@ class TrainingPreemptedError(Exception):
             f"Training was stopped on request in epoch {position.epoch + 1}, after step {position.global_step}."
         )
         self.position = position
+
+
+@dataclasses.dataclass(kw_only=True)
+class TrainingState:
+    """What a training knows beside the variables of its model, as plain values that JSON can hold.
+
+    Variables are the model's weights, the optimizer's, and those of the model's metrics, which hold what
+    was measured in the epoch so far.
+
+    Attributes:
+        position: where training goes on.
+        counts: sum of `counts_of_batch` of the epoch so far.
+        seconds: time of the steps of the epoch so far.
+        seconds_waited: time of it that they waited for input.
+        history: loss and metrics of each epoch that has ended, those of evaluation as "val_...".
+        inputs: what each of these was trained on.
+    """
+
+    position: TrainingPosition = dataclasses.field(default_factory=TrainingPosition)
+    counts: list[int] = dataclasses.field(default_factory=lambda: [0] * NUM_COUNTS)
+    seconds: float = 0.0
+    seconds_waited: float = 0.0
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    inputs: list[EpochInput] = dataclasses.field(default_factory=list)
+
+    @property
+    def epoch_input(self) -> EpochInput:
+        """What the epoch was trained on so far."""
+        return epoch_input(
+            self.counts,
+            num_steps=self.position.step_in_epoch,
+            seconds=self.seconds,
+            seconds_waited=self.seconds_waited,
+        )
+
+    def add(self, execution: Execution, seconds: float) -> None:
+        """Counts steps.
+
+        Args:
+            execution: what they did.
+            seconds: how long they took.
+        """
+        self.position = self.position.after_steps(execution.num_steps)
+        self.counts = (np.asarray(self.counts, np.int64) + execution.counts).tolist()
+        self.seconds += seconds
+        self.seconds_waited += execution.seconds_waited
+
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        """Turns to the next epoch.
+
+        Args:
+            logs: loss and metrics of the one that has ended.
+        """
+        self.history.append(dict(logs))
+        self.inputs.append(self.epoch_input)
+        self.position = self.position.after_epoch()
+        self.counts, self.seconds, self.seconds_waited = [0] * NUM_COUNTS, 0.0, 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Returns what `restore` needs, as a checkpoint keeps it."""
+        return dataclasses.asdict(self)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes up where `state` was called.
+
+        Args:
+            state: what it returned.
+        """
+        self.position = TrainingPosition(**state["position"])
+        self.inputs = [EpochInput(**figures) for figures in state["inputs"]]
+        for name in ("counts", "seconds", "seconds_waited", "history"):
+            setattr(self, name, state[name])
+
+
+class EpochSteps(Protocol):
+    """Steps of a training, by whatever strategy."""
+
+    def begin_epoch(self, position: TrainingPosition) -> None:
+        """Begins to read an epoch.
+
+        Args:
+            position: its first step that is wanted.
+        """
+        ...
+
+    def run(self) -> Execution:
+        """Runs the next steps of the epoch.
+
+        Returns:
+            What they did. After an execution that tells of the end of the epoch, another epoch has to begin.
+        """
+        ...
+
+
+def train(
+    model: tf_keras.Model,
+    steps: EpochSteps,
+    *,
+    evaluate: Callable[[], Mapping[str, Any]],
+    num_epochs: int,
+    state: TrainingState,
+    callbacks: Sequence[tf_keras.callbacks.Callback] = (),
+    hooks: Sequence[TrainingHook] = (),
+    stop: StopRequest | None = None,
+) -> None:
+    """Trains epoch after epoch.
+
+    Metrics are reset at the start of each epoch, but not where training goes on within one.
+
+    Args:
+        model: compiled model.
+        steps: the steps.
+        evaluate: measures loss and metrics on the watched split.
+        num_epochs: epochs to train, unless a callback sets `model.stop_training`.
+        state: where to begin; changed as training goes on, before anyone is told.
+        callbacks: of Keras; `on_train_batch_end` is called after each execution, with the number of the last step
+            of the epoch.
+        hooks: told of steps and epochs, after the callbacks.
+        stop: may end the training between two executions.
+
+    Raises:
+        TrainingPreemptedError: if `stop` ended it.
+    """
+    told = tf_keras.callbacks.CallbackList(list(callbacks), model=model, verbose=0, epochs=num_epochs, steps=None)
+    model.stop_training = False
+    told.on_train_begin()
+    while state.position.epoch < num_epochs and not model.stop_training:
+        epoch = state.position.epoch
+        if not state.position.step_in_epoch:
+            model.reset_metrics()
+        told.on_epoch_begin(epoch)
+        logs = _train_epoch(steps, state, told, hooks, stop)
+        model.reset_metrics()
+        told.on_test_begin()
+        measured = {f"val_{name}": value for name, value in _numbers(evaluate()).items()}
+        told.on_test_end(measured)
+        logs = {**logs, **measured}
+        state.end_epoch(logs)
+        told.on_epoch_end(epoch, logs)
+        for hook in hooks:
+            hook.on_epoch_end(state.position, logs)
+    told.on_train_end()
+
+
+def _train_epoch(
+    steps: EpochSteps,
+    state: TrainingState,
+    told: tf_keras.callbacks.CallbackList,
+    hooks: Sequence[TrainingHook],
+    stop: StopRequest | None,
+) -> dict[str, float]:
+    """Trains to the end of the epoch, and returns its loss and metrics."""
+    steps.begin_epoch(state.position)
+    while True:
+        told.on_train_batch_begin(state.position.step_in_epoch)
+        start = time.perf_counter()
+        execution = steps.run()
+        state.add(execution, time.perf_counter() - start)
+        if execution.num_steps:
+            told.on_train_batch_end(state.position.step_in_epoch - 1, execution.logs)
+            for hook in hooks:
+                hook.on_step_end(state.position, execution.logs)
+            if stop is not None and stop.is_made(state.position):
+                for hook in hooks:
+                    hook.on_stop(state.position)
+                raise TrainingPreemptedError(state.position)
+        if execution.is_end:
+            return _numbers(execution.logs)
+
+
+def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in logs.items()}

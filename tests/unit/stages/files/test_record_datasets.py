@@ -29,14 +29,30 @@ def test_records_are_read_file_by_file_in_turns(files):
     assert _numbers(dataset) == _numbers(dataset) == list(range(24))
 
 
-def test_order_differs_by_iteration_and_repeats_by_seed(files):
-    def two_iterations(seed):
-        tf.random.set_seed(seed)
-        dataset = shuffled_records(files, shuffle_buffer_size=100, seed=seed)
-        return [_numbers(dataset), _numbers(dataset)]
+def _epochs(files, *epochs, seed=1, shuffle_buffer_size=100, shard=None):
+    numbers = tf.data.Dataset.from_tensor_slices(tf.constant(epochs, tf.int64))
+    return _numbers(
+        shuffled_records(files, epochs=numbers, shuffle_buffer_size=shuffle_buffer_size, seed=seed, shard=shard)
+    )
 
-    first, second = two_iterations(1)
+
+def test_order_differs_by_epoch_and_hangs_on_nothing_but_seed_and_epoch(files):
+    tf.random.set_seed(1)
+    first, second = _epochs(files, 0), _epochs(files, 1)
+
+    tf.random.set_seed(2)
     assert first != second
     assert sorted(first) == sorted(second) == list(range(24))
-    assert two_iterations(1) == [first, second]
-    assert two_iterations(2)[0] != first
+    assert _epochs(files, 1, 0) == second + first
+    assert _epochs(files, 0, seed=2) != first
+
+
+def test_nothing_is_mixed_with_a_buffer_of_one(files):
+    assert _epochs(files, 0, 1, shuffle_buffer_size=1) == 2 * list(range(24))
+
+
+def test_records_are_shared_before_they_are_mixed(files):
+    parts = [_epochs(files, 5, shard=lambda records, i=i: records.shard(2, i)) for i in range(2)]
+
+    assert sorted(parts[0] + parts[1]) == list(range(24))
+    assert len(parts[0]) == len(parts[1]) == 12

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import itertools
 
 import numpy as np
@@ -11,17 +10,18 @@ import tf_keras
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.stages.files.pass_start import PassStart
 from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.input_pipeline import (
     LabelledGraphs,
-    check_readouts,
     evaluation_dataset,
     expected_steps,
+    training_batches,
     training_dataset,
 )
-from tfx_gnn.stages.training.input_tally import InputTally
+from tfx_gnn.stages.training.input_tally import NUM_COUNTS, epoch_input
 
 SPEC = create_graph_spec_from_schema_pb(
     parse_schema(
@@ -34,9 +34,8 @@ SPEC = create_graph_spec_from_schema_pb(
         """
     )
 )
-LABELLED = LabelledGraphs(
-    graph_spec=SPEC, task=NodeClassification(label_feature="y", class_vocabulary="y"), num_classes=3
-)
+TASK = NodeClassification(label_feature="y", num_classes=3)
+LABELLED = LabelledGraphs(graph_spec=SPEC, objective=TASK.objective())
 NUM_GRAPHS = 22
 
 
@@ -104,21 +103,44 @@ def files(write_split):
     return write_split(NUM_GRAPHS)
 
 
-def _training(files, batching, *, seed=1, tally=None, budget=None):
-    tf.random.set_seed(seed)
-    return training_dataset(
+class _Training:
+    """Epochs of the training split, each without the padding that follows it."""
+
+    def __init__(self, files, batching, *, seed=1, budget=None, labelled=LABELLED, shuffle_buffer_size=100):
+        self._start = PassStart()
+        budget = budget or BUDGETS[batching]
+        batches = training_batches(
+            files,
+            SPEC,
+            epochs=self._start.epochs(),
+            keep=self._start.keep,
+            budget=budget,
+            batching=batching,
+            shuffle_buffer_size=shuffle_buffer_size,
+            seed=seed,
+        )
+        self.dataset = training_dataset(batches, labelled, budget)
+
+    def epoch(self, number=0, first_batch=0):
+        self._start.set(number, first_batch)
+        return list(itertools.takewhile(lambda batch: batch.counts[0] > 0, self.dataset))
+
+
+def _evaluation(files, num_graphs=NUM_GRAPHS, num_scored=None, **place):
+    num_batches = place.pop("num_batches", -(-num_graphs // 4))
+    dataset = evaluation_dataset(
         files,
         LABELLED,
-        budget=budget or BUDGETS[batching],
-        batching=batching,
-        shuffle_buffer_size=100,
-        seed=seed,
-        tally=tally or InputTally(),
+        budget=TIGHT,
+        num_batches=num_batches,
+        num_counted={"": num_scored or num_graphs},
+        **place,
     )
+    return dataset.take(num_batches // place.get("num_pipelines", 1))
 
 
-def _evaluation(files, num_graphs=NUM_GRAPHS, num_scored=None):
-    return evaluation_dataset(files, LABELLED, budget=TIGHT, num_graphs=num_graphs, num_scored=num_scored or num_graphs)
+def _figures(batches):
+    return epoch_input(sum(batch.counts.numpy()[:NUM_COUNTS] for batch in batches), num_steps=len(batches))
 
 
 @pytest.fixture(scope="module", params=["tight", "packed", "fit_or_skip"])
@@ -129,7 +151,7 @@ def batching(request):
 @pytest.fixture(scope="module")
 def batches(files, batching):
     """An epoch of training, and how it is batched."""
-    return list(_training(files, batching))
+    return _Training(files, batching).epoch()
 
 
 def _seed_numbers(graph, weights):
@@ -138,12 +160,12 @@ def _seed_numbers(graph, weights):
     return numbers[weights.numpy() > 0].astype(int).tolist()
 
 
-def _order(dataset):
-    return [_seed_numbers(graph, weights) for graph, _, weights in dataset]
+def _order(batches):
+    return [_seed_numbers(batch.graph, batch.weights) for batch in batches]
 
 
 def test_every_batch_has_the_same_static_shapes(files, batching):
-    graph, labels, weights = _training(files, batching).element_spec
+    graph, labels, weights, counts = _Training(files, batching).dataset.element_spec
 
     budget = BUDGETS[batching]
     assert graph.total_num_components == budget.total_num_components
@@ -151,22 +173,23 @@ def test_every_batch_has_the_same_static_shapes(files, batching):
     assert graph.edge_sets_spec["link"].adjacency_spec.source.shape == [budget.total_num_edges["link"]]
     assert labels == tf.TensorSpec([budget.total_num_components], tf.int64)
     assert weights == tf.TensorSpec([budget.total_num_components], tf.float32)
+    assert counts == tf.TensorSpec([NUM_COUNTS + 1], tf.int64)
 
 
 def test_label_is_not_among_the_features(files, batching):
-    graph, _, _ = _training(files, batching).element_spec
+    graph = _Training(files, batching).dataset.element_spec.graph
 
     assert not graph.node_sets_spec["_readout"].features_spec
 
 
 def test_labels_belong_to_their_graphs(batches):
-    for graph, labels, weights in batches:
+    for graph, labels, weights, _ in batches:
         numbers = _seed_numbers(graph, weights)
         assert labels.numpy()[: len(numbers)].tolist() == [number % 3 for number in numbers]
 
 
 def test_each_padded_readout_is_tied_to_one_padding_node(batches):
-    for graph, _, weights in batches:
+    for graph, _, weights, _ in batches:
         readout = graph.edge_sets["_readout/seed"].adjacency
         num_real_items = int(graph.node_sets["item"].sizes.numpy()[weights.numpy() > 0].sum())
         assert readout.target.numpy().tolist() == list(range(graph.num_components))
@@ -184,7 +207,7 @@ def test_each_example_is_scored_exactly_once_however_many_there_are(write_split,
 @pytest.mark.parametrize("budget", [PACKING, FIT_OR_SKIP], ids=["packing", "fit_or_skip"])
 def test_evaluation_refuses_budgets_that_might_lose_a_graph(files, budget):
     with pytest.raises(ValueError, match="must be of kind 'tight' for batching='tight'; got"):
-        evaluation_dataset(files, LABELLED, budget=budget, num_graphs=NUM_GRAPHS, num_scored=NUM_GRAPHS)
+        evaluation_dataset(files, LABELLED, budget=budget, num_batches=6, num_counted={"": NUM_GRAPHS})
 
 
 def test_evaluation_order_is_the_same_each_time(files):
@@ -194,73 +217,136 @@ def test_evaluation_order_is_the_same_each_time(files):
 
 
 @pytest.mark.parametrize("batching", ["tight", "packed"])
-def test_training_order_differs_by_epoch_and_repeats_by_seed(files, batching):
-    def two_epochs(seed):
-        dataset = _training(files, batching, seed=seed)
-        return [_order(dataset), _order(dataset)]
+def test_training_order_hangs_on_seed_and_epoch_alone(files, batching):
+    def orders(seed, epochs):
+        training = _Training(files, batching, seed=seed)
+        return [_order(training.epoch(epoch)) for epoch in epochs]
 
-    first, second = two_epochs(1)
+    first, second = orders(1, [0, 1])
     assert first != second
     assert sorted(itertools.chain(*first)) == sorted(itertools.chain(*second)) == list(range(NUM_GRAPHS))
-    assert two_epochs(1) == [first, second]
-    assert two_epochs(2)[0] != first
+    tf.random.set_seed(77)
+    assert orders(1, [1, 0]) == [second, first]
+    assert orders(2, [0])[0] != first
+
+
+@pytest.mark.parametrize("batching", ["tight", "packed", "fit_or_skip"])
+def test_epoch_can_be_read_from_any_batch_on(files, batching):
+    training = _Training(files, batching)
+    order = _order(training.epoch(3))
+
+    for first_batch in range(len(order) + 1):
+        assert _order(training.epoch(3, first_batch)) == order[first_batch:]
+
+
+def test_nothing_is_mixed_with_a_buffer_of_one(files):
+    training = _Training(files, "tight", shuffle_buffer_size=1)
+
+    assert _order(training.epoch(0)) == _order(training.epoch(1)) == _order(_evaluation(files))
+    assert list(itertools.chain(*_order(training.epoch(0)))) == list(range(NUM_GRAPHS))
 
 
 def test_fit_or_skip_removes_other_graphs_in_each_epoch_and_counts_them(files):
-    tally = InputTally()
-    dataset = _training(files, "fit_or_skip", tally=tally)
+    training = _Training(files, "fit_or_skip")
 
     removed = []
-    for _ in range(12):
-        kept = list(itertools.chain(*_order(dataset)))
+    for number in range(12):
+        batches = training.epoch(number)
+        kept = list(itertools.chain(*_order(batches)))
         removed.append(set(range(NUM_GRAPHS)) - set(kept))
-        counted = tally.take()
+        counted = _figures(batches)
         assert counted.num_removed_graphs == len(removed[-1]) == NUM_GRAPHS - len(kept)
         assert counted.num_removed_batches == -(-counted.num_removed_graphs // 4)
-        assert counted.num_steps + counted.num_removed_batches == 6
+        assert counted.num_batches + counted.num_removed_batches == 6
 
     assert sum(map(len, removed)) > 0
     assert not set.intersection(*removed)
     assert len({frozenset(one) for one in removed if one}) > 1
 
 
-def test_tally_counts_what_is_real_of_an_epoch(files):
-    tally = InputTally()
-    dataset = _training(files, "tight", tally=tally)
-
-    for _ in dataset:
-        pass
+def test_counts_tell_what_is_real_of_an_epoch(files):
+    counted = _figures(_Training(files, "tight").epoch())
 
     # 22 graphs of 1 + 2 + 3 + ... = 43 items, 21 links, a readout and its edge each; 6 batches of 13 + 5 + 8 + 5.
-    counted = tally.take()
-    assert (counted.num_steps, counted.num_graphs) == (6, 22)
+    assert (counted.num_batches, counted.num_graphs) == (6, 22)
     assert (counted.num_removed_batches, counted.num_removed_graphs, counted.removed_share) == (0, 0, 0.0)
     assert counted.graphs_per_batch == pytest.approx(22 / 6)
     assert counted.fill == pytest.approx((43 + 21 + 22 + 22) / (6 * 31))
-    assert tally.take().num_steps == 0
+
+
+def test_shares_of_time_are_those_of_the_steps():
+    counted = epoch_input([2, 8, 0, 0, 10, 20], num_steps=2, seconds=4.0, seconds_waited=1.0)
+
+    assert (counted.graphs_per_second, counted.input_bound_share) == (2.0, 0.25)
+    assert epoch_input([0] * NUM_COUNTS, num_steps=0).fill == 0.0
 
 
 def test_packed_batches_are_fuller_than_tight_ones(files):
     fills = {}
     for batching in ("tight", "packed"):
-        tally = InputTally()
-        assert sum(map(len, _order(_training(files, batching, tally=tally)))) == NUM_GRAPHS
-        fills[batching] = tally.take().fill
+        batches = _Training(files, batching).epoch()
+        assert sum(map(len, _order(batches))) == NUM_GRAPHS
+        fills[batching] = _figures(batches).fill
 
     assert fills["packed"] > fills["tight"]
 
 
+@pytest.mark.parametrize("batching", ["tight", "packed", "fit_or_skip"])
+def test_padding_without_end_follows_the_last_batch(files, batching):
+    training = _Training(files, batching)
+    num_batches = len(training.epoch())
+
+    (empty,) = training.dataset.skip(num_batches + 2).take(1)
+
+    assert training.dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert empty.counts.numpy()[[0, 1, 4, 6]].tolist() == [0, 0, 0, 0]
+    assert not empty.weights.numpy().any()
+    assert empty.graph.node_sets["item"].total_size == BUDGETS[batching].total_num_nodes["item"]
+
+
+@pytest.mark.parametrize("num_pipelines", [1, 2, 3])
+def test_pipelines_of_evaluation_share_the_batches_of_one(files, num_pipelines):
+    whole = _order(_evaluation(files))
+
+    parts = [
+        _order(_evaluation(files, num_batches=2 * 3 * num_pipelines, pipeline=pipeline, num_pipelines=num_pipelines))
+        for pipeline in range(num_pipelines)
+    ]
+
+    dealt = [part[i] for i in range(6) for part in parts]
+    assert dealt[:6] == whole
+    assert dealt[6:] == [[]] * (len(dealt) - 6)
+
+
 @pytest.mark.parametrize(
-    ("budget", "num_graphs", "steps"), [(TIGHT, 22, 6), (TIGHT, 1, 1), (TIGHT, 4, 1), (PACKING, 22, 5), (PACKING, 9, 2)]
+    ("budget", "num_graphs", "num_replicas", "steps"),
+    [
+        (TIGHT, 22, 1, 6),
+        (TIGHT, 1, 1, 1),
+        (TIGHT, 4, 1, 1),
+        (TIGHT, 22, 4, 2),
+        (PACKING, 22, 1, 5),
+        (PACKING, 9, 1, 2),
+    ],
 )
-def test_steps_are_expected_from_the_graphs_of_a_batch(budget, num_graphs, steps):
-    assert expected_steps(budget, num_graphs) == steps
+def test_steps_are_expected_from_the_graphs_of_a_batch(budget, num_graphs, num_replicas, steps):
+    assert expected_steps(budget, num_graphs, num_replicas) == steps
 
 
-def test_graphs_of_a_batch_weigh_as_much_as_its_rows_and_padding_nothing(batches):
-    for graph, _, weights in batches:
-        num_real, num_rows = len(_seed_numbers(graph, weights)), len(weights)
-        np.testing.assert_allclose(weights, [num_rows / num_real] * num_real + [0.0] * (num_rows - num_real), rtol=1e-6)
+def test_graphs_of_a_batch_weigh_one_and_padding_nothing(batches):
+    for graph, _, weights, counts in batches:
+        num_real = len(_seed_numbers(graph, weights))
+        assert weights.numpy().tolist() == [1.0] * num_real + [0.0] * (len(weights) - num_real)
+        assert counts[NUM_COUNTS] == num_real
+
+
+def test_graphs_weigh_as_much_as_their_class(files):
+    task = NodeClassification(label_feature="y", num_classes=3, class_weights={"0": 2.0, "2": 0.5})
+    labelled = LabelledGraphs(graph_spec=SPEC, objective=task.objective())
+
+    for _, labels, weights, _ in _Training(files, "tight", labelled=labelled).epoch():
+        of_labels = np.array([2.0, 1.0, 0.5])[labels.numpy()]
+        np.testing.assert_array_equal(weights.numpy(), np.where(weights.numpy() > 0, of_labels, 0.0))
 
 
 class _ScaledSeed(tf_keras.Model):
@@ -282,24 +368,11 @@ def _compiled(learning_rate):
     return model
 
 
-@pytest.mark.parametrize("batching", ["tight", "packed"])
-def test_gradient_and_loss_of_a_batch_are_means_over_its_real_graphs(files, batching):
-    model, scale = _compiled(1.0), 1.0
-
-    for batch in _training(files, batching):
-        loss = model.fit(tf.data.Dataset.from_tensors(batch), verbose=0).history["loss"][0]
-        gradient = scale - model.scale.numpy()
-        mean = np.mean(_seed_numbers(batch[0], batch[2]))
-        assert gradient == pytest.approx(mean, rel=1e-4)
-        assert loss == pytest.approx(scale * mean, rel=1e-4)
-        scale = model.scale.numpy()
-
-
 def test_validation_loss_is_the_mean_over_the_graphs_that_are_scored(write_split):
     # Of 0, ..., 5 in batches of four and two, 3 has a class that the vocabulary lacks.
     dataset = _evaluation(write_split(6, at_3=-1), num_graphs=6, num_scored=5)
 
-    loss = _compiled(0.0).evaluate(dataset, verbose=0)
+    loss = _compiled(0.0).evaluate(dataset.map(lambda batch: tuple(batch)[:3]), verbose=0)
 
     assert loss == pytest.approx((0 + 1 + 2 + 4 + 5) / 5)
 
@@ -308,7 +381,7 @@ def test_validation_loss_is_the_mean_over_the_graphs_that_are_scored(write_split
 def test_class_that_the_vocabulary_lacks_weighs_nothing(write_split, label):
     files = write_split(2, at_0=2, at_1=label)
 
-    ((_, labels, weights),) = _evaluation(files, num_graphs=2, num_scored=1)
+    ((_, labels, weights, _),) = _evaluation(files, num_graphs=2, num_scored=1)
 
     assert labels.numpy().tolist() == [2, 0, 0, 0, 0]
     assert weights.numpy().tolist() == [5.0, 0.0, 0.0, 0.0, 0.0]
@@ -322,27 +395,8 @@ def test_graph_that_does_not_fit_is_refused(write_examples, tmp_path):
         list(_evaluation(files, num_graphs=1))
 
 
-@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
-def test_budget_for_one_readout_a_component_is_taken(budget):
-    check_readouts(budget, SPEC)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"total_num_nodes": {"item": 13, "_readout": 6}},
-        {"min_nodes_per_component": {}},
-        {"total_num_nodes": {"item": 13}},
-        {"total_num_edges": {"link": 8, "_readout/seed": 4}},
-    ],
-)
-def test_budget_for_other_readouts_is_refused(change):
-    with pytest.raises(ValueError, match="must hold a budget with one '_readout' node a component, and one edge"):
-        check_readouts(dataclasses.replace(TIGHT, **change), SPEC)
-
-
 def test_padded_graphs_are_those_of_the_examples(write_split):
-    ((graph, _, _),) = _evaluation(write_split(3), num_graphs=3)
+    ((graph, _, _, _),) = _evaluation(write_split(3), num_graphs=3)
 
     assert graph.node_sets["item"].sizes.numpy().tolist() == [1, 2, 3, 7, 0]
     expected = np.zeros([13, 2])

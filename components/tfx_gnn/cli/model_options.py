@@ -1,0 +1,62 @@
+"""Options about what is predicted and by what, as several verbs read them from their text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfx_gnn.models.tasks import Task
+
+
+def read_task(kind: str, text: str, **given: str) -> Task:
+    """Makes a task of `--task` and its fields, or of `--task-json`.
+
+    Args:
+        kind: kind of the task.
+        text: JSON of the whole task, kind included; "" for none.
+        **given: fields of the task by name; "" for those that were not given.
+
+    Returns:
+        The task.
+
+    Raises:
+        ValueError: if there is no such task, or both forms are mixed.
+    """
+    from tfx_gnn.models.tasks import TASK_KINDS, Task
+    from tfx_gnn.stages.files import options_json
+
+    fields = {name: value for name, value in given.items() if value}
+    if text:
+        if fields:
+            raise ValueError(
+                f"`--task-json` must stand alone; got {sorted(fields)} beside it. Put all fields of the task into it."
+            )
+        return options_json.from_json(text, Task)
+    if kind not in TASK_KINDS or kind == "multi_task":
+        raise ValueError(
+            f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. Several tasks at once "
+            "are described by --task-json."
+        )
+    return options_json.from_json(json.dumps({"kind": kind, **fields}), Task)
+
+
+def read_hyperparameters(text: str) -> dict[str, Any]:
+    """Reads `--hyperparameters`.
+
+    Args:
+        text: JSON object.
+
+    Returns:
+        Values by name.
+
+    Raises:
+        ValueError: if it is no JSON object.
+    """
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"`--hyperparameters` must be JSON; got {text!r}: {error}. Mend it.") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"`--hyperparameters` must be a JSON object; got {text!r}. Give values by name.")
+    return values

@@ -1,0 +1,157 @@
+"""The verb `train`: from transformed graphs to a model that serves."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.cli.model_options import read_hyperparameters, read_task
+
+
+def train(
+    *,
+    transformed_examples_dir: arguments.TransformedExamples,
+    transform_graph_dir: Annotated[str, arguments.folder("The transform: an output of `transform`.")],
+    graph_schema_dir: arguments.GraphSchema,
+    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
+    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
+    model_fn: Annotated[
+        str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
+    ],
+    model_dir: Annotated[str, arguments.folder("Where to write the model that serves.")],
+    model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
+    task: Annotated[
+        str,
+        typer.Option(
+            help="What is predicted: 'node_classification', 'graph_classification', 'node_regression', "
+            "'graph_regression' or 'link_prediction'."
+        ),
+    ] = "node_classification",
+    label_feature: Annotated[
+        str,
+        typer.Option(
+            help="Label feature of node set `_readout`, or of the context for tasks about graphs.", show_default=False
+        ),
+    ] = "",
+    class_vocabulary: Annotated[
+        str,
+        typer.Option(
+            help="`vocab_filename` of the vocabulary that made the class index of the label.", show_default=False
+        ),
+    ] = "",
+    task_json: Annotated[
+        str,
+        typer.Option(
+            help="In place of these three, a task with all of its fields: "
+            '\'{"kind": "node_regression", "label_feature": "age", "loss": "mae"}\'.',
+            show_default=False,
+        ),
+    ] = "",
+    ready_batches_dir: Annotated[
+        str,
+        typer.Option(
+            help="Ready-made batches of the training split: an output of `batches`.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
+    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
+    eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
+    batching: Annotated[
+        str, typer.Option(help="Batches of the training split: 'packed', 'fit_or_skip' or 'tight'.")
+    ] = "packed",
+    batch_size: Annotated[
+        int, typer.Option(help="Graphs of a step on all replicas; 0: the learner's own batch size on each of them.")
+    ] = 0,
+    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
+    shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer; 1 for no shuffling.")] = (
+        10_000
+    ),
+    training_seed: Annotated[int, typer.Option(help="Seed of weights, dropout and order.")] = 0,
+    early_stopping_patience: Annotated[
+        int, typer.Option(help="Epochs without a lower validation loss before training stops; 0 never stops.")
+    ] = 0,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="Where training runs: 'default', 'one_device', 'mirrored', 'multi_worker_mirrored', "
+            "'parameter_server' or 'tpu'. Each process of several runs this command with its own TF_CONFIG."
+        ),
+    ] = "default",
+    devices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--device",
+            help="Device of 'one_device' or 'mirrored', as in GPU:0; repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
+    tpu: Annotated[str, typer.Option(help="Name of the TPU, or 'local'.", show_default=False)] = "",
+    sharding: Annotated[
+        str, typer.Option(help="How files are divided among processes: 'auto', 'file', 'data' or 'off'.")
+    ] = "auto",
+    precision: Annotated[str, typer.Option(help="'float32' or 'mixed_bfloat16'.")] = "float32",
+    steps_per_execution: Annotated[int, typer.Option(help="Steps that run in one call of TensorFlow.")] = 1,
+    jit_compile: Annotated[bool, typer.Option(help="Compile the step by XLA; on one replica only.")] = False,
+    deterministic: Annotated[bool, typer.Option(help="Same seed, same weights, bit for bit, on one device.")] = False,
+    hyperparameters: Annotated[
+        str, typer.Option(help="For the model function: '{\"units\": 64}'.", metavar="JSON")
+    ] = "{}",
+    checkpoint_every_steps: Annotated[
+        int, typer.Option(help="Steps between checkpoints; 0: one after every epoch.")
+    ] = 0,
+    checkpoint_dir: Annotated[
+        str,
+        typer.Option(
+            help="Folder of checkpoints that a restarted training goes on from; a hidden one beside the model run "
+            "if not given.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    verify_tpu: Annotated[
+        str, typer.Option(help="Check what a TPU cannot do first: 'auto' for strategy 'tpu', 'always' or 'never'.")
+    ] = "auto",
+) -> None:
+    """Train the model and export it together with the transform."""
+    from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
+
+    train_graph_model(
+        transformed_examples_dir=transformed_examples_dir,
+        transform_graph_dir=transform_graph_dir,
+        graph_schema_dir=graph_schema_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        model_dir=model_dir,
+        model_run_dir=model_run_dir,
+        ready_batches_dir=ready_batches_dir,
+        options=GraphTrainerOptions(
+            model_fn=model_fn,
+            task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
+            num_epochs=num_epochs,
+            train_split=train_split,
+            eval_split=eval_split,
+            batching=batching,
+            batch_size=batch_size,
+            success_ratio=success_ratio,
+            shuffle_buffer_size=shuffle_buffer_size,
+            training_seed=training_seed,
+            early_stopping_patience=early_stopping_patience,
+            strategy=strategy,
+            devices=tuple(devices or ()),
+            tpu=tpu,
+            sharding=sharding,
+            precision=precision,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            deterministic=deterministic,
+            hyperparameters=read_hyperparameters(hyperparameters),
+            checkpoint_every_steps=checkpoint_every_steps,
+            checkpoint_dir=checkpoint_dir,
+            verify_tpu=verify_tpu,
+        ),
+    )
+    arguments.say_written(model=model_dir, model_run=model_run_dir)
