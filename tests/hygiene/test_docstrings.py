@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import inspect
 import re
@@ -155,13 +156,19 @@ def test_a_method_is_documented(name):
     assert faults == []
 
 
+def _fields(cls):
+    """Fields of a named tuple or a dataclass."""
+    is_dataclass = dataclasses.is_dataclass(cls)
+    return [field.name for field in dataclasses.fields(cls)] if is_dataclass else list(getattr(cls, "_fields", ()))
+
+
 @pytest.mark.parametrize("name", sorted(set(_CLASSES) - set(_LAYERS)))
 def test_a_class_is_documented(name):
     docstring = inspect.getdoc(_resolve(name))
     entries = _entries(_sections(docstring).get("Attributes", ""))
 
     assert [*_faults_of_form(docstring)] == []
-    assert list(entries) == list(getattr(_resolve(name), "_fields", ()))
+    assert list(entries) == _fields(_resolve(name))
 
 
 @pytest.mark.parametrize("name", _LAYERS)

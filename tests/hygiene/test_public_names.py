@@ -13,7 +13,7 @@ import pytest
 import tfx_gnn
 from tfx_gnn import experimental
 from tfx_gnn.graph import proto
-from tfx_gnn.keras import layers
+from tfx_gnn.keras import feature_encoders, layers
 
 _NAMES = [
     line
@@ -40,6 +40,7 @@ def test_what_a_package_exports_is_listed():
     exported = [
         *tfx_gnn.graph.__all__,
         *(f"experimental.{name}" for name in experimental.__all__),
+        *(f"keras.feature_encoders.{name}" for name in feature_encoders.__all__),
         *(f"keras.layers.{name}" for name in layers.__all__),
         *(f"proto.{name}" for name in proto.__all__),
         "keras.ConvGNNBuilder",

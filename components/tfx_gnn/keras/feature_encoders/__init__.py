@@ -4,7 +4,7 @@
 arguments of GraphLearn's.
 """
 
-from tfx_gnn.keras.feature_encoders.category_values import NO_VALUE, pad_values
+from tfx_gnn.keras.feature_encoders.category_values import pad_values
 from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
 from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColumn, EmbeddingColumn
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
@@ -21,7 +21,6 @@ from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparse
 from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets, split_values
 
 __all__ = [
-    "NO_VALUE",
     "DenseEmbedding",
     "DynamicEmbeddingColumn",
     "DynamicSparseEmbeddingColumn",

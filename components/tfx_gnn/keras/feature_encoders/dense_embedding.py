@@ -39,6 +39,9 @@ class DenseEmbedding(tf_keras.layers.Layer):
 
     Returns:
         Float tensor of shape [..., units].
+
+    Raises:
+        ValueError: if `num_rows` or `units` is below 1.
     """
 
     def __init__(
@@ -64,7 +67,11 @@ class DenseEmbedding(tf_keras.layers.Layer):
         self._sparse_gradient = sparse_gradient
 
     def build(self, input_shape: Any) -> None:
-        """Makes the table."""
+        """Makes the table.
+
+        Args:
+            input_shape: not used.
+        """
         self._table = self.add_weight(
             "embeddings",
             (self._num_rows, self._units),

@@ -87,7 +87,11 @@ class EmbeddingTables(tf_keras.layers.Layer):
         return dict(self._tables)
 
     def build(self, input_shape: Any) -> None:
-        """Makes the tables, also those that are not looked up at first."""
+        """Makes the tables, also those that are not looked up at first.
+
+        Args:
+            input_shape: not used.
+        """
         for lookup in self._lookups.values():
             with tf.name_scope(lookup.name):
                 lookup.build(None)

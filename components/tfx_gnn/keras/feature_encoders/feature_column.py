@@ -55,6 +55,9 @@ class FeatureColumn(tf_keras.layers.Layer):
 
         Returns:
             Float tensor of shape [num_items] or [num_items, dimension].
+
+        Raises:
+            NotImplementedError: if the class of the column does not say how.
         """
         raise NotImplementedError(f"`encode` must be written for {type(self).__name__}.")
 
@@ -70,7 +73,7 @@ class FeatureColumn(tf_keras.layers.Layer):
 class PartitionableColumn(FeatureColumn):
     """A column of categories, with a table of embeddings that can be partitioned.
 
-    Who partitions is the strategy in whose scope the table is made:
+    The strategy in whose scope the table is made partitions it. That of
     `StrategyOptions(kind="parameter_server", num_parameter_partitions=2)` keeps a table of
     [1024, 256] in two parts of 131072 elements each, the smallest that a part can be.
 
