@@ -28,8 +28,10 @@ FORBIDDEN = (
     "tfx_gnn_pipelines",
 )
 SIGNATURE = "serving_default"
+EMBEDDINGS_SIGNATURE = "embeddings"
 EXAMPLES_INPUT = "examples"
 GARBAGE = b"\x0anot a tf.Example"
+SCORES, NUM_CANDIDATES = "scores", "num_candidates"
 
 
 class _ForbiddenImports(importlib.abc.MetaPathFinder):
@@ -63,7 +65,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--saved-model", required=True)
     parser.add_argument("--examples", required=True, help="TFRecord file of at least one example")
-    parser.add_argument("--label-prefix", required=True, help="features below this name, `#...` apart, are labels")
+    parser.add_argument("--label-keys", nargs="*", default=[], help="features that requests need not have")
+    parser.add_argument("--needs-readout", action="store_true", help="a record without a readout must be refused")
     parser.add_argument("--report", required=True, help="JSON file to write")
     return parser.parse_args(argv)
 
@@ -81,7 +84,7 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
     report["outputs"] = sorted(predict.structured_outputs)
 
     records = list(tf.data.TFRecordDataset(arguments.examples).as_numpy_iterator())
-    stripped = [_without_labels(tf, record, arguments.label_prefix) for record in records]
+    stripped = [_without_labels(tf, record, arguments.label_keys) for record in records]
     ask = _Asker(tf, predict, report)
     ask("no example", [])
     together = ask(f"{len(records)} examples", records)
@@ -98,7 +101,12 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
         )
     _refuse(tf, predict, report, "garbage bytes", [GARBAGE])
     _refuse(tf, predict, report, "garbage bytes after an example", [records[0], GARBAGE])
-    _refuse(tf, predict, report, "a record without a readout", [b""])
+    if arguments.needs_readout:
+        _refuse(tf, predict, report, "a record without a readout", [b""])
+    if EMBEDDINGS_SIGNATURE in model.signatures:
+        ask = _Asker(tf, model.signatures[EMBEDDINGS_SIGNATURE], report)
+        ask("embeddings of no example", [])
+        ask(f"embeddings of {len(records)} examples", records)
 
 
 class _Asker:
@@ -120,16 +128,27 @@ class _Asker:
                     f"output '{key}' must have shape [n, ...] for n examples; got {list(value.shape)} "
                     f"for {len(records)} ({name})"
                 )
-            elif value.dtype.kind == "f" and not bool(self._tf.reduce_all(self._tf.math.is_finite(outputs[key]))):
+            elif value.dtype.kind == "f" and not _is_finite(self._tf, values, key):
                 self._report["problems"].append(f"output '{key}' must be finite; got NaN or infinity ({name})")
         return values
 
 
-def _without_labels(tf: Any, record: bytes, label_prefix: str) -> bytes:
+def _is_finite(tf: Any, values: dict[str, Any], key: str) -> bool:
+    value = values[key]
+    counts = values.get(key[: -len(SCORES)] + NUM_CANDIDATES) if key.endswith(SCORES) else None
+    if counts is not None:
+        # Behind the last candidate of a row there is minus infinity, which is no score.
+        is_padding = tf.logical_not(tf.sequence_mask(counts, value.shape[1]))
+        value = tf.where(is_padding & (value == float("-inf")), 0.0, value)
+    return bool(tf.reduce_all(tf.math.is_finite(value)))
+
+
+def _without_labels(tf: Any, record: bytes, label_keys: Sequence[str]) -> bytes:
     example = tf.train.Example.FromString(record)
     features = example.features.feature
-    for key in [key for key in features if key.startswith(label_prefix) and not key.startswith(label_prefix + "#")]:
-        del features[key]
+    for key in label_keys:
+        if key in features:
+            del features[key]
     stripped: bytes = example.SerializeToString()
     return stripped
 
@@ -143,11 +162,15 @@ def _differences(tf: Any, left: dict[str, Any], right: dict[str, Any]) -> list[s
     different = []
     for key, value in left.items():
         other = right[key]
+        if value.ndim > 1:
+            # Rows are padded to the longest of a request.
+            other = other[:, : value.shape[1]]
         if value.shape != other.shape:
             continue
         if value.dtype.kind == "f":
             # Room for another order of summation, for nothing more.
-            same = bool(tf.reduce_all(tf.abs(value - other) <= 1e-4 + 1e-3 * tf.abs(other)))
+            is_near = tf.abs(value - other) <= 1e-4 + 1e-3 * tf.abs(other)
+            same = bool(tf.reduce_all(is_near | (value == other)))
         else:
             same = value.tolist() == other.tolist()
         if not same:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.serving import signature
+from tfx_gnn.serving.answers import as_text, plain_answers
 
 # Head and trailer of a gzip stream, and a block of nothing.
 _EMPTY_GZIP_BYTES = 20
@@ -92,16 +94,27 @@ class ServingModel:
             tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
                 the model's schema.
         """
-        if batch_size < 1:
-            raise ValueError(f"`batch_size` must be at least 1; got {batch_size}. Give a positive number.")
-        batch: list[bytes] = []
-        for record in records:
-            batch.append(record)
-            if len(batch) == batch_size:
-                yield from self._classify_batch(batch)
-                batch = []
-        if batch:
+        for batch in _batches(records, batch_size):
             yield from self._classify_batch(batch)
+
+    def answers(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[dict[str, Any]]:
+        """Answers a stream of examples in its order, whatever the model was trained for.
+
+        Args:
+            records: serialized raw graph tf.Examples.
+            batch_size: examples that are answered together, at least 1.
+
+        Yields:
+            One answer an example, as `tfx_gnn.serving.answers.plain_answers` arranges it.
+
+        Raises:
+            ValueError: if `batch_size` is below 1, or the model answers none of the tasks.
+            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+                the model's schema.
+        """
+        for batch in _batches(records, batch_size):
+            outputs = self(tf.constant(batch, tf.string))
+            yield from plain_answers({name: value.numpy() for name, value in outputs.items()})
 
     def _classify_batch(self, batch: list[bytes]) -> Iterator[Prediction]:
         outputs = self(tf.constant(batch, tf.string))
@@ -116,7 +129,15 @@ class ServingModel:
             for name in (signature.ID_OUTPUT, signature.LABEL_OUTPUT, signature.SCORE_OUTPUT)
         )
         for seed_id, label, score in zip(*columns, strict=True):
-            yield Prediction(id=_as_text(seed_id), label=str(_as_text(label)), score=float(score))
+            yield Prediction(id=as_text(seed_id), label=str(as_text(label)), score=float(score))
+
+
+def _batches(records: Iterable[bytes], batch_size: int) -> Iterator[list[bytes]]:
+    if batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1; got {batch_size}. Give a positive number.")
+    stream = iter(records)
+    while batch := list(itertools.islice(stream, batch_size)):
+        yield batch
 
 
 def read_records(path: str) -> Iterator[bytes]:
@@ -168,7 +189,3 @@ def _read_file(file: str) -> Iterator[bytes]:
     # TensorFlow takes a file that is shorter than the head of a record for one without records.
     if is_empty and tf.io.gfile.stat(file).length > (_EMPTY_GZIP_BYTES if is_gzipped else 0):
         raise ValueError(f"`path` must hold TFRecord files; got {file!r}, which holds bytes but no record.")
-
-
-def _as_text(value: bytes | int) -> str | int:
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value

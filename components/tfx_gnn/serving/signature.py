@@ -5,6 +5,8 @@ A model of several tasks puts "<task>/" before the names of each task's outputs.
 
 from __future__ import annotations
 
+import re
+
 SIGNATURE = "serving_default"
 """Signature that answers predictions."""
 
@@ -18,7 +20,10 @@ Its outputs have the keys of `tfx_gnn.graph.flat_tensors`; they have one row an 
 """
 
 TENSORS_SIGNATURE = "tensors"
-"""Signature that answers predictions of a raw graph in plain tensors, whose names are keys of `flat_tensors`."""
+"""Signature that answers predictions of raw graphs in plain tensors, merged into one graph.
+
+Its inputs are the keys of `tfx_gnn.graph.flat_tensors`, written as `tensor_input_name` does.
+"""
 
 EXAMPLES_INPUT = "examples"
 """The only input of other signatures: serialized raw graph tf.Examples, string, shape [n]."""
@@ -68,5 +73,24 @@ SAVED_MODEL_FILE = "saved_model.pb"
 MODEL_ARTIFACT_FOLDER = "Format-Serving"
 """Where TFX's standard Model artifact keeps its SavedModel."""
 
+SERVED_TASK_FILE = "assets.extra/served_task.json"
+"""Beside the SavedModel, what its answers are about: see `tfx_gnn.serving.served_task`."""
+
 TRAINING_PATH_FOLDER = "training_path"
 """Where a model run keeps the SavedModel of what training saw."""
+
+
+def tensor_input_name(key: str) -> str:
+    """Writes the key of a plain tensor as the name of an input; TensorFlow allows no other characters.
+
+    Args:
+        key: a key of `tfx_gnn.graph.flat_tensors`.
+
+    Returns:
+        The key with `_` for all but letters and digits.
+
+    Example:
+        >>> tensor_input_name("nodes/paper.#size")
+        'nodes_paper__size'
+    """
+    return re.sub("[^0-9A-Za-z]", "_", key)

@@ -13,8 +13,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tfx_gnn.graph.readout_structure import READOUT
+from tfx_gnn.serving.served_task import read_served_task
+
 _SCRIPT = Path(__file__).with_name("fresh_process_check.py")
-_READOUT_PREFIX = "nodes/_readout."
 
 
 class ServingVerificationError(ValueError):
@@ -44,8 +46,7 @@ def verify_saved_model(
     """Has a fresh process, which may import TensorFlow only, load a model and ask it real questions.
 
     The model must answer no example, each example alone, all of them in one
-    batch, and all of them without label features (the features of node set
-    `_readout` that do not begin with `#`). Answers have shape [n, ...] and are
+    batch, and all of them without labels. Answers have shape [n, ...] and are
     finite; those of an example do not depend on its neighbours in the batch or on
     labels that it carries. Bytes that are no tf.Example must raise InvalidArgumentError.
     The process sees no GPU: a running training job is not disturbed.
@@ -72,7 +73,10 @@ def verify_saved_model(
                 writer.write(record)
         report_file = os.path.join(scratch, "report.json")
         command = [sys.executable, "-I", str(_SCRIPT), "--saved-model", saved_model_dir, "--examples", examples_file]
-        command += ["--label-prefix", _READOUT_PREFIX, "--report", report_file]
+        served = read_served_task(saved_model_dir)
+        label_keys = _readout_features(records) if served is None else served.label_keys
+        command += ["--report", report_file, "--label-keys", *label_keys]
+        command += ["--needs-readout"] if served is None or served.roots else []
         _run(command, saved_model_dir, timeout_seconds)
         report = json.loads(Path(report_file).read_text(encoding="utf-8"))
     problems = list(report["problems"])
@@ -89,6 +93,13 @@ def verify_saved_model(
         outputs=tuple(report["outputs"]),
         requests=tuple(request["name"] for request in report["requests"]),
     )
+
+
+def _readout_features(records: Sequence[bytes]) -> list[str]:
+    """What labels are in models that do not tell: all of `_readout` but what begins with `#`."""
+    keys = {key for record in records for key in tf.train.Example.FromString(record).features.feature}
+    prefix = f"nodes/{READOUT}."
+    return sorted(key for key in keys if key.startswith(prefix) and not key.startswith(f"{prefix}#"))
 
 
 def _run(command: list[str], saved_model_dir: str, timeout_seconds: float) -> None:

@@ -88,16 +88,26 @@ class TransformedStar:
     transformed_graph_schema_dir: str
 
 
-@pytest.fixture(scope="session")
-def star_graph() -> ModuleType:
-    """The module `star_graph`, importable by that name as a user's module is."""
-    spec = importlib.util.spec_from_file_location("star_graph", Path(__file__).with_name("star_graph.py"))
+def _module_of_file(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def star_graph() -> ModuleType:
+    """The module `star_graph`, importable by that name as a user's module is."""
+    return _module_of_file("star_graph")
+
+
+@pytest.fixture(scope="session")
+def task_graphs() -> ModuleType:
+    """The module `task_graphs`: graphs and models for every task."""
+    return _module_of_file("task_graphs")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,76 @@
+"""What an exported model tells of itself, in a file beside it that any program can read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.serving.signature import SERVED_TASK_FILE
+
+_FORMAT_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServedTask:
+    """What the answers of a model are about.
+
+    Attributes:
+        task: the task as JSON, as `GraphTrainerOptions.task` is written.
+        label_keys: features of tf.Examples that requests need not have.
+        roots: edge sets `_readout/<root>` that tell what each answer is about: "seed", or "source" and
+            "target"; empty if answers are about whole graphs.
+        tensor_inputs: keys of `tfx_gnn.graph.flat_tensors` by the names of the inputs of signature `tensors`;
+            empty if there is none.
+    """
+
+    task: dict[str, Any]
+    label_keys: tuple[str, ...]
+    roots: tuple[str, ...]
+    tensor_inputs: dict[str, str]
+
+
+def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
+    """Writes the file.
+
+    Args:
+        served: what to tell.
+        saved_model_dir: folder that holds `saved_model.pb`.
+    """
+    path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps({"format_version": _FORMAT_VERSION, **dataclasses.asdict(served)}, indent=2) + "\n")
+
+
+def read_served_task(saved_model_dir: str) -> ServedTask | None:
+    """Reads the file.
+
+    Args:
+        saved_model_dir: folder that holds `saved_model.pb`.
+
+    Returns:
+        What the model tells; None if it was exported by something else, or by an earlier version.
+
+    Raises:
+        ValueError: if the file is of another version.
+    """
+    path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "r") as file:
+        content = json.loads(file.read())
+    if content.get("format_version") != _FORMAT_VERSION:
+        raise ValueError(
+            f"`saved_model_dir` must hold {SERVED_TASK_FILE} of version {_FORMAT_VERSION}; got "
+            f"{content.get('format_version')!r} in {saved_model_dir!r}. Use the library's version that exported it."
+        )
+    return ServedTask(
+        task=content["task"],
+        label_keys=tuple(content["label_keys"]),
+        roots=tuple(content["roots"]),
+        tensor_inputs=content["tensor_inputs"],
+    )

@@ -1,0 +1,151 @@
+"""What a request to an exported model must hold, and whom its answers are about."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
+from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.readout import structured_readout
+from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.serving import signature
+
+_ID = "#id"
+_SEED, _SOURCE, _TARGET = "seed", "source", "target"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RequestForm:
+    """How requests look.
+
+    Attributes:
+        spec: spec of one raw graph without labels.
+        label_keys: keys of tf.Examples that requests need not have.
+        roots: what each prediction is read from: ("seed",), ("source", "target"), or () for whole graphs.
+    """
+
+    spec: GraphTensorSpec
+    label_keys: tuple[str, ...]
+    roots: tuple[str, ...]
+
+    @classmethod
+    def of(cls, raw_spec: GraphTensorSpec, objective: Objective) -> RequestForm:
+        """Describes requests.
+
+        Args:
+            raw_spec: spec of one raw graph; labels may be in it.
+            objective: what is predicted.
+
+        Returns:
+            The form: without the labels of the task, and of `_readout` nothing but what begins with `#` unless
+            the answer depends on its features.
+        """
+        spec = objective.without_labels(raw_spec)
+        if READOUT_NODE_SET in spec.node_sets_spec and not objective.input_features:
+            spec = _without_readout_features(spec)
+        keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
+        return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=_roots(objective))
+
+    def checks(self, raw: GraphTensor) -> list[tf.Operation]:
+        """Asserts that every example can be read out.
+
+        Args:
+            raw: the merged graph of a request.
+
+        Returns:
+            Operations that make the checks.
+        """
+        if not self.roots:
+            return []
+        readouts = raw.node_sets[READOUT_NODE_SET].sizes
+        edges = [raw.edge_sets[f"{READOUT_NODE_SET}/{root}"].sizes for root in self.roots]
+        if self.roots == (_SEED,):
+            message = (
+                f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and one "
+                f"edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph an "
+                "example."
+            )
+            return [
+                tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message) for sizes in (readouts, *edges)
+            ]
+        message = (
+            f"`{signature.EXAMPLES_INPUT}` must have at least one node in node set `{READOUT_NODE_SET}` in every "
+            f"example, and as many edges in `{READOUT_NODE_SET}/{_SOURCE}` and `{READOUT_NODE_SET}/{_TARGET}`; got "
+            "others. Send the candidate pairs of a source as one example."
+        )
+        return [
+            tf.debugging.assert_positive(readouts, message=message),
+            *(tf.debugging.assert_equal(sizes, readouts, message=message) for sizes in edges),
+        ]
+
+    def ids(self, raw: GraphTensor) -> dict[str, tf.Tensor]:
+        """Reads the original ids of what answers are about.
+
+        Args:
+            raw: the merged graph of a request.
+
+        Returns:
+            `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. Nothing where examples
+            have no ids.
+        """
+        if not self.roots:
+            ids = raw.context.features.get(_ID)
+            return {} if ids is None else {signature.ID_OUTPUT: ids}
+        names = {
+            _SEED: signature.ID_OUTPUT,
+            _SOURCE: signature.SOURCE_ID_OUTPUT,
+            _TARGET: signature.TARGET_ID_OUTPUT,
+        }
+        read = {root: _ids(raw, root) for root in self.roots}
+        return {
+            names[root]: ids if root == _SEED else by_example(ids, raw, "" if ids.dtype == tf.string else -1)
+            for root, ids in read.items()
+            if ids is not None
+        }
+
+
+def by_example(values: tf.Tensor, graph: GraphTensor, default: float | str) -> tf.Tensor:
+    """Arranges what candidate pairs have in one row an example.
+
+    Args:
+        values: tensor, [candidates, ...].
+        graph: the graph with these `_readout` nodes.
+        default: what pads the rows.
+
+    Returns:
+        Tensor [n, largest number of candidates, ...].
+    """
+    sizes = graph.node_sets[READOUT_NODE_SET].sizes
+    rows = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
+    padded: tf.Tensor = rows.to_tensor(default_value=tf.cast(default, values.dtype) if default != "" else default)
+    return padded
+
+
+def _roots(objective: Objective) -> tuple[str, ...]:
+    keys = {part.readout_key for part in objective.parts.values()}
+    if "links" in keys:
+        return _SOURCE, _TARGET
+    return (_SEED,) if _SEED in keys else ()
+
+
+def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:
+    try:
+        ids: tf.Tensor = structured_readout(raw, root, feature_name=_ID)
+    except KeyError:
+        return None
+    return ids
+
+
+def _without_readout_features(spec: GraphTensorSpec) -> GraphTensorSpec:
+    node_sets = dict(spec.node_sets_spec)
+    readout = node_sets[READOUT_NODE_SET]
+    kept: dict[const.FieldName, tf.TypeSpec] = {
+        name: feature for name, feature in readout.features_spec.items() if name.startswith("#")
+    }
+    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=kept, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
