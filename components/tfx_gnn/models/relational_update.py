@@ -10,8 +10,10 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.layers.graph_update import GraphUpdate
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat
-from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
+from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.neighbor_mean import NeighborMean
+from tfx_gnn.models.relations import Relation, edge_sets_with, rounds_of
+from tfx_gnn.models.state_block import state_block
 
 
 def relational_graph_update(
@@ -48,55 +50,15 @@ def relational_graph_update(
     Raises:
         ValueError: if `node_sets` names none that could be updated, or `units` is below 1.
     """
-    known = sorted(name for name in graph_spec.node_sets_spec if not name.startswith("_"))
-    chosen = known if node_sets is None else list(node_sets)
-    unknown = sorted(set(chosen) - set(known))
-    if unknown or not chosen:
-        raise ValueError(
-            f"`node_sets` must name node sets among {known}; got {list(chosen)}. Auxiliary sets have no state."
-        )
-    updates = {}
-    for name in chosen:
+    (plan,) = rounds_of(graph_spec, num_layers=1, readout_node_sets=node_sets)
+    with_feature = edge_sets_with(graph_spec, edge_feature)
+
+    def neighbor_mean(relation: Relation) -> NeighborMean:
+        edge_features = [edge_feature] if edge_feature and relation.edge_set_name in with_feature else []
+        return NeighborMean(relation.receiver_tag, edge_features=edge_features)
+
+    def next_state(_: const.NodeSetName) -> NextStateFromConcat:
         mix = tf_keras.layers.Activation("linear") if units is None else state_block(units, dropout_rate)
-        updates[name] = NodeSetUpdate(_neighbor_means(graph_spec, name, edge_feature), NextStateFromConcat(mix))
-    return GraphUpdate(node_sets=updates)
+        return NextStateFromConcat(mix)
 
-
-def state_block(units: int, dropout_rate: float = 0.0) -> tf_keras.Sequential:
-    """Makes the block that mixes what a node has gathered: Dense, LayerNormalization, ReLU, Dropout.
-
-    Args:
-        units: width of the result, at least 1.
-        dropout_rate: share of values that training leaves out, in [0, 1).
-
-    Returns:
-        Layer from [num_nodes, any] to [num_nodes, units].
-
-    Raises:
-        ValueError: if `units` is below 1.
-    """
-    if units < 1:
-        raise ValueError(f"`units` must be at least 1; got {units}. Choose the width of the states.")
-    return tf_keras.Sequential(
-        [
-            tf_keras.layers.Dense(units),
-            tf_keras.layers.LayerNormalization(),
-            tf_keras.layers.Activation("relu"),
-            tf_keras.layers.Dropout(dropout_rate),
-        ]
-    )
-
-
-def _neighbor_means(
-    graph_spec: GraphTensorSpec, node_set_name: const.NodeSetName, edge_feature: const.FieldName | None
-) -> dict[const.EdgeSetName, NeighborMean]:
-    means = {}
-    for name, edge_set_spec in graph_spec.edge_sets_spec.items():
-        if name.startswith("_"):
-            continue
-        adjacency = edge_set_spec.adjacency_spec
-        tags = [tag for tag in (const.SOURCE, const.TARGET) if adjacency.node_set_name(tag) == node_set_name]
-        if tags:
-            edge_features = [feature for feature in edge_set_spec.features_spec if feature == edge_feature]
-            means[name] = NeighborMean(tags, edge_features=edge_features)
-    return means
+    return convolution_update(plan, neighbor_mean, next_state)

@@ -7,6 +7,14 @@ from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+
+
+@pytest.fixture(autouse=True)
+def _traced_as_in_training():
+    """Without it, AutoGraph reads all of Keras for seconds in each test that traces a layer."""
+    with libraries_traced_as_written():
+        yield
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.relational_update import relational_graph_update, state_block
+from tfx_gnn.models.relational_update import relational_graph_update
+from tfx_gnn.models.state_block import state_block
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])

@@ -18,8 +18,9 @@ from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras import layers
 from tfx_gnn.models.dense_embedding import DenseEmbedding
 from tfx_gnn.models.identity_features import ForgetIdentity, HideSeedFeature
-from tfx_gnn.models.relational_update import relational_graph_update, state_block
+from tfx_gnn.models.relational_update import relational_graph_update
 from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
+from tfx_gnn.models.state_block import state_block
 
 SEED_NODE_SET = "package"
 LABEL_VOCABULARY = "section"

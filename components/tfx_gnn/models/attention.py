@@ -1,0 +1,58 @@
+"""Sums of messages weighted by a softmax over all edges that reach a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+
+class Attended(NamedTuple):
+    """Messages along the edges of one relation, and how they are to be weighed.
+
+    Attributes:
+        logits: float [num_edges, num_heads].
+        messages: float [num_edges, num_heads, channels].
+        pool: maps [num_edges, ...] to [num_receivers, ...], called with `reduce_type="sum"` or "max".
+        broadcast: maps [num_receivers, ...] to [num_edges, ...].
+    """
+
+    logits: tf.Tensor
+    messages: tf.Tensor
+    pool: Callable[..., tf.Tensor]
+    broadcast: Callable[[tf.Tensor], tf.Tensor]
+
+
+def softmax_weighted_sum(
+    relations: Sequence[Attended], dropout: Callable[[tf.Tensor], tf.Tensor] | None = None
+) -> tf.Tensor:
+    """Weighs the messages of one or several relations by one softmax at each receiver, and adds them up.
+
+    Numerators and denominators are added up side by side and divided once for each receiver, which
+    spares a second way to the edges and back. Computed in float32. The largest logit of each receiver is
+    taken off first, so that nothing overflows. Edges of padding reach nodes of padding only, and a
+    node without edges gets zeros.
+
+    Args:
+        relations: with the same receivers and the same numbers of heads and channels.
+        dropout: leaves out some of the weights, [num_edges, num_heads], after the softmax; None for none.
+
+    Returns:
+        float32 tensor of shape [num_receivers, num_heads, channels].
+    """
+    logits = [tf.cast(relation.logits, tf.float32) for relation in relations]
+    highest = None
+    for relation, logit in zip(relations, logits, strict=True):
+        largest = tf.stop_gradient(relation.pool(tf.stop_gradient(logit), reduce_type="max"))
+        highest = largest if highest is None else tf.maximum(highest, largest)
+    numerators, denominators = [], []
+    for relation, logit in zip(relations, logits, strict=True):
+        weights = tf.exp(logit - relation.broadcast(highest))
+        denominators.append(relation.pool(weights, reduce_type="sum"))
+        # Dropout scales what it keeps, but the denominator is that of the whole softmax.
+        kept = weights if dropout is None else tf.cast(dropout(weights), tf.float32)
+        messages = kept[:, :, tf.newaxis] * tf.cast(relation.messages, tf.float32)
+        numerators.append(relation.pool(messages, reduce_type="sum"))
+    # The largest logit alone adds one: only nodes without edges have less.
+    return tf.add_n(numerators) / tf.maximum(tf.add_n(denominators), 1.0)[:, :, tf.newaxis]

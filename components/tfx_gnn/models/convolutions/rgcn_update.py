@@ -1,0 +1,131 @@
+"""The relational graph convolution over all edge sets of a heterogeneous graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
+from tfx_gnn.models.neighbor_pooling import pool_neighbors
+from tfx_gnn.models.next_state import NextStateFromConvolutions
+from tfx_gnn.models.relations import Relation
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class RGCNGraphUpdate(tf_keras.layers.Layer):
+    """One layer of R-GCN, arXiv:1703.06103, where each direction of each edge set is a relation.
+
+    Equation 2: the mean over the neighbours of each relation times its matrix, all added up, and
+    the own state times a matrix of the node set. The matrices of relations share their weights as the paper
+    says, so that all node sets must have states of one width.
+
+    Shapes: a scalar graph with states [num_nodes, width] in; the same with states [num_nodes, units] of
+    the node sets in `node_sets` out.
+
+    Init args:
+        units: width of the new states.
+        node_sets: names of the node sets to update.
+        relations: the relations that lead to them, as `rounds_of` lists them.
+        num_bases: as for `RelationKernels`.
+        num_blocks: as for `RelationKernels`.
+        activation: as for `NextStateFromConvolutions`.
+        normalization: as for `NextStateFromConvolutions`.
+        dropout_rate: as for `NextStateFromConvolutions`.
+        residual: as for `NextStateFromConvolutions`.
+
+    Call args:
+        graph: a scalar graph.
+
+    Raises:
+        ValueError: when called, if states have several widths.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        node_sets: Sequence[const.NodeSetName],
+        relations: Sequence[Relation],
+        *,
+        num_bases: int | None = None,
+        num_blocks: int | None = None,
+        activation: str = "relu",
+        normalization: str = "none",
+        dropout_rate: float = 0.0,
+        residual: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._relations = tuple(Relation(*relation) for relation in relations)
+        self._arguments = {
+            "units": units,
+            "node_sets": list(node_sets),
+            "num_bases": num_bases,
+            "num_blocks": num_blocks,
+            "activation": activation,
+            "normalization": normalization,
+            "dropout_rate": dropout_rate,
+            "residual": residual,
+        }
+        # A graph without edges has no relations, and the layer then no matrices of any.
+        self._kernels = RelationKernels(
+            max(len(self._relations), 1),
+            units,
+            num_bases=num_bases,
+            num_blocks=num_blocks,
+            dtype=self.dtype_policy,
+            name="relations",
+        )
+        self._next_states = {
+            name: NextStateFromConvolutions(
+                units,
+                normalization=normalization,
+                activation=activation,
+                dropout_rate=dropout_rate,
+                residual=residual,
+                dtype=self.dtype_policy,
+                name=f"next_state_{name}",
+            )
+            for name in sorted(node_sets)
+        }
+
+    def call(self, graph: GraphTensor) -> GraphTensor:
+        """Updates the graph; see the class.
+
+        Args:
+            graph: a scalar graph.
+        """
+        senders = sorted({way.sender for way in self._relations})
+        widths = {name: graph.node_sets[name][const.HIDDEN_STATE].shape[-1] for name in senders}
+        if len(set(widths.values())) > 1:
+            raise ValueError(
+                f"`graph` must have states of one width, since relations share weights; got {widths}. "
+                "Give all node sets a Dense layer of the same width first."
+            )
+        new_features = {}
+        for name, next_state in self._next_states.items():
+            features = graph.node_sets[name].get_features_dict()
+            heard = [(i, way) for i, way in enumerate(self._relations) if way.receiver == name]
+            from_edges = {"relations": self._convolve(graph, heard)} if heard else {}
+            features[const.HIDDEN_STATE] = next_state((features[const.HIDDEN_STATE], from_edges, {}))
+            new_features[name] = features
+        return graph.replace_features(node_sets=new_features)
+
+    def _convolve(self, graph: GraphTensor, heard: Sequence[tuple[int, Relation]]) -> tf.Tensor:
+        means = []
+        for _, way in heard:
+            states = tf.cast(graph.node_sets[way.sender][const.HIDDEN_STATE], self.compute_dtype)
+            means.append(pool_neighbors(graph, way.edge_set_name, way.receiver_tag, states, "mean"))
+        return self._kernels(tf.stack(means, axis=1), relations=tuple(position for position, _ in heard))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            **self._arguments,
+            "relations": [list(relation) for relation in self._relations],
+        }

@@ -1,0 +1,71 @@
+"""Heterogeneous graph transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round, rounds_of
+
+
+def hgt(
+    graph_spec: GraphTensorSpec,
+    *,
+    units: int,
+    num_layers: int,
+    dropout_rate: float = 0.0,
+    num_heads: int = 4,
+    activation: str = "gelu",
+    normalization: str = "layer",
+    skip: str = "weighted",
+    receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
+    readout_node_sets: Collection[const.NodeSetName] | None = None,
+) -> tf_keras.Sequential:
+    """Makes a heterogeneous graph transformer, HGT of arXiv:2003.01332.
+
+    Args:
+        graph_spec: spec of the graph: its sets, and the widths of states if they are there.
+        units: width of the states, a multiple of `num_heads`.
+        num_layers: how far a node sees, in edges.
+        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        num_heads: number of attention heads.
+        activation: as for `HGTGraphUpdate`.
+        normalization: as for `HGTGraphUpdate`.
+        skip: as for `HGTGraphUpdate`, in all layers but the first, and there if `graph_spec` says that the
+            states have the width `units` already.
+        receiver_tags: as for `gcn`.
+        readout_node_sets: as for `gcn`.
+
+    Returns:
+        Layer from a scalar graph to a graph, as for `gcn`.
+
+    Raises:
+        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+    """
+    if num_heads < 1 or units % num_heads:
+        raise ValueError(f"`num_heads` must divide `units`; got {num_heads} and {units}. Choose a divisor.")
+
+    def layer(plan: Round) -> HGTGraphUpdate:
+        return HGTGraphUpdate(
+            num_heads=num_heads,
+            per_head_channels=units // num_heads,
+            node_sets=plan.node_sets,
+            relations=plan.relations,
+            skip=skip if plan.keeps_width else "none",
+            normalization=normalization,
+            dropout_rate=dropout_rate,
+            activation=activation,
+        )
+
+    plans = rounds_of(
+        graph_spec,
+        num_layers=num_layers,
+        units=units,
+        receiver_tags=receiver_tags,
+        readout_node_sets=readout_node_sets,
+    )
+    return tf_keras.Sequential([layer(plan) for plan in plans], name="hgt")

@@ -1,0 +1,151 @@
+"""The ways along which messages go: an edge set in one of its directions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_checks import get_aux_type_prefix
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tags import reverse_tag
+
+BOTH_DIRECTIONS = (const.SOURCE, const.TARGET)
+"""Tags of both ends of an edge: messages go to either."""
+
+
+class Relation(NamedTuple):
+    """One direction of an edge set.
+
+    Attributes:
+        edge_set_name: the edges.
+        receiver_tag: the end that receives, `SOURCE` or `TARGET`.
+        sender: name of the node set at the other end.
+        receiver: name of the node set that receives.
+    """
+
+    edge_set_name: const.EdgeSetName
+    receiver_tag: const.IncidentNodeTag
+    sender: const.NodeSetName
+    receiver: const.NodeSetName
+
+
+class Round(NamedTuple):
+    """What one layer of a network updates.
+
+    Attributes:
+        node_sets: names of the node sets that get a new state, in alphabetical order.
+        relations: along which they hear of their neighbours.
+        position: number of layers before this one.
+        keeps_width: whether the states of these node sets are known to have the width of the new ones, so that
+            old ones can be added to them.
+    """
+
+    node_sets: tuple[const.NodeSetName, ...]
+    relations: tuple[Relation, ...]
+    position: int
+    keeps_width: bool
+
+
+def relations_of(
+    graph_spec: GraphTensorSpec, receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS
+) -> tuple[Relation, ...]:
+    """Lists the relations of a graph; auxiliary edge sets, whose names begin with "_", are none.
+
+    Args:
+        graph_spec: spec of the graph.
+        receiver_tags: ends of the edges that receive: one or both of `SOURCE` and `TARGET`.
+
+    Returns:
+        Relations in the order of the names of their edge sets, `SOURCE` before `TARGET`.
+
+    Raises:
+        ValueError: if `receiver_tags` is empty or holds something else.
+    """
+    if not receiver_tags or not set(receiver_tags) <= set(BOTH_DIRECTIONS):
+        raise ValueError(
+            f"`receiver_tags` must hold SOURCE or TARGET or both; got {receiver_tags!r}. "
+            "Name the ends of the edges to which messages go."
+        )
+    relations = []
+    for name, spec in sorted(graph_spec.edge_sets_spec.items()):
+        if get_aux_type_prefix(name) is not None:
+            continue
+        for tag in sorted(set(receiver_tags)):
+            ends = (spec.adjacency_spec.node_set_name(end) for end in (reverse_tag(tag), tag))
+            relations.append(Relation(name, tag, *ends))
+    return tuple(relations)
+
+
+def rounds_of(
+    graph_spec: GraphTensorSpec,
+    *,
+    num_layers: int,
+    units: int | None = None,
+    receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
+    readout_node_sets: Collection[const.NodeSetName] | None = None,
+) -> tuple[Round, ...]:
+    """Plans which node sets each layer updates, and along which relations.
+
+    Where only some node sets are read out, the last layer updates no others, the one before only
+    those that the last one needs, and so on.
+
+    Args:
+        graph_spec: spec of the graph. Auxiliary node sets, whose names begin with "_", take no part.
+        num_layers: how far a node sees, in edges; at least 1.
+        units: width of the new states; None if they have none in common.
+        receiver_tags: as for `relations_of`.
+        readout_node_sets: names of the node sets whose last state matters; None for all.
+
+    Returns:
+        One round a layer.
+
+    Raises:
+        ValueError: if there would be no layer, a node set is not known, or `receiver_tags` is wrong.
+    """
+    if num_layers < 1:
+        raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
+    known = sorted(name for name in graph_spec.node_sets_spec if get_aux_type_prefix(name) is None)
+    chosen = known if readout_node_sets is None else sorted(set(readout_node_sets))
+    if not chosen or not set(chosen) <= set(known):
+        raise ValueError(f"`node_sets` must name node sets among {known}; got {chosen}. Auxiliary sets have no state.")
+    relations = relations_of(graph_spec, receiver_tags)
+    needed = set(chosen)
+    rounds: list[Round] = []
+    for position in reversed(range(num_layers)):
+        heard = tuple(relation for relation in relations if relation.receiver in needed)
+        # Whom a layer updates, all layers before it do.
+        keeps_width = units is not None and (position > 0 or _have_width(graph_spec, needed, units))
+        rounds.append(Round(tuple(sorted(needed)), heard, position, keeps_width))
+        needed = needed | {relation.sender for relation in heard}
+    return tuple(reversed(rounds))
+
+
+def edge_sets_with(graph_spec: GraphTensorSpec, feature_name: const.FieldName | None) -> frozenset[const.EdgeSetName]:
+    """Names the edge sets that have a feature.
+
+    Args:
+        graph_spec: spec of the graph.
+        feature_name: the feature; None: no edge set has it.
+
+    Returns:
+        Names of edge sets.
+
+    Raises:
+        ValueError: if there is a name, but no edge set has a feature of it.
+    """
+    if feature_name is None:
+        return frozenset()
+    found = frozenset(name for name, spec in graph_spec.edge_sets_spec.items() if feature_name in spec.features_spec)
+    if not found:
+        known = {name: sorted(spec.features_spec) for name, spec in sorted(graph_spec.edge_sets_spec.items())}
+        raise ValueError(
+            f"a feature of edges must be one that an edge set has; got {feature_name!r}, known are {known}. "
+            "Correct the name, or leave it out."
+        )
+    return found
+
+
+def _have_width(graph_spec: GraphTensorSpec, node_sets: Collection[const.NodeSetName], units: int) -> bool:
+    states = [graph_spec.node_sets_spec[name].features_spec.get(const.HIDDEN_STATE) for name in node_sets]
+    return all(state is not None and state.shape[-1] == units for state in states)

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.adjacency import Adjacency
+from tfx_gnn.graph.context import Context
+from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.models import ready
+from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, NodeRegression, Task
+
+MODELS = ("gcn", "graph_sage", "gat_v2", "mpnn", "rgcn", "hgt")
+CLASSES = NodeClassification(label_feature="label", num_classes=3)
+FEATURES = {"embeddings": {"paper.venue": {"rows": 5}}}
+
+
+@pytest.fixture(scope="module")
+def graph():
+    """Raw features of three subgraphs: numbers, a category, features of edges; authors have none."""
+
+    def edges(source, target, sizes, features):
+        return EdgeSet.from_fields(sizes=sizes, features=features, adjacency=Adjacency.from_indices(source, target))
+
+    return GraphTensor.from_pieces(
+        context=Context.from_fields(features={"energy": tf.constant([1.0, 2.0, 4.0])}),
+        node_sets={
+            "paper": NodeSet.from_fields(
+                sizes=[2, 1, 2],
+                features={
+                    "numbers": tf.constant([[1.0, 2.0], [0.5, 0.0], [3.0, 1.0], [2.0, 2.0], [0.0, 1.0]]),
+                    "venue": tf.constant([0, 4, 2, -1, 3], tf.int64),
+                },
+            ),
+            "author": NodeSet.from_fields(sizes=[1, 1, 1], features={"age": tf.constant([0.1, 0.2, 0.3])}),
+            "_readout": NodeSet.from_fields(sizes=[1, 1, 1], features={}),
+        },
+        edge_sets={
+            "cites": edges(("paper", [0, 3]), ("paper", [1, 4]), [1, 0, 1], {"year": tf.constant([0.0, 1.0])}),
+            "writes": edges(("author", [0, 1, 2]), ("paper", [0, 2, 3]), [1, 1, 1], {}),
+            "_readout/seed": edges(("paper", [0, 2, 4]), ("_readout", [0, 1, 2]), [1, 1, 1], {}),
+            "_readout/source": edges(("paper", [0, 2, 4]), ("_readout", [0, 1, 2]), [1, 1, 1], {}),
+            "_readout/target": edges(("paper", [1, 2, 3]), ("_readout", [0, 1, 2]), [1, 1, 1], {}),
+        },
+    )
+
+
+def _model(name, graph, task: Task = CLASSES, **hyperparameters: Any):
+    arguments = {"units": 8, "features": {**FEATURES, **hyperparameters.pop("features", {})}, **hyperparameters}
+    return getattr(ready, name)(graph.spec, objective=task.objective(), hyperparameters=arguments)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_encodes_all_features_and_every_weight_learns(graph, name):
+    model = _model(name, graph, learning_rate=0.5)
+
+    with tf.GradientTape() as tape:
+        logits = model(graph)
+        loss = tf.reduce_sum(tf.nn.sparse_softmax_cross_entropy_with_logits([0, 1, 2], logits))
+    gradients = dict(
+        zip(
+            (weight.name for weight in model.trainable_weights),
+            tape.gradient(loss, model.trainable_weights),
+            strict=True,
+        )
+    )
+
+    assert logits.shape == (3, 3)
+    assert logits.dtype == tf.float32
+    assert [weight for weight, gradient in gradients.items() if gradient is None] == []
+    assert all(isinstance(gradient, tf.Tensor) and np.isfinite(gradient).all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("name", ["graph_sage", "hgt"])
+def test_model_can_be_cut_behind_the_embeddings(graph, name):
+    model = _model(name, graph)
+
+    embeddings = tf_keras.Model(model.inputs, model.get_layer("embeddings").output)(graph)
+
+    assert embeddings.shape == (3, 8)
+    assert embeddings.dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    ("task", "shape"),
+    [
+        (NodeRegression(label_feature="price"), (3, 1)),
+        (GraphRegression(label_feature="energy"), (3, 1)),
+        (LinkPrediction(), (3,)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_model_ends_with_the_layers_of_the_task(graph, task, shape):
+    assert _model("graph_sage", graph, task)(graph).shape == shape
+
+
+def test_several_tasks_share_a_network(graph):
+    task = MultiTask(tasks={"topic": CLASSES, "energy": GraphRegression(label_feature="energy")})
+
+    output = _model("gcn", graph, task)(graph)
+
+    assert {name: tuple(value.shape) for name, value in output.items()} == {"topic": (3, 3), "energy": (3, 1)}
+
+
+def test_edges_are_encoded_where_the_network_uses_them(graph):
+    encoded, one, none = (
+        _model("mpnn", graph, num_layers=1, **options)
+        for options in (
+            {},
+            {"edge_feature": "hidden_state", "features": {"encode_edges": True}},
+            {"edge_feature": None},
+        )
+    )
+
+    assert encoded.count_params() == one.count_params() > none.count_params()
+
+
+def test_hyperparameters_reach_the_network(graph):
+    small, large = (_model("graph_sage", graph, num_layers=layers).count_params() for layers in (1, 3))
+
+    assert small < large
+
+
+def test_unknown_hyperparameters_are_refused(graph):
+    with pytest.raises(ValueError, match=r"`hyperparameters` must be arguments of gcn\(\), .*; got \['num_heads'\]"):
+        _model("gcn", graph, num_heads=2)
+
+
+def test_features_that_cannot_be_encoded_are_refused(graph):
+    with pytest.raises(ValueError, match="venue"):
+        ready.gcn(graph.spec, objective=CLASSES.objective())
