@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.models.candidate_groups import Candidates, ranks_of_candidates, static_rows
+
+_NUM_BINS = 1 << 16
 
 
 class _RankMetric(tf_keras.metrics.Metric):
@@ -92,21 +95,26 @@ class HitsAt(_RankMetric):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class CandidateAuc(tf_keras.metrics.AUC):
-    """Area under the ROC curve, or under that of precision and recall, of all candidates of all examples.
+class CandidateAuc(tf_keras.metrics.Metric):
+    """Area under the ROC curve, or average precision, of all candidates of all examples together.
 
-    The curve is computed at `num_thresholds` points between 0 and 1 of the scores' sigmoid. All candidates
-    of an example weigh what the heaviest of them does.
+    Scores are counted by their first 16 bits: two that differ by less than one part in 128 may pass for a tie.
+    Thresholds between 0 and 1, as of `tf_keras.metrics.AUC`, would take all large scores for one. Ties count
+    half in "ROC". All candidates of an example weigh what the heaviest of them does.
 
     Args:
         curve: "ROC", or "PR" for the average precision.
         name: name of the metric; "auc" or "average_precision" by default.
-        **kwargs: arguments of `tf_keras.metrics.AUC`.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
     """
 
     def __init__(self, curve: str = "ROC", *, name: str | None = None, **kwargs: Any) -> None:
-        kwargs["from_logits"] = True
-        super().__init__(curve=curve, name=name or ("auc" if curve == "ROC" else "average_precision"), **kwargs)
+        super().__init__(name=name or ("auc" if curve == "ROC" else "average_precision"), **kwargs)
+        if curve not in ("ROC", "PR"):
+            raise ValueError(f"`curve` must be 'ROC' or 'PR'; got {curve!r}. Choose one of them.")
+        self._curve = curve
+        self._true = self.add_weight("true", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
+        self._false = self.add_weight("false", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
         """Adds a batch.
@@ -123,8 +131,36 @@ class CandidateAuc(tf_keras.metrics.AUC):
             weights = tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
             heaviest = tf.math.unsorted_segment_max(weights, candidates.group, static_rows(scores))
             weights = tf.gather(heaviest, candidates.group)
-        weights = tf.where(candidates.is_true | candidates.is_false, weights, 0.0)
-        super().update_state(candidates.is_true, scores, sample_weight=weights)
+        bins = _ordered_bins(scores)
+        for counts, chosen in ((self._true, candidates.is_true), (self._false, candidates.is_false)):
+            counts.assign_add(tf.math.unsorted_segment_sum(tf.where(chosen, weights, 0.0), bins, _NUM_BINS))
+
+    def result(self) -> tf.Tensor:
+        """The area so far; 0 before there are both true and false pairs ("PR": true ones)."""
+        num_true = tf.reduce_sum(self._true)
+        if self._curve == "ROC":
+            below = tf.cumsum(self._false, exclusive=True) + 0.5 * self._false
+            return tf.math.divide_no_nan(tf.reduce_sum(self._true * below), num_true * tf.reduce_sum(self._false))
+        true_above, false_above = tf.cumsum(self._true, reverse=True), tf.cumsum(self._false, reverse=True)
+        precision = tf.math.divide_no_nan(true_above, true_above + false_above)
+        return tf.math.divide_no_nan(tf.reduce_sum(self._true * precision), num_true)
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        return {**super().get_config(), "curve": self._curve}
+
+
+def _ordered_bins(scores: tf.Tensor) -> tf.Tensor:
+    """The first 16 bits of floats as integers of the same order, from 0."""
+    # Minus zero becomes zero; among negative floats, larger bits are lower numbers.
+    bits = tf.bitcast(scores + 0.0, tf.int32)
+    ordered = tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, 0x7FFFFFFF), bits)
+    return tf.bitwise.right_shift(ordered, 16) + _NUM_BINS // 2
 
 
 def _true_weights(candidates: Candidates, sample_weight: tf.Tensor | None) -> tf.Tensor:

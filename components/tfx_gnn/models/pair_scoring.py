@@ -12,17 +12,55 @@ from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class StateProjection(tf_keras.layers.Layer):
+    """A linear map of states to vectors of the same width, without bias.
+
+    States are never negative after ReLU, and their inner products neither. With a projection of each end such a network
+    can say no; and source and target may play different parts in a link.
+
+    Shapes: float [n, units]; out the same.
+    """
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the map."""
+        units = int(tf.TensorShape(input_shape)[-1])
+        self._kernel = self.add_weight("kernel", (units, units), initializer="glorot_uniform")
+        super().build(input_shape)
+
+    def call(self, states: tf.Tensor) -> tf.Tensor:
+        """Maps states; see the class for shapes."""
+        return tf.linalg.matmul(states, self._kernel)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class DotScore(tf_keras.layers.Layer):
     """The inner product of both states.
 
     Shapes: (source, target), each float [n, units]; out [n].
+
+    Args:
+        use_bias: whether a trained number is added to all scores: how rare links are. Rankings do not need it.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
     """
+
+    def __init__(self, *, use_bias: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._use_bias = use_bias
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the bias."""
+        self._bias = self.add_weight("bias", (), initializer="zeros") if self._use_bias else 0.0
+        super().build(input_shape)
 
     def call(self, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
         """Scores pairs; see the class for shapes."""
         source, target = inputs
         _check_alike(source, target)
-        return tf.reduce_sum(source * target, axis=-1)
+        return tf.reduce_sum(source * target, axis=-1) + self._bias
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal layer."""
+        return {**super().get_config(), "use_bias": self._use_bias}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -66,11 +104,13 @@ class DistMultScore(tf_keras.layers.Layer):
 
     Args:
         num_relations: number of relations, at least 1.
+        use_bias: as for `DotScore`, one number for all relations.
         **kwargs: arguments of `tf_keras.layers.Layer`.
     """
 
-    def __init__(self, num_relations: int = 1, **kwargs: Any) -> None:
+    def __init__(self, num_relations: int = 1, *, use_bias: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        self._use_bias = use_bias
         if num_relations < 1:
             raise ValueError(f"`num_relations` must be at least 1; got {num_relations}. Count the relations.")
         self._num_relations = num_relations
@@ -83,6 +123,7 @@ class DistMultScore(tf_keras.layers.Layer):
         self._relations = DenseEmbedding(
             self._num_relations, units, embeddings_initializer=initializer, dtype=self.dtype_policy, name="relations"
         )
+        self._bias = self.add_weight("bias", (), initializer="zeros") if self._use_bias else 0.0
         super().build(input_shape)
 
     def call(self, inputs: Sequence[tf.Tensor], training: bool | None = None) -> tf.Tensor:  # noqa: FBT001 - Keras' form.
@@ -90,11 +131,11 @@ class DistMultScore(tf_keras.layers.Layer):
         source, target, *relation = inputs
         _check_alike(source, target)
         vectors = self._relations(relation[0] if relation else tf.zeros([1], tf.int64), training=training)
-        return tf.reduce_sum(source * vectors * target, axis=-1)
+        return tf.reduce_sum(source * vectors * target, axis=-1) + self._bias
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal layer."""
-        return {**super().get_config(), "num_relations": self._num_relations}
+        return {**super().get_config(), "num_relations": self._num_relations, "use_bias": self._use_bias}
 
 
 def _check_alike(source: tf.Tensor, target: tf.Tensor) -> None:

@@ -88,8 +88,30 @@ def test_areas_are_those_of_scikit_learn(among_true_pairs):
 
     counted = (weights > 0) & (labels[:, 0] >= 0)
     expected = [function(labels[counted, 0], scores[counted]) for function in (roc_auc_score, average_precision_score)]
-    assert [float(area.result()) for area in areas] == pytest.approx(expected, abs=5e-3)
+    assert [float(area.result()) for area in areas] == pytest.approx(expected, abs=1e-3)
     assert [area.name for area in areas] == ["auc", "average_precision"]
+
+
+def test_areas_know_large_scores_and_ties():
+    """Of 2 x 3 pairs of a true and a false score one is in order and two are ties."""
+    labels = np.array([[1, 0], [0, 0], [0, 0], [0, 0], [1, 0], [-1, 0]])
+    scores = np.array([1e6, 1e6, 1.01e6, -0.0, 0.0, 5.0], np.float32)
+    areas = CandidateAuc("ROC"), CandidateAuc("PR")
+
+    @tf.function(jit_compile=True)
+    def update(scores):
+        for area in areas:
+            area.update_state(labels, scores)
+
+    update(scores * 7.0)
+    for area in areas:
+        area.reset_state()
+    update(scores)
+
+    counted = labels[:, 0] >= 0
+    expected = [function(labels[counted, 0], scores[counted]) for function in (roc_auc_score, average_precision_score)]
+    assert expected[0] == pytest.approx(2 / 6)
+    assert [float(area.result()) for area in areas] == pytest.approx(expected)
 
 
 def test_nothing_counted_is_zero():
@@ -97,6 +119,11 @@ def test_nothing_counted_is_zero():
     metric.update_state(LABELS[10:] - [[0, 10]], SCORES[10:], WEIGHTS[10:])
 
     assert float(metric.result()) == 0.0
+
+
+def test_unknown_curve_is_refused():
+    with pytest.raises(ValueError, match="`curve` must be 'ROC' or 'PR'; got 'AUC'"):
+        CandidateAuc("AUC")
 
 
 def test_rank_zero_is_refused():

@@ -16,7 +16,7 @@ from tfx_gnn.keras.layers.structured_readout import StructuredReadout
 from tfx_gnn.models.candidate_groups import Candidates
 from tfx_gnn.models.link_losses import CandidateSigmoid, CandidateSoftmax
 from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank
-from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore
+from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore, StateProjection
 from tfx_gnn.models.tasks.label_places import (
     ReadoutLabels,
     readout_components,
@@ -135,12 +135,18 @@ class LinkObjective(Objective):
 
         Scores of half precision would make many ties.
         """
+        says_no = self._task.loss == "sigmoid"
         kinds: dict[str, Callable[[], Callable[..., tf.Tensor]]] = {
-            "dot": lambda: DotScore(dtype=tf.float32, name=output_name),
+            "dot": lambda: DotScore(use_bias=says_no, dtype=tf.float32, name=output_name),
             "hadamard": lambda: HadamardScore(self._task.hidden_units, dtype=tf.float32, name=output_name),
-            "distmult": lambda: DistMultScore(self._task.num_relations, dtype=tf.float32, name=output_name),
+            "distmult": lambda: DistMultScore(
+                self._task.num_relations, use_bias=says_no, dtype=tf.float32, name=output_name
+            ),
         }
-        return OutputLayers(PairReadout(self._task.relation_feature, name=embeddings_name), kinds[self._task.scoring]())
+        return OutputLayers(
+            PairReadout(self._task.relation_feature, name=embeddings_name, projects=self._task.projects_states),
+            kinds[self._task.scoring](),
+        )
 
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
         """Answers scores, [n, max candidates], minus infinity behind the last one; and how many there are."""
@@ -158,12 +164,13 @@ class PairReadout(tf.Module):
     Args:
         relation_feature: feature of `_readout`; empty for none.
         name: the two Keras layers are named `source_<name>` and `target_<name>`.
+        projects: as `LinkPrediction.projects_states`.
     """
 
-    def __init__(self, relation_feature: str, *, name: str) -> None:
+    def __init__(self, relation_feature: str, *, name: str, projects: bool) -> None:
         super().__init__()
-        self._source = StructuredReadout("source", name=f"source_{name}")
-        self._target = StructuredReadout("target", name=f"target_{name}")
+        self._source = _end_layers("source", name=name, projects=projects)
+        self._target = _end_layers("target", name=name, projects=projects)
         self._relation = None
         if relation_feature:
             self._relation = Readout(node_set_name=READOUT_NODE_SET, feature_name=relation_feature)
@@ -177,5 +184,18 @@ class PairReadout(tf.Module):
         Returns:
             States of sources and of targets, each [candidates, units], and relations [candidates], if any.
         """
-        ends = (self._source(graph), self._target(graph))
+        source: Any = graph
+        for layer in self._source:
+            source = layer(source)
+        target: Any = graph
+        for layer in self._target:
+            target = layer(target)
+        ends = (source, target)
         return ends if self._relation is None else (*ends, self._relation(graph))
+
+
+def _end_layers(key: str, *, name: str, projects: bool) -> list[tf_keras.layers.Layer]:
+    """What leads from a graph to the embeddings of one end; the last layer has the name."""
+    if not projects:
+        return [StructuredReadout(key, name=f"{key}_{name}")]
+    return [StructuredReadout(key), StateProjection(name=f"{key}_{name}")]

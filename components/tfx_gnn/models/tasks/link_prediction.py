@@ -35,6 +35,8 @@ class LinkPrediction(Task):
         num_relations: numbers of relations lie in [0, num_relations); 1 without `relation_feature`.
         hidden_units: for "hadamard", widths of hidden layers between the product and the score; none
             makes the score a weighted sum.
+        projects_states: whether each end gets a linear map of its own between its state and the score. What
+            comes out of it is the embedding.
         loss: "sigmoid", cross entropy of each candidate by itself; or "softmax", cross entropy
             of the true pair among all candidates of its example, for which every example counts once a true pair.
         label_smoothing: share of the target that goes in equal parts to both answers ("sigmoid") or to all
@@ -47,6 +49,7 @@ class LinkPrediction(Task):
     relation_feature: str = ""
     num_relations: int = 1
     hidden_units: tuple[int, ...] = ()
+    projects_states: bool = True
     loss: str = "sigmoid"
     label_smoothing: float = 0.0
     hits_at: tuple[int, ...] = (1, 3, 10)

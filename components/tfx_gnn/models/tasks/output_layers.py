@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-import tf_keras
 
 from tfx_gnn.graph.graph_tensor import GraphTensor
 
@@ -82,7 +81,7 @@ def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, 
         ValueError: if it is no float tensor of that shape.
     """
     expected = tf.TensorShape(shape)
-    if not isinstance(output, tf.Tensor) and not tf_keras.backend.is_keras_tensor(output):
+    if not isinstance(output, tf.Tensor):
         got = str(type(output))
     elif not output.dtype.is_floating:
         got = f"dtype {output.dtype.name}"

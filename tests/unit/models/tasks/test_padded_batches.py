@@ -105,4 +105,4 @@ def test_model_of_its_own_class_has_the_variables_of_its_output_layers(pairs):
     model = Model()
     model(pairs)
 
-    assert len(model.trainable_variables) == 4
+    assert len(model.trainable_variables) == 6
