@@ -157,8 +157,8 @@ class CandidateAuc(tf_keras.metrics.Metric):
 
 def _ordered_bins(scores: tf.Tensor) -> tf.Tensor:
     """The first 16 bits of floats as integers of the same order, from 0."""
-    # Minus zero becomes zero; among negative floats, larger bits are lower numbers.
-    bits = tf.bitcast(scores + 0.0, tf.int32)
+    # Minus zero is zero; among negative floats, larger bits are lower numbers.
+    bits = tf.bitcast(tf.where(scores == 0.0, 0.0, scores), tf.int32)
     ordered = tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, 0x7FFFFFFF), bits)
     return tf.bitwise.right_shift(ordered, 16) + _NUM_BINS // 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.graph_tensor import GraphTensor
     from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
     from tfx_gnn.graph.size_constraints import SizeConstraints
-    from tfx_gnn.models.tasks.output_layers import OutputLayers
+    from tfx_gnn.models.tasks.output_layers import MultiOutputLayers, OutputLayers
     from tfx_gnn.models.tasks.task import Task
 
 
@@ -169,7 +169,7 @@ class Objective(abc.ABC):
         """Makes what a model is compiled with: `loss`, `weighted_metrics` and for MultiTask `loss_weights`."""
         return {"loss": self.loss(), "weighted_metrics": self.weighted_metrics()}
 
-    def output_layer(self, *, embeddings_name: str = "embeddings") -> Callable[[GraphTensor], Any]:
+    def output_layer(self, *, embeddings_name: str = "embeddings") -> OutputLayers | MultiOutputLayers:
         """Makes the layers that end a model.
 
         The readout, whose values are the embeddings, is a Keras layer of its own with a name, so that

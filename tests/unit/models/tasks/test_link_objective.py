@@ -140,7 +140,7 @@ def test_output_must_have_a_score_a_candidate(pairs):
 
 
 def test_states_of_different_widths_are_refused(pairs):
-    layers = LINKS.objective().output_layer()
+    layers = LINKS.objective().output_layers()
 
     with pytest.raises(ValueError, match=r"must have states of one width; got shapes \(6, 3\) and \(6, 4\)"):
         layers.head((tf.zeros([6, 3]), tf.zeros([6, 4])))
