@@ -12,10 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.tasks import READOUT_NODE_SET, NodeClassification
 
 
 def check_numeric_features(spec: GraphTensorSpec) -> None:
@@ -37,65 +35,6 @@ def check_numeric_features(spec: GraphTensorSpec) -> None:
             f"`preprocessing_fn` must turn every feature into numbers; got strings in {sorted(strings)}. Map them to "
             "numbers, for example by tft.compute_and_apply_vocabulary, or leave them out."
         )
-
-
-def check_model_features(spec: GraphTensorSpec, task: NodeClassification) -> None:
-    """Checks that transformed graphs hold what a model can be trained on.
-
-    Args:
-        spec: spec of one transformed graph, label included.
-        task: what is predicted.
-
-    Raises:
-        ValueError: if the label is missing or no class index, or another feature is no number.
-    """
-    readout = spec.node_sets_spec.get(READOUT_NODE_SET)
-    label = None if readout is None else readout.features_spec.get(task.label_feature)
-    if label is None:
-        raise ValueError(
-            f"`task` must name a label of node set {READOUT_NODE_SET!r}; got {task.label_feature!r}, where there are "
-            f"{sorted(readout.features_spec) if readout is not None else 'no such node set'}. Sample it as a label "
-            "feature, and keep it in `preprocessing_fn`."
-        )
-    if label.dtype != tf.int64 or label.shape.rank != 1:
-        raise ValueError(
-            f"`task` must name a class index, int64 with one value a readout; got {label.dtype.name} of shape "
-            f"{label.shape} in {task.label_feature!r}. Make it by tft.compute_and_apply_vocabulary."
-        )
-    check_numeric_features(spec)
-
-
-def split_off_label(graph: GraphTensor, task: NodeClassification) -> tuple[GraphTensor, tf.Tensor]:
-    """Parts a transformed graph into what a model may see and what it shall predict.
-
-    Args:
-        graph: scalar graph with the label on `_readout`.
-        task: what is predicted.
-
-    Returns:
-        The graph without the label and without original ids, and the label, int64
-        [num_readouts].
-    """
-    label = graph.node_sets[READOUT_NODE_SET][task.label_feature]
-    graph = graph.remove_features(node_sets={READOUT_NODE_SET: [task.label_feature]})
-    return without_reserved_features(graph), label
-
-
-def without_label(spec: GraphTensorSpec, task: NodeClassification) -> GraphTensorSpec:
-    """Describes a transformed graph as a request gives it: it tells no label.
-
-    Args:
-        spec: spec of one transformed graph, label included.
-        task: what is predicted.
-
-    Returns:
-        The spec without the label; original ids are still in it.
-    """
-    node_sets = dict(spec.node_sets_spec)
-    readout = node_sets[READOUT_NODE_SET]
-    features = {name: feature for name, feature in readout.features_spec.items() if name != task.label_feature}
-    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
-    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
 
 
 def without_reserved_features(graph: GraphTensor) -> GraphTensor:

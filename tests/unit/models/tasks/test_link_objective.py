@@ -58,7 +58,7 @@ def test_scores_are_answered_by_example(pairs):
 
 def test_dot_is_the_inner_product_of_both_ends(pairs):
     """Sources are the first nodes of each example, in turn; the target is its last node."""
-    scores = LinkPrediction(projects_states=False).objective().output_layer()(pairs).numpy()
+    scores = LinkPrediction(projects_states=False).objective().output_layers()(pairs).numpy()
 
     states = pairs.node_sets["item"]["hidden_state"].numpy()
     ends = [(0, 1), (1, 1), (0, 1), (2, 5), (6, 8), (7, 8)]
@@ -66,7 +66,7 @@ def test_dot_is_the_inner_product_of_both_ends(pairs):
 
 
 def test_ends_are_projected_each_by_a_map_of_its_own(pairs):
-    layers = LINKS.objective().output_layer()
+    layers = LINKS.objective().output_layers()
     before = layers(pairs).numpy()
     bias, source, target = sorted(layers.trainable_variables, key=lambda variable: variable.shape.rank)
     source.assign(tf.eye(4))
@@ -75,13 +75,13 @@ def test_ends_are_projected_each_by_a_map_of_its_own(pairs):
 
     scores = layers(pairs).numpy()
 
-    plain = LinkPrediction(projects_states=False).objective().output_layer()(pairs).numpy()
+    plain = LinkPrediction(projects_states=False).objective().output_layers()(pairs).numpy()
     np.testing.assert_allclose(scores, 2.0 * plain + 3.0, rtol=1e-5)
     assert not np.allclose(before, scores)
 
 
 def test_distmult_weighs_by_the_relation_of_each_candidate(pairs):
-    layers = BY_RELATION.objective().output_layer()
+    layers = BY_RELATION.objective().output_layers()
     before = layers(pairs).numpy()
     [relations] = [variable for variable in layers.trainable_variables if variable.shape == [2, 4]]
     relations.assign(tf.stack([relations[0], tf.zeros([4])]))
@@ -100,7 +100,7 @@ def test_half_precision_states_are_scored_in_full(pairs):
     graph = pairs.replace_features(node_sets={"item": {"hidden_state": states}})
 
     for task in (LINKS, BY_RELATION, LinkPrediction(scoring="hadamard", hidden_units=(2,))):
-        assert task.objective().output_layer()(graph).dtype == tf.float32
+        assert task.objective().output_layers()(graph).dtype == tf.float32
 
 
 def test_graph_without_candidates_is_refused(pairs, seeds):

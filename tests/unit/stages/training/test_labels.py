@@ -17,12 +17,13 @@ from tfx_gnn.models.tasks import (
     MultiTask,
     NodeClassification,
     NodeRegression,
+    Task,
 )
 from tfx_gnn.stages.examples_folder import split_dir, write_split_shard
 from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.training.labels import check_train_labels, summarize_labels
 
-CLASSES = NodeClassification(label_feature="y", num_classes=3)
+CLASSES: Task = NodeClassification(label_feature="y", num_classes=3)
 GRAPH = GraphTensor.from_pieces(
     context=Context.from_fields(features={"kind": tf.constant([0], tf.int64), "energy": [[0.0, 0.0]]}),
     node_sets={

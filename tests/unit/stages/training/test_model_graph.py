@@ -9,24 +9,20 @@ from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.stages.training.model_graph import (
-    check_model_features,
-    split_off_label,
+    check_numeric_features,
     with_declared_shapes,
     without_reserved_features,
 )
 
-TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 
-
-def _graph(*, label=(0, 1), kind=(3, 4, 5), color="color"):
+def _graph(*, kind=(3, 4, 5)):
     return GraphTensor.from_pieces(
         context=Context.from_fields(features={"year": [[1], [2]]}),
         node_sets={
             "item": NodeSet.from_fields(sizes=[2, 1], features={"#id": ["a", "b", "c"], "kind": list(kind)}),
             "_readout": NodeSet.from_fields(
-                sizes=[1, 1], features={color: tf.constant(label), "#id": ["r", "s"], "weight": [0.5, 1.5]}
+                sizes=[1, 1], features={"color": [0, 1], "#id": ["r", "s"], "weight": [0.5, 1.5]}
             ),
         },
         edge_sets={
@@ -39,11 +35,10 @@ def _graph(*, label=(0, 1), kind=(3, 4, 5), color="color"):
     )
 
 
-def test_label_is_split_off_and_original_ids_are_gone():
-    graph, label = split_off_label(_graph(label=tf.constant([4, 2], tf.int64)), TASK)
+def test_original_ids_are_gone():
+    graph = without_reserved_features(_graph())
 
-    assert label.numpy().tolist() == [4, 2]
-    assert sorted(graph.node_sets["_readout"].features) == ["weight"]
+    assert sorted(graph.node_sets["_readout"].features) == ["color", "weight"]
     assert sorted(graph.node_sets["item"].features) == ["kind"]
     assert sorted(graph.edge_sets["link"].features) == ["length"]
     assert graph.context["year"].numpy().tolist() == [[1], [2]]
@@ -56,29 +51,11 @@ def test_sizes_and_edges_stay():
     assert graph.edge_sets["link"].adjacency.target.numpy().tolist() == [1]
 
 
-def test_features_of_a_good_graph_pass():
-    check_model_features(_graph(label=tf.constant([4, 2], tf.int64)).spec, TASK)
+def test_features_that_are_numbers_pass_and_strings_are_refused():
+    check_numeric_features(_graph().spec)
 
-
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
-        (_graph(color="colour"), r"must name a label of node set '_readout'; got 'color', where there are \['#id', "),
-        (_graph(label=tf.constant([1, 2], tf.int32)), "a class index, int64 with one value a readout; got int32"),
-        (_graph(label=tf.constant([[1], [2]], tf.int64)), r"one value a readout; got int64 of shape \(2, 1\)"),
-        (
-            _graph(label=tf.constant([1, 2], tf.int64), kind=("x", "y", "z")),
-            r"must turn every feature into numbers; got strings in \['nodes/item.kind'\]",
-        ),
-        (
-            GraphTensor.from_pieces(node_sets={"item": NodeSet.from_fields(sizes=[1], features={})}),
-            "got 'color', where there are no such node set",
-        ),
-    ],
-)
-def test_graph_that_cannot_be_trained_on_is_refused(graph, message):
-    with pytest.raises(ValueError, match=message):
-        check_model_features(graph.spec, TASK)
+    with pytest.raises(ValueError, match=r"must turn every feature into numbers; got strings in \['nodes/item.kind'\]"):
+        check_numeric_features(_graph(kind=("x", "y", "z")).spec)
 
 
 def test_declared_shape_and_dtype_are_given_back():
