@@ -60,7 +60,7 @@ def _floats(values):
     return tf.train.Feature(float_list=tf.train.FloatList(value=values))
 
 
-def _look(tmp_path, shards, task=CLASSES):
+def _look(tmp_path, shards, task: Task = CLASSES):
     for shard, records in enumerate(shards):
         write_split_shard(str(tmp_path), "train", shard, len(shards), records)
     return summarize_labels(record_files(str(tmp_path), ("train",)), graph_spec=SPEC, objective=task.objective())
