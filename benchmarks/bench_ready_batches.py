@@ -208,7 +208,7 @@ def _training(tft_output: tft.TFTransformOutput, batches: tf.data.Dataset) -> Ca
     """Returns a function that trains a network for one epoch more; it is a new one, since shapes differ."""
     tf_keras.utils.set_random_seed(0)
     spec = batches.element_spec[0].relax(num_components=True, num_nodes=True, num_edges=True)
-    model = model_fn(spec, tft_output)
+    model = model_fn(spec, tft_output, hyperparameters={}, num_steps=1000)
     # To start a data set takes a good part of the time of a pass over so few graphs.
     epoch = batches.map(lambda batch: tuple(batch)[:3]).repeat(_NUM_PASSES)
     return lambda: model.fit(epoch, epochs=1, verbose=0)

@@ -20,6 +20,7 @@ VOCABULARY_SIZES = {
     "package_id": 10,
     "multi_arch": 3,
     "priority": 3,
+    "known_section": 4,
     "source_id": 5,
     "format": 2,
     "standards_version": 2,
@@ -46,7 +47,7 @@ def _edges(sizes, source, target, numbers=None):
     return EdgeSet.from_fields(sizes=sizes, features=features, adjacency=Adjacency.from_indices(*ends))
 
 
-def _graph(package_ids=(1, 2, 3, 1, 4), tag_ids=(0, 5)):
+def _graph(package_ids=(1, 2, 3, 1, 4), tag_ids=(0, 5), known_sections=(0, 0, 1, 3, 4)):
     """Two neighbourhoods, of packages 0-2 and 3-4; the seeds are packages 0 and 3.
 
     0 depends on 1 and 2, which has both tags; 3 depends on 4. Each seed has its source and maintainer.
@@ -59,6 +60,7 @@ def _graph(package_ids=(1, 2, 3, 1, 4), tag_ids=(0, 5)):
                     "package_id": _ints(*package_ids),
                     "multi_arch": _ints(0, 1, 2, 3, 0),
                     "priority": _ints(0, 0, 1, 0, 3),
+                    "known_section": _ints(*known_sections),
                     "numbers": tf.reshape(tf.range(10.0) / 10, [5, 2]),
                 },
             ),
@@ -92,7 +94,7 @@ def model():
     tf_keras.utils.set_random_seed(1)
     spec = _graph().spec.relax(num_components=True, num_nodes=True, num_edges=True)
     with libraries_traced_as_written():
-        yield model_fn(spec, _Vocabularies())
+        yield model_fn(spec, _Vocabularies(), hyperparameters={"units": 32}, num_steps=100)
 
 
 def test_each_seed_gets_one_logit_a_class(model):
@@ -118,6 +120,21 @@ def test_identity_of_a_neighbour_is_seen_by_its_own_seed_alone(model):
     expected = model(_graph()).numpy()
     np.testing.assert_array_equal(other[0], expected[0])
     assert not np.allclose(other[1], expected[1])
+
+
+def test_sections_are_seen_of_neighbours_and_not_of_the_seed(model):
+    own = model(_graph(known_sections=(2, 0, 1, 2, 4))).numpy()
+    of_a_neighbour = model(_graph(known_sections=(0, 0, 1, 3, 2))).numpy()
+
+    expected = model(_graph()).numpy()
+    np.testing.assert_array_equal(own, expected)
+    np.testing.assert_array_equal(of_a_neighbour[0], expected[0])
+    assert not np.allclose(of_a_neighbour[1], expected[1])
+
+
+def test_unknown_hyperparameters_are_refused():
+    with pytest.raises(ValueError, match=r"must be among .*'units'.*; got \['unit'\]"):
+        model_fn(_graph().spec, _Vocabularies(), hyperparameters={"unit": 8}, num_steps=100)
 
 
 def test_tags_of_a_neighbour_are_seen_over_two_rounds(model):

@@ -9,6 +9,7 @@ the seed's state is read out.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow_transform as tft
@@ -21,65 +22,87 @@ from tfx_gnn.models.identity_features import ForgetIdentity, HideSeedFeature
 from tfx_gnn.models.relational_update import relational_graph_update
 from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
 from tfx_gnn.models.state_block import state_block
+from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import KNOWN_LABEL
 
 SEED_NODE_SET = "package"
 LABEL_VOCABULARY = "section"
 
-UNITS = 64
-IDENTITY_UNITS = 32
-CATEGORY_UNITS = 8
-DROPOUT_RATE = 0.3
-FORGET_RATE = 0.1
-LABEL_SMOOTHING = 0.1
-LEARNING_RATE = 3e-3
-
-_CATEGORIES = {
-    "package": ("multi_arch", "priority"),
-    "source": ("format", "standards_version"),
-    "tag": ("facet",),
+DEFAULTS = {
+    "units": 128,
+    "identity_units": 64,
+    "category_units": 8,
+    "dropout_rate": 0.2,
+    "forget_rate": 0.1,
+    "label_smoothing": 0.1,
+    "learning_rate": 2e-3,
 }
+"""Hyperparameters, where the trainer's options name no others."""
 
 
-def model_fn(graph_spec: GraphTensorSpec, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
+def model_fn(
+    graph_spec: GraphTensorSpec,
+    tft_output: tft.TFTransformOutput,
+    *,
+    hyperparameters: Mapping[str, Any],
+    num_steps: int,
+) -> tf_keras.Model:
     """Builds and compiles the model.
 
     Args:
         graph_spec: spec of the merged subgraphs that `preprocessing_fn` makes, without label.
         tft_output: knows the sizes of the vocabularies.
+        hyperparameters: any of `DEFAULTS`.
+        num_steps: training steps to expect; the learning rate falls to 0 over them, along a cosine.
 
     Returns:
         Model from such a graph to logits, float32 [num_readouts, num_classes].
+
+    Raises:
+        ValueError: if there is no such hyperparameter.
     """
-    identity = f"{SEED_NODE_SET}_id"
+    unknown = sorted(set(hyperparameters) - set(DEFAULTS))
+    if unknown:
+        raise ValueError(f"`hyperparameters` must be among {sorted(DEFAULTS)}; got {unknown}. Correct the names.")
+    chosen = {**DEFAULTS, **hyperparameters}
+    units, dropout_rate = int(chosen["units"]), float(chosen["dropout_rate"])
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
-    graph = HideSeedFeature(identity, _hidden_row(tft_output, identity))(graph)
-    graph = layers.MapFeatures(node_sets_fn=functools.partial(_first_state, tft_output=tft_output))(graph)
-    graph = relational_graph_update(graph_spec, units=UNITS, dropout_rate=DROPOUT_RATE, edge_feature="numbers")(graph)
+    # A seed must see neither who it is nor, where neighbours tell them, its own section.
+    for feature in (f"{SEED_NODE_SET}_id", KNOWN_LABEL):
+        if feature in graph_spec.node_sets_spec[SEED_NODE_SET].features_spec:
+            graph = HideSeedFeature(feature, _hidden_row(tft_output, feature))(graph)
+    first_state = functools.partial(_first_state, tft_output=tft_output, chosen=chosen)
+    graph = layers.MapFeatures(node_sets_fn=first_state)(graph)
+    graph = relational_graph_update(graph_spec, units=units, dropout_rate=dropout_rate, edge_feature="numbers")(graph)
     # In the last round only the seeds' states matter: a few of many packages are mixed.
     graph = relational_graph_update(graph_spec, units=None, node_sets=[SEED_NODE_SET], edge_feature="numbers")(graph)
-    seed_state = state_block(UNITS, DROPOUT_RATE)(layers.StructuredReadout("seed")(graph))
+    seed_state = state_block(2 * units, dropout_rate)(layers.StructuredReadout("seed")(graph))
     num_classes = tft_output.vocabulary_size_by_name(LABEL_VOCABULARY)
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, name="logits")(seed_state))
     model.compile(
-        optimizer=tf_keras.optimizers.Adam(LEARNING_RATE),
-        loss=SmoothedCrossEntropy(LABEL_SMOOTHING),
+        optimizer=tf_keras.optimizers.Adam(
+            tf_keras.optimizers.schedules.CosineDecay(float(chosen["learning_rate"]), num_steps)
+        ),
+        loss=SmoothedCrossEntropy(float(chosen["label_smoothing"])),
         weighted_metrics=["accuracy"],
     )
     return model
 
 
-def _first_state(node_set: Any, *, node_set_name: str, tft_output: tft.TFTransformOutput) -> Any:
+def _first_state(
+    node_set: Any, *, node_set_name: str, tft_output: tft.TFTransformOutput, chosen: Mapping[str, Any]
+) -> Any:
     """Numbers, embedded categories and the embedded identity, mixed by one layer."""
     identity = f"{node_set_name}_id"
-    known = ForgetIdentity(FORGET_RATE, _unknown_row(tft_output, identity))(node_set[identity])
-    parts = [DenseEmbedding(_hidden_row(tft_output, identity) + 1, IDENTITY_UNITS)(known)]
-    for category in _CATEGORIES.get(node_set_name, ()):
-        num_rows = _unknown_row(tft_output, category) + 1
-        parts.append(DenseEmbedding(num_rows, CATEGORY_UNITS)(node_set[category]))
+    known = ForgetIdentity(float(chosen["forget_rate"]), _unknown_row(tft_output, identity))(node_set[identity])
+    parts = [DenseEmbedding(_hidden_row(tft_output, identity) + 1, int(chosen["identity_units"]))(known)]
+    for category in sorted(set(node_set.features) - {identity, "numbers"}):
+        # One row for what the vocabulary lacks, and one for what is hidden.
+        num_rows = _hidden_row(tft_output, category) + 1
+        parts.append(DenseEmbedding(num_rows, int(chosen["category_units"]))(node_set[category]))
     if "numbers" in node_set.features:
         parts.append(node_set["numbers"])
-    state = tf_keras.layers.Dense(UNITS, activation="relu")(tf_keras.layers.Concatenate()(parts))
-    return tf_keras.layers.Dropout(DROPOUT_RATE)(state)
+    state = tf_keras.layers.Dense(int(chosen["units"]), activation="relu")(tf_keras.layers.Concatenate()(parts))
+    return tf_keras.layers.Dropout(float(chosen["dropout_rate"]))(state)
 
 
 def _unknown_row(tft_output: tft.TFTransformOutput, vocabulary: str) -> int:
@@ -88,5 +111,5 @@ def _unknown_row(tft_output: tft.TFTransformOutput, vocabulary: str) -> int:
 
 
 def _hidden_row(tft_output: tft.TFTransformOutput, vocabulary: str) -> int:
-    """Position of an identity that is there but must not be seen."""
+    """Position of an identity or label that is there but must not be seen."""
     return _unknown_row(tft_output, vocabulary) + 1

@@ -20,6 +20,8 @@ import tensorflow_transform as tft
 from tfx_gnn.stages.graph_view import EdgeSetView, GraphView, ItemsView
 
 LABEL = "section"
+KNOWN_LABEL = "known_section"
+"""Optional column of packages: the section of those to train on, empty for others, for neighbours to tell."""
 
 _COUNTS = {
     "package": ("installed_size_kib", "size_bytes"),
@@ -62,7 +64,8 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
 
 def _node_features(name: str, nodes: ItemsView) -> dict[str, tf.Tensor]:
     features = {f"{name}_id": _vocabulary_index(nodes["#id"], f"{name}_id")}
-    for category in _CATEGORIES.get(name, ()):
+    known_labels = [KNOWN_LABEL] if KNOWN_LABEL in nodes else []
+    for category in (*_CATEGORIES.get(name, ()), *known_labels):
         features[category] = _vocabulary_index(nodes[category], category)
     numbers = []
     if name in _COUNTS:
