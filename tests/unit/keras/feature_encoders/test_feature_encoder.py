@@ -6,6 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
+from tfx_gnn.distribution.tpu_check import check_step
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
 from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.prepare_features import PrepareFeatures
@@ -211,8 +212,36 @@ def test_the_part_for_accelerators_has_no_texts_and_static_shapes(users_and_item
         assert state.shape.is_fully_defined()
         np.testing.assert_allclose(state, piece["hidden_state"], rtol=1e-5, atol=1e-7)
     assert all(np.isfinite(gradient).all() for gradient in gradients)
-    operations = compiled.get_concrete_function(batch).graph.get_operations()
-    assert tf.string not in {output.dtype for operation in operations for output in operation.outputs}
+
+
+def train_step_of(encoder):
+    """A step of Adam on what is encoded."""
+    optimizer = tf_keras.optimizers.Adam()
+
+    def step(graph):
+        with tf.GradientTape() as tape:
+            loss = tf.add_n([tf.reduce_sum(piece["hidden_state"] ** 2) for piece in _encoded_pieces(encoder(graph))])
+        gradients = tape.gradient(loss, encoder.trainable_weights)
+        optimizer.apply_gradients(zip(gradients, encoder.trainable_weights, strict=True))
+        return loss
+
+    return step
+
+
+def test_prepared_features_train_on_a_tpu(users_and_items):
+    words = dataclasses.replace(OPTIONS.embeddings["item.words"], max_values=2)
+    options = dataclasses.replace(OPTIONS, embeddings={**OPTIONS.embeddings, "item.words": words})
+    prepare = PrepareFeatures(users_and_items.spec, options)
+    spec, options = prepare.output_spec, prepare.encoder_options
+    large = dataclasses.replace(options, max_dense_gradient_elements=0)
+
+    problems = check_step(train_step_of(FeatureEncoder(spec, options)), [spec])
+    of_texts = check_step(train_step_of(FeatureEncoder(users_and_items.spec, OPTIONS)), [users_and_items.spec])
+    of_sparse_gradients = check_step(train_step_of(FeatureEncoder(spec, large)), [spec])
+
+    assert problems == ()
+    assert {problem.rule for problem in of_texts} >= {"host_only", "input_dtype"}
+    assert "Unique" in {problem.op for problem in of_sparse_gradients}
 
 
 def test_preparing_twice_changes_nothing(users_and_items):
