@@ -12,6 +12,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 import tfx_gnn
 from tfx_gnn.components import parameters
+from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, Task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,3 +174,32 @@ def test_code_that_changed_after_the_pipeline_was_built_does_not_run():
     parameters.check_code_is_unchanged(OPTIONS.function, properties)
     with pytest.raises(ValueError, match="must be the code that the pipeline was built with, fingerprint aaaaaaaaaaaa"):
         parameters.check_code_is_unchanged(OPTIONS.function, {**properties, "code_fingerprint": "a" * 64})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskOptions:
+    task: Task
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        NodeClassification(label_feature="y", class_vocabulary="y", class_weights={"a": 2.0}),
+        GraphRegression(label_feature="z", num_outputs=2, mean=(0.0, 1.0), std=(2.0, 3.0)),
+        MultiTask(tasks={"a": LinkPrediction(hits_at=(1,)), "b": GraphRegression(label_feature="z")}),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_tasks_of_every_kind_arrive_as_they_were_sent(task):
+    sent = parameters.to_exec_properties(TaskOptions(task=task))
+
+    assert isinstance(sent["task"], str)
+    assert parameters.from_exec_properties(TaskOptions, sent) == TaskOptions(task=task)
+
+
+def test_a_task_of_an_earlier_version_classifies_nodes():
+    sent = {"task": '{"class_vocabulary": "v", "label_feature": "y"}'}
+
+    task = parameters.from_exec_properties(TaskOptions, sent).task
+
+    assert task == NodeClassification(label_feature="y", class_vocabulary="v")
