@@ -11,6 +11,7 @@ import typer
 import tfx_gnn
 from tfx_gnn.cli import (
     batches_verb,
+    check_tpu_verb,
     dataset_verbs,
     evaluate_verb,
     model_verbs,
@@ -28,8 +29,8 @@ from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
 _ORDER = (
-    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "train", "evaluate", "skew", "push",
-    "predict",
+    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "train", "evaluate",
+    "skew", "push", "predict",
 )  # fmt: skip
 
 
@@ -57,6 +58,7 @@ for _verb in (
     validate_verb.validate,
     transform_verb.transform,
     batches_verb.batches,
+    check_tpu_verb.check_tpu,
     train_verb.train,
     evaluate_verb.evaluate,
     skew_verb.skew,

@@ -1,0 +1,147 @@
+"""The verb `check-tpu`: would this model train on a TPU?"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.cli.model_options import read_hyperparameters, read_task
+from tfx_gnn.cli.quiet_start import quiet_first_compilation
+
+if TYPE_CHECKING:
+    from tfx_gnn.distribution.tpu_problem import TpuProblem
+    from tfx_gnn.stages.training.tpu_memory import BatchTensor, TpuMemory
+    from tfx_gnn.stages.training.tpu_readiness import TpuReadiness
+
+NOT_READY_EXIT_CODE = 1
+"""Exit code when a TPU would refuse the model; that of a wrong command line is 2."""
+
+
+def check_tpu(
+    *,
+    transformed_examples_dir: arguments.TransformedExamples,
+    transform_graph_dir: Annotated[str, arguments.folder("The transform: an output of `transform`.")],
+    graph_schema_dir: arguments.GraphSchema,
+    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
+    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
+    model_fn: Annotated[
+        str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
+    ],
+    task: Annotated[str, typer.Option(help="What is predicted, as for `train`.")] = "node_classification",
+    label_feature: Annotated[str, typer.Option(help="Label feature, as for `train`.", show_default=False)] = "",
+    class_vocabulary: Annotated[
+        str, typer.Option(help="Vocabulary of the classes, as for `train`.", show_default=False)
+    ] = "",
+    task_json: Annotated[
+        str, typer.Option(help="In place of these three, a task with all of its fields.", show_default=False)
+    ] = "",
+    train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
+    eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
+    batching: Annotated[str, typer.Option(help="'packed', 'fit_or_skip' or 'tight'.")] = "packed",
+    batch_size: Annotated[
+        int, typer.Option(help="Graphs of one core's batch; 0 for the learner's own batch size.")
+    ] = 0,
+    success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
+    precision: Annotated[str, typer.Option(help="'float32' or 'mixed_bfloat16'.")] = "float32",
+    hyperparameters: Annotated[
+        str, typer.Option(help="For the model function: '{\"units\": 64}'.", metavar="JSON")
+    ] = "{}",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no tables.")] = False,
+) -> None:
+    """Find what would keep a model from training on a TPU, without one. Exits with 1 if there is something."""
+    from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
+    from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
+    from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
+
+    quiet_first_compilation()
+    readiness = check_training_for_tpu(
+        TrainerFolders(
+            transformed_examples_dir=transformed_examples_dir,
+            transform_graph_dir=transform_graph_dir,
+            graph_schema_dir=graph_schema_dir,
+            transformed_graph_schema_dir=transformed_graph_schema_dir,
+            size_constraints_dir=size_constraints_dir,
+        ),
+        GraphTrainerOptions(
+            model_fn=model_fn,
+            task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
+            train_split=train_split,
+            eval_split=eval_split,
+            batching=batching,
+            batch_size=batch_size,
+            success_ratio=success_ratio,
+            precision=precision,
+            hyperparameters=read_hyperparameters(hyperparameters),
+        ),
+    )
+    if as_json:
+        typer.echo(json.dumps(_as_json(readiness), indent=2))
+    else:
+        _show(readiness, model_fn)
+    if not readiness.is_ready:
+        raise typer.Exit(NOT_READY_EXIT_CODE)
+
+
+def _as_json(readiness: TpuReadiness) -> dict[str, Any]:
+    memory = readiness.memory
+    return {
+        "ready": readiness.is_ready,
+        "problems": [
+            {**dataclasses.asdict(problem), "reason": problem.reason, "blocks": problem.blocks}
+            for problem in readiness.problems
+        ],
+        "memory": {
+            **dataclasses.asdict(memory),
+            "batch": [{**dataclasses.asdict(one), "fits_tiles": one.fits_tiles} for one in memory.batch],
+            "batch_bytes": memory.batch_bytes,
+            "total": memory.total,
+        },
+    }
+
+
+def _show(readiness: TpuReadiness, model_fn: str) -> None:
+    console = arguments.console
+    if readiness.problems:
+        table = Table("operation", "where", "why", "what to do", title=f"'{model_fn}' on a TPU", show_lines=True)
+        for problem in readiness.problems:
+            table.add_row(*(escape(cell) for cell in _cells(problem)))
+        console.print(table)
+    console.print(_memory_table(readiness.memory))
+    uneven = [tensor for tensor in readiness.memory.batch if not tensor.fits_tiles]
+    if uneven:
+        console.print(f"rows that are filled up to a multiple of 8: {_listed(uneven)}", markup=False)
+    if readiness.is_ready:
+        console.print("ready for a TPU", style="green")
+    else:
+        blocking = sum(problem.blocks for problem in readiness.problems)
+        console.print(f"NOT ready for a TPU: {blocking} {'problem' if blocking == 1 else 'problems'}", style="red")
+
+
+def _cells(problem: TpuProblem) -> tuple[str, str, str, str]:
+    where = f"{problem.layer}\n{problem.where}" if problem.where else problem.layer
+    return f"{problem.op}\n{problem.tensor}", where, problem.reason, problem.fix
+
+
+def _memory_table(memory: TpuMemory) -> Table:
+    table = Table("memory of one core, at most", "MiB", title="without activations, which the step adds")
+    table.columns[1].justify = "right"
+    parts = (
+        ("two batches, in tiles of 8 x 128", 2 * memory.batch_bytes),
+        ("weights", memory.parameters),
+        ("gradients", memory.gradients),
+        ("optimizer", memory.optimizer),
+        ("together", memory.total),
+    )
+    for name, num_bytes in parts:
+        table.add_row(name, f"{num_bytes / 2**20:,.2f}")
+    return table
+
+
+def _listed(tensors: list[BatchTensor]) -> str:
+    return ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in tensors)
