@@ -14,7 +14,7 @@ import tf_keras
 
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
-from tfx_gnn.distribution.strategies import PARAMETER_SERVER, make_strategy
+from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
@@ -29,6 +29,7 @@ from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training.progress import TrainingProgress
 from tfx_gnn.stages.training.replica_input import TrainingInput
 from tfx_gnn.stages.training.summary import TrainingSummary, write_training_summary
+from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
 from tfx_gnn.stages.training.trainer_inputs import (
     TrainerBudgets,
     TrainerFolders,
@@ -86,15 +87,13 @@ def train_graph_model(
     Raises:
         ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
             of the training split is unknown, the model does not answer the task, the strategy lacks something,
-            or the loss is not finite.
+            a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process that takes part is gone.
     """
     role = cluster_role()
     if options.strategy == PARAMETER_SERVER and role.serves:
         serve(role)
-    # Before anything of TensorFlow runs: it sets up the connections to other machines.
-    strategy = make_strategy(options.strategy_options)
     folders = TrainerFolders(
         transformed_examples_dir=transformed_examples_dir,
         transform_graph_dir=transform_graph_dir,
@@ -104,6 +103,13 @@ def train_graph_model(
         blessing_dir=blessing_dir,
         ready_batches_dir=ready_batches_dir,
     )
+    touches_tpu = options.strategy == TPU
+    if options.verifies_tpu and touches_tpu:
+        _refuse_for_tpu(folders, options)
+    # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
+    strategy = make_strategy(options.strategy_options)
+    if options.verifies_tpu and not touches_tpu:
+        _refuse_for_tpu(folders, options)
     training = _Training(folders, strategy, role, options)
     with (
         libraries_traced_as_written(),
@@ -111,6 +117,12 @@ def train_graph_model(
         seeded(options.training_seed, deterministic=options.deterministic),
     ):
         return training.run(model_partial, run_partial)
+
+
+def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
+    # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
+    readiness = check_training_for_tpu(folders, dataclasses.replace(options, batch_size=0))
+    readiness.raise_if_not_ready(options.model_fn)
 
 
 class _Training:
