@@ -1,7 +1,8 @@
 """What a dataset is made of, and what of it does not go together with tf.distribute.
 
 A dataset is looked into as TensorFlow does it when it shards one: as a graph. Only elements that are
-held in memory make that graph large.
+held in memory make that graph large. Some datasets have no such graph, among them that of
+`pack_batches` for serialized examples, which it carries in boxes: TensorFlow cannot shard these either, and says so.
 """
 
 from __future__ import annotations
@@ -48,12 +49,14 @@ class DatasetContents:
         num_files: how many, if they are listed in the dataset itself; None if not, or if it reads none.
         random_ops: stateful random operations in its functions, such as "RandomUniform", sorted.
         python_ops: operations that call back into Python, such as those of `from_generator`, sorted.
+        is_known: whether it could be looked into; if not, nothing else here says anything.
     """
 
     reads_files: bool
     num_files: int | None
     random_ops: tuple[str, ...]
     python_ops: tuple[str, ...]
+    is_known: bool = True
 
 
 def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
@@ -65,10 +68,13 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
     Returns:
         What it is made of, in all functions that it maps.
     """
-    serialized = tf.raw_ops.DatasetToGraphV2(
-        input_dataset=tf.data.experimental.to_variant(dataset), external_state_policy=1, strip_device_assignment=False
-    )
-    graph = graph_pb2.GraphDef.FromString(serialized.numpy())
+    variant = tf.data.experimental.to_variant(dataset)
+    try:
+        # State, as of variables, is left where it is.
+        serialized = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=1).numpy()
+    except tf.errors.FailedPreconditionError:
+        return DatasetContents(reads_files=False, num_files=None, random_ops=(), python_ops=(), is_known=False)
+    graph = graph_pb2.GraphDef.FromString(serialized)
     nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
     ops = {node.op for node in nodes}
     reads_files = not ops.isdisjoint(_READERS)

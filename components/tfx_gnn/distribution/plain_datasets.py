@@ -43,9 +43,15 @@ def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, ask
         The decision, with a message.
 
     Raises:
-        ValueError: if `asked` is "file" and the dataset reads no files, or too few.
+        ValueError: if `asked` is "file" and the dataset reads no files, or too few, or TensorFlow cannot
+            divide the dataset at all.
     """
     contents = dataset_contents(dataset)
+    if num_pipelines > 1 and not contents.is_known:
+        raise ValueError(
+            "`dataset` must be one that TensorFlow can shard, and so can be written down as a graph; got one that is "
+            "none, as that of `pack_batches`. Use `per_replica.distribute`, with a function that shards the records."
+        )
     if contents.num_files is not None:
         return choose_sharding(num_files=contents.num_files, num_pipelines=num_pipelines, asked=asked)
     if asked == FILE and not contents.reads_files:

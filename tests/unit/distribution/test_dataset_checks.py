@@ -133,6 +133,19 @@ def test_a_plain_dataset_is_divided_by_what_it_reads(make, asked, policy, messag
     assert message in sharding.message
 
 
+def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_divide():
+    nodes = tfx_gnn.NodeSet.from_fields(sizes=tf.constant([2]), features={"x": tf.constant([1.0, 2.0])})
+    graph = tfx_gnn.GraphTensor.from_pieces(node_sets={"a": nodes})
+    records = Dataset.from_tensors(tfx_gnn.write_example(graph).SerializeToString()).repeat(3)
+    packed = tfx_gnn.pack_batches(records, tfx_gnn.SizeConstraints(5, {"a": 9}, {}, {"a": 0}), spec=graph.spec)
+
+    assert not dataset_contents(packed).is_known
+    assert len(list(distribute(tf.distribute.get_strategy(), lambda _: packed))) == 1
+    assert choose_dataset_sharding(packed, num_pipelines=1).policy == "off"
+    with pytest.raises(ValueError, match=r"as that of `pack_batches`\. Use `per_replica.distribute`"):
+        choose_dataset_sharding(packed, num_pipelines=2)
+
+
 def test_scalars_and_merged_graphs_cannot_be_parted():
     """004-2."""
     graph = tfx_gnn.GraphTensor.from_pieces(tfx_gnn.Context.from_fields(features={"x": [1.0]}))
