@@ -31,6 +31,10 @@ class BestWeights(tf_keras.callbacks.Callback):
         self._best = math.inf
         self._weights: list[npt.NDArray[Any]] = []
 
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Ends a training at once that was taken up after it had stopped early."""
+        self.model.stop_training = self.stopped_early
+
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Compares the epoch with the best one."""
         value = float((logs or {})[self.MONITOR])

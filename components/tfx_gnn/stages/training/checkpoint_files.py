@@ -101,8 +101,11 @@ class CheckpointFiles:
         # What is newer was passed over, or this training would have gone on from it.
         older = [other for other in self._finished() if other < name]
         kept = {name, *older[max(len(older) - max_to_keep + 1, 0) :]}
-        for owner in {_owner(file) for file in self._names()} - kept:
-            self.remove(owner)
+        self._remove_all_but(kept)
+
+    def remove_all(self) -> None:
+        """Removes all checkpoints."""
+        self._remove_all_but(set())
 
     def remove(self, name: str) -> None:
         """Removes all files of a checkpoint, its manifest first: what is left of it counts no more.
@@ -116,6 +119,10 @@ class CheckpointFiles:
                 tf.io.gfile.rmtree(path)
             else:
                 tf.io.gfile.remove(path)
+
+    def _remove_all_but(self, kept: set[str]) -> None:
+        for owner in {_owner(file) for file in self._names()} - kept:
+            self.remove(owner)
 
     def _examine(self, name: str) -> tuple[CheckpointManifest | None, str | None]:
         """Reads a manifest, and says what is wrong with it or its files."""

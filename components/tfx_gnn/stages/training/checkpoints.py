@@ -210,6 +210,15 @@ def create_training_variables(
             model.optimizer.build(model.trainable_variables)
 
 
+def remove_checkpoints(folder: str) -> None:
+    """Removes the checkpoints of a training that has ended; other files in the folder stay.
+
+    Args:
+        folder: where they are.
+    """
+    CheckpointFiles(folder, fingerprint={}, say=lambda _: None).remove_all()
+
+
 def num_state_bytes(model: tf_keras.Model) -> int:
     """Tells the size of a checkpoint, but for the few bytes of metrics.
 
@@ -227,7 +236,7 @@ def num_state_bytes(model: tf_keras.Model) -> int:
 
 def _io_device(strategy: tf.distribute.Strategy) -> str | None:
     """Parameter servers may see no shared storage: the coordinator writes and reads all files."""
-    return "/job:localhost" if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy) else None
+    return "/job:chief" if isinstance(strategy, tf.distribute.experimental.ParameterServerStrategy) else None
 
 
 def _is_full_disk(error: BaseException) -> bool:

@@ -15,6 +15,7 @@ import tf_keras
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
+from tfx_gnn.stages.training.random_state import generators_in_layers
 
 LEARNING_RATE = "learning_rate"
 DEFAULT_LEARNING_RATE = 1e-3
@@ -61,7 +62,7 @@ class ModelBuilder:
             TypeError: if the function returns something else, or takes what is not known.
             ValueError: if the model does not answer what the objective demands.
         """
-        with _precision(self.precision):
+        with _precision(self.precision), generators_in_layers():
             model = self._call()
             if not isinstance(model, tf_keras.Model):
                 raise TypeError(

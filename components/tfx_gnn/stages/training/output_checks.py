@@ -10,6 +10,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.stages.training.checkpoints import MAX_TO_KEEP, num_state_bytes
 
 LOGS_BYTES = 16 << 20
 """Room for TensorBoard's logs, the summary, and vocabularies of an export."""
@@ -30,19 +33,22 @@ class OutputSizes:
     run: int
 
     @classmethod
-    def estimate(cls, *, weights: int, state: int, num_checkpoints: int) -> OutputSizes:
-        """Estimates from numbers that are known when the model has its variables.
+    def of_model(cls, model: tf_keras.Model) -> OutputSizes:
+        """Estimates from a model that has all its variables.
 
         Args:
-            weights: bytes of the model's weights.
-            state: bytes of a checkpoint: weights, and what the optimizer keeps for each of them; under Adam
-                three times the weights.
-            num_checkpoints: checkpoints that are kept.
+            model: compiled model, with the slots of its optimizer: under Adam a checkpoint has three times the
+                size of the weights.
 
         Returns:
             The estimate.
         """
-        return cls(checkpoints=(num_checkpoints + 1) * state, model=weights + LOGS_BYTES, run=2 * weights + LOGS_BYTES)
+        weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
+        return cls(
+            checkpoints=(MAX_TO_KEEP + 1) * num_state_bytes(model),
+            model=weights + LOGS_BYTES,
+            run=2 * weights + LOGS_BYTES,
+        )
 
 
 def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:

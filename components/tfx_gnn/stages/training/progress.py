@@ -62,6 +62,14 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         )
         self._progress.start()
 
+    def say(self, line: str) -> None:
+        """Shows a line, above the bar.
+
+        Args:
+            line: what to show.
+        """
+        self._console.print(line, markup=False, soft_wrap=True)
+
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
         """Moves the bar by one batch."""
         self._steps = batch + 1

@@ -6,6 +6,7 @@ import re
 import shutil
 
 import pytest
+import tf_keras
 
 from tfx_gnn.stages.training.output_checks import LOGS_BYTES, OutputSizes, check_outputs
 
@@ -67,6 +68,12 @@ def test_small_disk_is_not_confused_with_a_large_one(tmp_path, small_disk):
 
 
 def test_sizes_follow_from_weights_and_slots():
-    sizes = OutputSizes.estimate(weights=100, state=300, num_checkpoints=2)
+    model = tf_keras.Sequential([tf_keras.layers.Dense(8)])
+    model.build([None, 4])
+    model.compile("adam")
+    model.optimizer.build(model.trainable_variables)
 
-    assert sizes == OutputSizes(checkpoints=900, model=100 + LOGS_BYTES, run=200 + LOGS_BYTES)
+    weights = 4 * (4 * 8 + 8)
+    assert OutputSizes.of_model(model) == OutputSizes(
+        checkpoints=3 * (3 * weights + 8), model=weights + LOGS_BYTES, run=2 * weights + LOGS_BYTES
+    )
