@@ -52,11 +52,6 @@ class MacroF1(tf_keras.metrics.Metric):
         return tf.math.divide_no_nan(tf.reduce_sum(f1), tf.reduce_sum(tf.cast(both > 0.0, tf.float32)))
 
     def reset_state(self) -> None:
-        """Forgets all; Keras' own takes all state for scalars."""
-        for variable in self.variables:
-            variable.assign(tf.zeros_like(variable))
-
-    def reset_state(self) -> None:
         """Forgets all batches."""
         # What Keras does by itself is for scalars.
         tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
@@ -157,7 +158,7 @@ def _class_weights(
     task: NodeClassification | GraphClassification,
     class_names: Sequence[bytes],
     summary: LabelSummary | Mapping[str, LabelSummary] | None,
-) -> np.ndarray | None:
+) -> npt.NDArray[np.float32] | None:
     """float32 [num_classes]; None as long as counts are missing."""
     weights = np.ones(len(class_names), np.float32)
     if isinstance(task.class_weights, dict):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph.example_parsing import parse_and_merge
@@ -127,7 +128,12 @@ def _look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], 
 
 
 def _check_readouts(
-    sizes: np.ndarray, has_labels: np.ndarray, *, reads_seeds: bool, file: RecordFile, position: int
+    sizes: npt.NDArray[np.int64],
+    has_labels: npt.NDArray[np.bool_],
+    *,
+    reads_seeds: bool,
+    file: RecordFile,
+    position: int,
 ) -> None:
     wrong = np.flatnonzero(~has_labels | (sizes != 1 if reads_seeds else sizes < 1))
     if wrong.size:
