@@ -10,7 +10,6 @@ twice in it, and others not at all.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -64,23 +63,22 @@ class CoordinatedSteps:
             restores.append(restore)
             return flat
 
-        def run_in_replica(flat: Mapping[str, tf.Tensor]) -> tf.Tensor:
-            batch = restores[0](flat)
-            num_counted = batch.counts[NUM_COUNTS:]
-
-            def run() -> tf.Tensor:
-                with tf.control_dependencies(tf.nest.flatten(step(batch, num_counted))):
-                    return tf.identity(batch.counts[:NUM_COUNTS])
-
-            return tf.cond(tf.reduce_any(num_counted > 0), run, lambda: batch.counts[:NUM_COUNTS])
-
         def execute(batches: Any) -> tuple[tf.Tensor, tf.Tensor]:
             before = tf.timestamp()
             with tf.control_dependencies([before]):
                 flat = next(batches)
             with tf.control_dependencies(list(flat.values())):
                 waited = tf.timestamp() - before
-            return strategy.run(run_in_replica, args=(flat,)), waited
+            batch = restores[0](flat)
+            num_counted = batch.counts[NUM_COUNTS:]
+
+            def run() -> tf.Tensor:
+                outputs = strategy.run(step, args=(batch, num_counted))
+                with tf.control_dependencies(tf.nest.flatten(outputs)):
+                    return tf.identity(batch.counts[:NUM_COUNTS])
+
+            # As for replicas in step: a step without a label that counts would still move the weights.
+            return tf.cond(tf.reduce_any(num_counted > 0), run, lambda: batch.counts[:NUM_COUNTS]), waited
 
         self._dataset = distribute(strategy, of_worker)
         self._function = tf.function(execute, autograph=False)

@@ -44,7 +44,7 @@ def weights_of_global_mean(weights: Any, num_counted: tf.Tensor, num_replicas: i
     """
     counts = tf.unstack(tf.maximum(tf.cast(num_counted, tf.float32), 1.0), num=len(tf.nest.flatten(weights)))
     scaled = [
-        weight * (tf.size(weight, tf.float32) * num_replicas / count)
+        weight * (tf.cast(tf.size(weight), tf.float32) * num_replicas / count)
         for weight, count in zip(tf.nest.flatten(weights), counts, strict=True)
     ]
     return tf.nest.pack_sequence_as(weights, scaled)
