@@ -108,14 +108,10 @@ def test_several_tasks_share_a_network(graph):
 
 
 def test_edges_are_encoded_where_the_network_uses_them(graph):
-    encoded, one, none = (
-        _model("mpnn", graph, num_layers=1, **options)
-        for options in (
-            {},
-            {"edge_feature": "hidden_state", "features": {"encode_edges": True}},
-            {"edge_feature": None},
-        )
-    )
+    named = {"edge_feature": "hidden_state", "features": {"encode_edges": True}}
+    variants: list[dict[str, Any]] = [{}, named, {"edge_feature": None}]
+
+    encoded, one, none = (_model("mpnn", graph, num_layers=1, **options) for options in variants)
 
     assert encoded.count_params() == one.count_params() > none.count_params()
 
