@@ -50,8 +50,8 @@ SKEW = SkewReport(
     features=(),
     largest_difference=0.0,
     rounding=FeatureSkew(key="floats of other batches", kind="float"),
-    logits=FeatureSkew(key="logits", kind="float"),
-    one_by_one=FeatureSkew(key="logits one by one", kind="float"),
+    outputs=(FeatureSkew(key="logits", kind="float"),),
+    one_by_one=(FeatureSkew(key="logits", kind="float"),),
     num_other_labels=0,
     num_other_labels_one_by_one=0,
 )

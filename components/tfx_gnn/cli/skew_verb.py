@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -10,8 +12,15 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 
+if TYPE_CHECKING:
+    from tfx_gnn.stages.skew.comparison import FeatureSkew
+
 NOT_BLESSED_EXIT_CODE = 1
 """Exit code when something differs; that of a wrong command line is 2."""
+
+
+def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
+    return [dataclasses.replace(output, key=f"{output.key} one by one") for output in outputs]
 
 
 def skew(
@@ -31,7 +40,7 @@ def skew(
     max_rounding_difference: Annotated[
         float, typer.Option(help="Allowed difference of floating point features between batches.")
     ] = 1e-4,
-    max_output_difference: Annotated[float, typer.Option(help="Allowed difference of logits.")] = 1e-4,
+    max_output_difference: Annotated[float, typer.Option(help="Allowed difference of answers.")] = 1e-4,
 ) -> None:
     """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal."""
     from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
@@ -56,7 +65,7 @@ def skew(
     arguments.console.print(f"examples: {counts}", markup=False)
     table = Table("", "kind", "values", "differing", "largest difference")
     differing = [feature for feature in report.features if feature.num_differing]
-    for row in (*differing, report.rounding, report.logits, report.one_by_one):
+    for row in (*differing, report.rounding, *report.outputs, *_renamed(report.one_by_one)):
         counted = (str(row.num_values), str(row.num_differing), f"{row.largest_difference:.3g}")
         table.add_row(escape(row.key), row.kind, *counted)
     equal = len(report.features) - len(differing)

@@ -112,6 +112,9 @@ def train(
             metavar="FOLDER",
         ),
     ] = "",
+    raw_tensor_signature: Annotated[
+        bool, typer.Option(help="Have the model also answer raw graphs in plain tensors, by a signature `tensors`.")
+    ] = False,
     verify_tpu: Annotated[
         str, typer.Option(help="Check what a TPU cannot do first: 'auto' for strategy 'tpu', 'always' or 'never'.")
     ] = "auto",
@@ -151,6 +154,7 @@ def train(
             hyperparameters=read_hyperparameters(hyperparameters),
             checkpoint_every_steps=checkpoint_every_steps,
             checkpoint_dir=checkpoint_dir,
+            raw_tensor_signature=raw_tensor_signature,
             verify_tpu=verify_tpu,
         ),
     )

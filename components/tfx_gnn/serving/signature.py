@@ -76,6 +76,9 @@ MODEL_ARTIFACT_FOLDER = "Format-Serving"
 SERVED_TASK_FILE = "assets.extra/served_task.json"
 """Beside the SavedModel, what its answers are about: see `tfx_gnn.serving.served_task`."""
 
+TRAINING_OUTPUT_PREFIX = "output/"
+"""Begins the names of answers in the SavedModel of what training saw, where keys of the graph stand beside them."""
+
 TRAINING_PATH_FOLDER = "training_path"
 """Where a model run keeps the SavedModel of what training saw."""
 

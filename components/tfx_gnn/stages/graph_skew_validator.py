@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-from tfx_gnn.serving import signature
 from tfx_gnn.stages.files import blessing
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
 from tfx_gnn.stages.skew.comparison import FeatureSkew
@@ -14,8 +14,6 @@ from tfx_gnn.stages.skew.report import SkewReport, write_skew_report
 from tfx_gnn.stages.skew.tally import SkewTally
 
 _MAX_REASONS = 20
-_OUTPUTS = {signature.LOGITS_OUTPUT, signature.ID_OUTPUT}
-"""What the training path answers beside the graph."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,8 +31,9 @@ class GraphSkewValidatorOptions:
         max_rounding_difference: largest difference that is allowed between floating point features of those
             blocks and of batches, over the value where that is above 1; at least 0. Some operations
             round differently in the middle of a tensor and at its end.
-        max_output_difference: largest difference that is allowed between logits, over the largest logit of
-            the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
+        max_output_difference: largest difference that is allowed between floating point answers, over the largest
+            value of the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
+            Integers and strings must be equal.
     """
 
     splits: tuple[str, ...] = ()
@@ -65,7 +64,7 @@ def validate_skew(
     """Compares what a model got in training with what it gets when it serves, example by example.
 
     Transformed examples take the way of training, as GraphTrainer kept it; the raw examples that they were made of go
-    through the exported model. Both sides show the graph that the network gets, value by value, and its logits. The
+    through the exported model. Both sides show the graph that the network gets, value by value, and the answers. The
     exported model is also asked for some examples one by one: the answer to a client must not depend on others.
 
     Args:
@@ -119,15 +118,15 @@ def _report(tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: in
         num_of_another_size=tally.num_of["of_another_size"],
         first_problems=tuple(tally.first_of.values()),
         ids_compared=tally.ids_compared,
-        only_in_training=tuple(sorted(tally.graphs.only_in_training - _OUTPUTS)),
-        only_served=tuple(sorted(tally.graphs.only_served)),
+        only_in_training=tuple(sorted(tally.graphs.only_in_training | tally.outputs.only_in_first)),
+        only_served=tuple(sorted(tally.graphs.only_served | tally.outputs.only_in_second)),
         features=features,
         largest_difference=max((feature.largest_difference for feature in features), default=0.0),
         rounding=tally.rounding.result,
-        logits=tally.logits.result,
-        one_by_one=tally.one_by_one.result,
-        num_other_labels=tally.num_other_labels,
-        num_other_labels_one_by_one=tally.num_other_labels_one_by_one,
+        outputs=tally.outputs.results,
+        one_by_one=tally.one_by_one.results,
+        num_other_labels=tally.outputs.num_other_labels,
+        num_other_labels_one_by_one=tally.one_by_one.num_other_labels,
     )
     problems = _problems(report, tally.first_of, options)
     reasons = problems or [_praise(report)]
@@ -155,20 +154,19 @@ def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValid
     problems += [feature.text() for feature in report.features if not feature.is_within(options.max_float_difference)]
     if not report.rounding.is_within(options.max_rounding_difference):
         problems.append(f"features depend on the other examples of a request: {report.rounding.text()}")
-    if not report.logits.is_within(options.max_output_difference):
-        problems.append(_about_logits(report.logits, "training and serving give other logits"))
-    if not report.one_by_one.is_within(options.max_output_difference):
-        problems.append(
-            _about_logits(report.one_by_one, "answers depend on the other examples of a request: ask them one by one")
-        )
+    problems += _about_outputs(report.outputs, options, "training and serving give other")
+    problems += _about_outputs(
+        report.one_by_one, options, "answers depend on the other examples of a request: ask one by one for other"
+    )
     if not report.num_compared and not problems:
         problems.append("no example could be compared")
     more = len(problems) - _MAX_REASONS
     return problems if more <= 0 else [*problems[:_MAX_REASONS], f"and {more} more, see skew.json"]
 
 
-def _about_logits(skew: FeatureSkew, words: str) -> str:
-    return f"{words}: {skew.num_differing} of {skew.num_values} logits differ, by up to {skew.largest_difference:g}"
+def _about_outputs(outputs: Sequence[FeatureSkew], options: GraphSkewValidatorOptions, words: str) -> list[str]:
+    differing = [output for output in outputs if not output.is_within(options.max_output_difference)]
+    return [f"{words} {', '.join(output.key for output in differing)}: {differing[0].text()}"] if differing else []
 
 
 def _praise(report: SkewReport) -> str:
@@ -176,6 +174,10 @@ def _praise(report: SkewReport) -> str:
     return (
         f"{len(report.features)} features and parts of the structure of {report.num_compared} examples{seeds}: largest "
         f"difference {report.largest_difference:g}, in other batches {report.rounding.largest_difference:.2g}; "
-        f"logits: {report.logits.largest_difference:.2g} between training and serving, "
-        f"{report.one_by_one.largest_difference:.2g} between batches and single requests"
+        f"answers: {_largest(report.outputs):.2g} between training and serving, "
+        f"{_largest(report.one_by_one):.2g} between batches and single requests"
     )
+
+
+def _largest(outputs: Sequence[FeatureSkew]) -> float:
+    return max((output.largest_difference for output in outputs), default=0.0)

@@ -49,7 +49,7 @@ class GraphSkewValidator(base_component.BaseComponent):
     | parameter | batch_size | int | examples of a batch |
     | parameter | max_float_difference | float | allowed difference of floating point features |
     | parameter | max_rounding_difference | float | allowed difference of features between batches |
-    | parameter | max_output_difference | float | allowed difference of logits |
+    | parameter | max_output_difference | float | allowed difference of answers |
     | parameter | library_version | str | version of this library |
 
     Args:

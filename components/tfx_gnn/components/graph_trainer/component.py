@@ -70,6 +70,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | hyperparameters | JSON | for `model_fn`, by name |
     | parameter | checkpoint_every_steps | int | steps between checkpoints; 0: one after each epoch |
     | parameter | checkpoint_dir | str | folder of checkpoints that a retry goes on from |
+    | parameter | raw_tensor_signature | JSON | whether the model also answers plain tensors |
     | parameter | verify_tpu | str | "auto", "always" or "never": check the model for TPUs first |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |

@@ -16,17 +16,32 @@ from tfx_gnn.serving import signature
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
 """Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
 
+_OUTPUT = signature.TRAINING_OUTPUT_PREFIX
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingAnswer:
+    """What training sees of a batch.
+
+    Attributes:
+        graph: the graph without padding.
+        outputs: the answers, and perhaps original ids, by names of `tfx_gnn.serving.signature`.
+    """
+
+    graph: dict[str, npt.NDArray[Any]]
+    outputs: dict[str, npt.NDArray[Any]]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingAnswers:
     """What training sees.
 
     Attributes:
-        answer: transformed examples, up to `batch_size`, to the graph without padding, `logits` and perhaps `id`.
+        answer: transformed examples, up to `batch_size`, to what is made of them.
         batch_size: the most examples of a batch.
     """
 
-    answer: Answer
+    answer: Callable[[Sequence[bytes]], TrainingAnswer]
     batch_size: int
 
 
@@ -54,12 +69,25 @@ def load_training_path(model_run_dir: str) -> TrainingAnswers:
 
     Raises:
         FileNotFoundError: if there is none.
+        ValueError: if it is of an earlier version.
     """
     loaded = _load("model_run_dir", os.path.join(model_run_dir, signature.TRAINING_PATH_FOLDER))
-    return TrainingAnswers(
-        answer=_answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir"),
-        batch_size=int(loaded.batch_size),
-    )
+    answer = _answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir")
+    outputs = loaded.signatures[signature.TRANSFORMED_GRAPH_SIGNATURE].structured_outputs
+    if not any(name.startswith(_OUTPUT) for name in outputs):
+        raise ValueError(
+            f"`model_run_dir` must hold answers of the model; got {sorted(outputs)} in {model_run_dir!r}. "
+            "Train the model again with this version."
+        )
+
+    def parted(records: Sequence[bytes]) -> TrainingAnswer:
+        arrays = answer(records)
+        return TrainingAnswer(
+            graph={key: array for key, array in arrays.items() if not key.startswith(_OUTPUT)},
+            outputs={key[len(_OUTPUT) :]: array for key, array in arrays.items() if key.startswith(_OUTPUT)},
+        )
+
+    return TrainingAnswers(answer=parted, batch_size=int(loaded.batch_size))
 
 
 def load_served_path(model_dir: str) -> ServedAnswers:

@@ -39,11 +39,12 @@ class SkewReport:
         largest_difference: the largest of theirs.
         rounding: floating point features of the blocks in which GraphTransform transforms against those of
             batches. Differences are divided by the value where that is above 1.
-        logits: logits of training against those that are served, in equal batches. Differences are divided
-            by the largest logit of their example where that is above 1.
-        one_by_one: logits that are served in batches against those of the same examples, served one by one;
+        outputs: answers of training against those that are served, in equal batches, by name. Differences of
+            floats are divided by the largest value of their example where that is above 1.
+        one_by_one: answers that are served in batches against those of the same examples, served one by one;
             of some examples.
-        num_other_labels: examples whose most probable class differs between training and serving.
+        num_other_labels: examples whose most probable class differs between training and serving; of others, the
+            names of classes are among the answers.
         num_other_labels_one_by_one: the same between batches and one by one.
         tfx_gnn_version: version of this library.
         format_version: version of this form.
@@ -65,12 +66,12 @@ class SkewReport:
     features: tuple[FeatureSkew, ...]
     largest_difference: float
     rounding: FeatureSkew
-    logits: FeatureSkew
-    one_by_one: FeatureSkew
+    outputs: tuple[FeatureSkew, ...]
+    one_by_one: tuple[FeatureSkew, ...]
     num_other_labels: int
     num_other_labels_one_by_one: int
     tfx_gnn_version: str = tfx_gnn.__version__
-    format_version: int = 1
+    format_version: int = 2
 
 
 def write_skew_report(report: SkewReport, folder: str) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.serving import signature
 from tfx_gnn.stages.files.record_files import place_of
 from tfx_gnn.stages.skew.comparison import (
     FLOAT,
@@ -21,6 +20,7 @@ from tfx_gnn.stages.skew.comparison import (
     RecordPlace,
 )
 from tfx_gnn.stages.skew.examples import ExampleBlock, ExamplePair
+from tfx_gnn.stages.skew.outputs import ID_OUTPUTS, OutputComparison, same_width, stacked
 from tfx_gnn.stages.skew.paths import ServedAnswers, TrainingAnswers
 
 
@@ -29,8 +29,9 @@ class _Answers:
     """What both sides say about a batch."""
 
     training: dict[str, npt.NDArray[Any]]
+    training_outputs: dict[str, npt.NDArray[Any]]
     graph: dict[str, npt.NDArray[Any]]
-    predictions: dict[str, npt.NDArray[Any]]
+    outputs: dict[str, npt.NDArray[Any]]
 
 
 class SkewTally:
@@ -38,15 +39,13 @@ class SkewTally:
 
     Attributes:
         graphs: the graphs that the network gets.
-        logits: logits of training and of equal batches that are served.
-        one_by_one: logits of batches and of single requests, in the first batch of each block.
+        outputs: answers of training and of equal batches that are served.
+        one_by_one: answers of batches and of single requests, in the first batch of each block.
         rounding: floating point features of batches and of the blocks in which GraphTransform transforms.
         num_examples: examples that were read, by split.
         num_compared: of these, how many could be compared value by value.
         num_of: examples that could not, by "unanswered", "of_another_seed" and "of_another_size".
         first_of: the first of each kind, in words.
-        num_other_labels: examples whose most probable class differs between training and serving.
-        num_other_labels_one_by_one: the same between batches and single requests.
         ids_compared: whether the transformed examples have original ids.
     """
 
@@ -60,15 +59,13 @@ class SkewTally:
         """
         self._training, self._served, self._batch_size = training, served, batch_size
         self.graphs = GraphComparison()
-        self.logits = FeatureComparison(signature.LOGITS_OUTPUT, FLOAT)
-        self.one_by_one = FeatureComparison(f"{signature.LOGITS_OUTPUT} one by one", FLOAT)
+        self.outputs = OutputComparison()
+        self.one_by_one = OutputComparison()
         self.rounding = FeatureComparison("floats of other batches", FLOAT)
         self.num_examples: dict[str, int] = {}
         self.num_compared = 0
         self.num_of: dict[str, int] = dict.fromkeys(("unanswered", "of_another_seed", "of_another_size"), 0)
         self.first_of: dict[str, str] = {}
-        self.num_other_labels = 0
-        self.num_other_labels_one_by_one = 0
         self.ids_compared = True
 
     def add(self, block: ExampleBlock) -> None:
@@ -107,9 +104,10 @@ class SkewTally:
             graph = floats.put_into(graph)
             self._compare_rounding(answers.graph, graph, places)
         self.graphs.compare(answers.training, graph, places)
-        self._compare_logits(answers, places)
+        self.outputs.compare(answers.training_outputs, answers.outputs, places)
         if ask_alone:
-            self._compare_one_by_one(pairs, answers, places)
+            alone = stacked([self._served.predict([pair.raw]) for pair in pairs])
+            self.one_by_one.compare(answers.outputs, alone, places)
         self.num_compared += len(pairs)
         return len(pairs)
 
@@ -122,11 +120,8 @@ class SkewTally:
 
     def _ask(self, pairs: Sequence[ExamplePair]) -> _Answers:
         raw = [pair.raw for pair in pairs]
-        return _Answers(
-            self._training.answer([pair.transformed for pair in pairs]),
-            self._served.graph(raw),
-            self._served.predict(raw),
-        )
+        training = self._training.answer([pair.transformed for pair in pairs])
+        return _Answers(training.graph, training.outputs, self._served.graph(raw), self._served.predict(raw))
 
     def _answered(self, pairs: list[ExamplePair]) -> tuple[list[ExamplePair], _Answers | None]:
         try:
@@ -150,14 +145,16 @@ class SkewTally:
             ) from error
 
     def _same_seeds(self, answers: _Answers, places: Sequence[RecordPlace]) -> npt.NDArray[np.bool_]:
-        if signature.ID_OUTPUT not in answers.training:
-            self.ids_compared = False
-            return np.ones(len(places), bool)
-        seeds = answers.training[signature.ID_OUTPUT]
-        same: npt.NDArray[np.bool_] = np.asarray(seeds == answers.predictions[signature.ID_OUTPUT], bool)
+        names = [name for name in ID_OUTPUTS if name in answers.training_outputs and name in answers.outputs]
+        self.ids_compared &= bool(names)
+        same = np.ones(len(places), bool)
+        for name in names:
+            training, served = same_width(answers.training_outputs[name], answers.outputs[name])
+            same &= np.asarray(training == served, bool).reshape(len(places), -1).all(axis=1)
         if not same.all():
             first = int(np.argmin(same))
-            self._count("of_another_seed", int((~same).sum()), f"{places[first].text()}: {seeds[first]!r} in training")
+            seed = answers.training_outputs[names[0]][first]
+            self._count("of_another_seed", int((~same).sum()), f"{places[first].text()}: {seed!r} in training")
         return same
 
     def _same_sizes(self, answers: _Answers, places: Sequence[RecordPlace]) -> npt.NDArray[np.bool_]:
@@ -171,19 +168,6 @@ class SkewTally:
             if values.dtype == np.float64:
                 scale = np.maximum(np.nan_to_num(np.abs(values), nan=1.0, posinf=1.0), 1.0)
                 self.rounding.add(of_block[key], values, _in_batch(key, places[0]), scale)
-
-    def _compare_logits(self, answers: _Answers, places: Sequence[RecordPlace]) -> None:
-        training, served = answers.training[signature.LOGITS_OUTPUT], answers.predictions[signature.LOGITS_OUTPUT]
-        self.logits.add(training, served, lambda row: (places[max(row, 0)].text(), -1), _scale(served))
-        self.num_other_labels += _num_other_labels(training, served)
-
-    def _compare_one_by_one(
-        self, pairs: Sequence[ExamplePair], answers: _Answers, places: Sequence[RecordPlace]
-    ) -> None:
-        served = answers.predictions[signature.LOGITS_OUTPUT]
-        alone = np.concatenate([self._served.predict([pair.raw])[signature.LOGITS_OUTPUT] for pair in pairs])
-        self.one_by_one.add(served, alone, lambda row: (places[max(row, 0)].text(), -1), _scale(served))
-        self.num_other_labels_one_by_one += _num_other_labels(served, alone)
 
     def _count(self, kind: str, count: int, first: str) -> None:
         self.num_of[kind] += count
@@ -211,14 +195,10 @@ def _in_batch(key: str, first: RecordPlace) -> PlaceOfRow:
     return lambda _: (f"{key} in the batch of {first.text()}", -1)
 
 
-def _scale(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.maximum(np.abs(logits).max(axis=1, keepdims=True, initial=1.0), 1.0)
-
-
-def _num_other_labels(first: npt.NDArray[np.float64], second: npt.NDArray[np.float64]) -> int:
-    return int((first.argmax(axis=1) != second.argmax(axis=1)).sum())
-
-
 def _places(pairs: Sequence[ExamplePair], answers: _Answers) -> list[RecordPlace]:
-    seeds = answers.predictions[signature.ID_OUTPUT].tolist()
-    return [pair.place(seed) for pair, seed in zip(pairs, seeds, strict=True)]
+    names = [name for name in ID_OUTPUTS if name in answers.outputs]
+    if not names:
+        return [pair.place("") for pair in pairs]
+    # Of candidate pairs, the first one's source.
+    ids = answers.outputs[names[0]].reshape(len(pairs), -1)[:, 0].tolist()
+    return [pair.place(seed) for pair, seed in zip(pairs, ids, strict=True)]

@@ -1,4 +1,4 @@
-"""What training sees as one SavedModel: transformed tf.Examples in, the padded batch's graph and logits out.
+"""What training sees as one SavedModel: transformed tf.Examples in, the padded batch's graph and answers out.
 
 It is kept beside the model that is served, so that the two can be asked the same
 questions later, without Keras, tf.Transform and the user's code. See
@@ -22,58 +22,64 @@ from tfx_gnn.graph.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import signature
+from tfx_gnn.stages.training.input_pipeline import LabelledBatch
+from tfx_gnn.stages.training.request_parts import RequestForm
 
 TRAINING_PATH_DIR = signature.TRAINING_PATH_FOLDER
 """Folder of the SavedModel in a model run."""
 
-_SEED_EDGE_SET = f"{READOUT_NODE_SET}/seed"
-
-Preprocess = Callable[[tf.Tensor], tuple[GraphTensor, tf.Tensor, tf.Tensor]]
-"""Serialized transformed examples to a padded graph as the model gets it, labels and weights."""
+Preprocess = Callable[[tf.Tensor], LabelledBatch]
+"""Serialized transformed examples to a padded graph as the model gets it, and its labels."""
 
 
 class TrainingPath(tf.Module):
     """What training sees, ready to be saved.
 
     The one signature, `transformed_graph`, takes serialized transformed tf.Examples, string [n], with n up to
-    `batch_size`. It answers `logits`, float32 [n, num_classes]; `id`, the original id of each example's seed,
-    [n], if the transform kept `#id`; and, under the keys of `tfx_gnn.graph.flat_tensors`, the graph that the
-    model got without its padding, together with the features whose names begin with `#`, which it does not get.
+    `batch_size`. It answers, with "output/" before their names, what the served model would answer of the padded batch,
+    and the original ids if the transform kept `#id`, [n, ...]; and, under the keys of `tfx_gnn.graph.flat_tensors`,
+    the graph that the model got without its padding, together with the features whose names begin with `#`, which it
+    does not get.
 
     Attributes:
         batch_size: int64 scalar, the most examples of a batch.
     """
 
     def __init__(
-        self, *, graph_spec: GraphTensorSpec, preprocess: Preprocess, model: tf_keras.Model, batch_size: int
+        self,
+        *,
+        graph_spec: GraphTensorSpec,
+        preprocess: Preprocess,
+        model: tf_keras.Model,
+        objective: Objective,
+        batch_size: int,
     ) -> None:
         """Puts the path together.
 
         Args:
-            graph_spec: spec of one transformed graph, label included.
+            graph_spec: spec of one transformed graph, labels included.
             preprocess: the very function that makes the batches of evaluation.
             model: the trained model.
+            objective: what it predicts.
             batch_size: the most examples that `preprocess` takes.
         """
         super().__init__(name="training_path")
         self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
         self._variables = list(model.variables)
+        form = RequestForm.of(graph_spec, objective)
 
         # Model and preprocessing stay in this closure: as attributes they would be saved as Keras models, too.
         def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             num_examples = tf.size(examples)
-            padded = preprocess(examples)[0]
-            logits = tf.cast(model(padded, training=False), tf.float32)
+            padded = preprocess(examples).graph
+            of_padded = objective.served_outputs(model(padded, training=False), padded)
             parsed = parse_and_merge(graph_spec, examples)
             graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
-            outputs = {signature.LOGITS_OUTPUT: logits[:num_examples], **graph_to_flat_tensors(graph)}
-            seeds = parsed.edge_sets[_SEED_EDGE_SET].adjacency
-            ids = parsed.node_sets[seeds.source_name].features.get("#id")
-            if ids is not None:
-                outputs[signature.ID_OUTPUT] = tf.gather(ids, seeds.source)
-            return outputs
+            outputs = {**_first_answers(of_padded, num_examples), **form.ids(parsed)}
+            named = {f"{signature.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}
+            return {**named, **graph_to_flat_tensors(graph)}
 
         self.transformed_graph = tf.function(
             answer, input_signature=[tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)]
@@ -91,6 +97,15 @@ class TrainingPath(tf.Module):
             signatures={signature.TRANSFORMED_GRAPH_SIGNATURE: self.transformed_graph},
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
+
+
+def _first_answers(outputs: Mapping[str, tf.Tensor], count: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The answers of the first `count` components, with rows as long as the longest of them."""
+    first = {name: value[:count] for name, value in outputs.items()}
+    for name in [name for name in first if name.endswith(signature.SCORES_OUTPUT)]:
+        counts = first[name.removesuffix(signature.SCORES_OUTPUT) + signature.NUM_CANDIDATES_OUTPUT]
+        first[name] = first[name][:, : tf.reduce_max(tf.concat([counts, [0]], axis=0))]
+    return first
 
 
 def _first_components(graph: GraphTensor, count: tf.Tensor) -> GraphTensor:

@@ -69,6 +69,8 @@ class GraphTrainerOptions:
         checkpoint_every_steps: steps between checkpoints within an epoch; 0: one after each epoch.
         checkpoint_dir: folder of checkpoints, where a training that was ended finds them when it is started again;
             empty: a hidden one beside `model_run_dir`.
+        raw_tensor_signature: whether the model also answers raw graphs that are no tf.Examples, by a signature
+            `tensors` of plain tensors.
         verify_tpu: when the model is checked for what a TPU cannot do, before anything is trained: "auto" under
             strategy "tpu", "always" or "never".
     """
@@ -95,6 +97,7 @@ class GraphTrainerOptions:
     hyperparameters: dict[str, Any] = dataclasses.field(default_factory=dict)
     checkpoint_every_steps: int = 0
     checkpoint_dir: str = ""
+    raw_tensor_signature: bool = False
     verify_tpu: str = VERIFY_AUTO
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.stages.files.record_files import RecordFile
 from tfx_gnn.stages.skew.examples import ExampleBlock, ExamplePair
-from tfx_gnn.stages.skew.paths import ServedAnswers, TrainingAnswers
+from tfx_gnn.stages.skew.paths import ServedAnswers, TrainingAnswer, TrainingAnswers
 from tfx_gnn.stages.skew.tally import SkewTally
 
 FILE = RecordFile(split="val", shard=0, num_shards=1, path="/examples/Split-val/graphs.gz")
@@ -35,7 +35,9 @@ def relative_to_batch(answer, key):
 
 
 def tally_of(records, served_graph=graph, served_predict=predict, transformed=None, num_pairs=None):
-    training = TrainingAnswers(answer=lambda given: {**graph(given), **predict(given)}, batch_size=2)
+    training = TrainingAnswers(
+        answer=lambda given: TrainingAnswer(graph=graph(given), outputs=predict(given)), batch_size=2
+    )
     tally = SkewTally(training, ServedAnswers(graph=served_graph, predict=served_predict), 2)
     pairs = [
         ExamplePair(file=FILE, record=i, raw=raw, transformed=other)
@@ -50,6 +52,11 @@ def x_of(tally):
     return x
 
 
+def logits_of(outputs):
+    (logits,) = [output for output in outputs.results if output.key == "logits"]
+    return logits
+
+
 def test_equal_sides_have_no_difference():
     tally = tally_of([b"1 2", b"3", b"4 5 6"])
 
@@ -57,7 +64,7 @@ def test_equal_sides_have_no_difference():
     assert (x_of(tally).num_values, x_of(tally).num_differing) == (6, 0)
     assert (tally.rounding.result.num_values, tally.rounding.result.num_differing) == (6, 0)
     # The first batch of the block is asked one by one as well.
-    assert (tally.logits.result.num_values, tally.one_by_one.result.num_values) == (6, 4)
+    assert (logits_of(tally.outputs).num_values, logits_of(tally.one_by_one).num_values) == (6, 4)
 
 
 def test_floats_are_those_of_the_whole_block():
@@ -92,8 +99,8 @@ def test_features_that_depend_on_the_batch_show_as_rounding():
 def test_logits_that_depend_on_the_batch_show_one_by_one():
     tally = tally_of([b"1 2", b"9"], served_predict=relative_to_batch(predict, "logits"))
 
-    assert tally.one_by_one.result.largest_difference == pytest.approx(1 - 3 / 9)
-    assert tally.num_other_labels_one_by_one == 0
+    assert logits_of(tally.one_by_one).largest_difference == pytest.approx(1 - 3 / 9)
+    assert tally.one_by_one.num_other_labels == 0
 
 
 def test_stray_examples_are_counted_and_the_others_compared():

@@ -21,12 +21,13 @@ from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
 from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
 from tfx_gnn.stages.graph_view import GraphView
-from tfx_gnn.stages.training.model_export import ServedClassifier
+from tfx_gnn.stages.training.served_model import ServedModel
 from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.transform.preprocessing import analyzed_keys, tensor_preprocessing_fn
 
@@ -134,12 +135,14 @@ def model_dir(folder):
     """The transform and a model as one SavedModel, in another folder than it was written to, the rest gone."""
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(str(folder / "schema")))
     copy = shutil.copytree(folder / "transform_graph", folder / "copy")
-    ServedClassifier(
+    ServedModel(
         raw_spec=create_graph_spec_from_schema_pb(text_format.Parse(SCHEMA, graph_schema_pb2.GraphSchema())),
         transformed_spec=create_graph_spec_from_schema_pb(schema),
         transform=SavedGraphTransform(str(copy)),
         model=_ParityOfFirstWord(),
-        class_names=[b"even", b"odd"],
+        objective=NodeClassification(label_feature="parity", class_vocabulary="parity").objective(
+            lambda _: [b"even", b"odd"]
+        ),
     ).save(str(folder / "written"))
     shutil.rmtree(copy)
     return shutil.move(folder / "written", folder / "elsewhere" / "model")
