@@ -12,6 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.distribution.dataset_checks import check_dataset
+from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 
 DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
@@ -60,13 +61,16 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
         iterator goes into what `ClusterCoordinator.schedule` takes.
 
     Raises:
-        ValueError: if the dataset depends on the state of random generators, is made by Python code
-            under TPUStrategy, or outside of the function under ParameterServerStrategy.
+        ValueError: if the dataset depends on the state of random generators; is made by Python code
+            under TPUStrategy, or outside of the function under ParameterServerStrategy; or consists of
+            padded graphs and has an end, which several workers do not reach at the same step.
     """
 
     def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
         dataset = dataset_fn(context)
         check_dataset(dataset, strategy)
+        if context.num_input_pipelines > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            _check_can_be_empty(dataset)
         return dataset
 
     if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
@@ -85,3 +89,16 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
             "before, and cannot be sent to a worker. Call `tf.data` inside of the function."
         )
     return tf.distribute.coordinator.ClusterCoordinator(strategy).create_per_worker_dataset(traced)
+
+
+def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
+    """A worker without data makes an element up, which fails for graphs that must have their nodes (004-13)."""
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        return
+    for spec in tf.nest.flatten(dataset.element_spec):
+        tensors = tf.nest.flatten(spec, expand_composites=True)
+        if isinstance(spec, GraphTensorSpec) and all(tensor.shape.is_fully_defined() for tensor in tensors):
+            raise ValueError(
+                "`dataset` must have no end where several workers read padded graphs; got one that ends, or may end. "
+                "Some workers would have no graph to take part with: go on with padding by `even_ends.endless`."
+            )

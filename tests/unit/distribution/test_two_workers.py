@@ -87,6 +87,8 @@ def test_graphs_of_static_shapes_get_padding_where_a_worker_has_no_more(both):
     """
     assert both("graphs") == [[[2, 12.0], [1, 4.0], [1, 6.0], [0, 0.0]]] * 2
     assert both("static shapes") == [[[3], [2]]] * 2
+    for message in both("refusal: padded graphs that end"):
+        assert "got one that ends, or may end" in message
 
 
 def test_predictions_are_in_order_on_all_workers(both):

@@ -119,6 +119,11 @@ def graphs(context):
     return endless(mine, EMPTY)
 
 
+results["refusal: padded graphs that end"] = refusal(
+    distribute, strategy, lambda _: tf.data.Dataset.range(2).map(as_static)
+)
+
+
 def weighted_mean(element):
     graph, weights = element
     results["static shapes"] = [graph.node_sets["a"]["x"].shape.as_list(), weights.shape.as_list()]
