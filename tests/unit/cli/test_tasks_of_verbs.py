@@ -1,0 +1,96 @@
+"""`evaluate` and `predict` show every task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow as tf
+from typer.testing import CliRunner
+
+from tfx_gnn.cli.app import app
+from tfx_gnn.stages.examples_folder import write_split_shard
+
+
+class _Answers(tf.Module):
+    """Answers a price of 1 and the candidates' guesses."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
+    def predict(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
+        guesses = tf.io.parse_example(examples, {"guess": tf.io.RaggedFeature(tf.float32, row_splits_dtype=tf.int64)})[
+            "guess"
+        ]
+        ids = tf.fill(tf.shape(guesses.to_tensor()), "user")
+        return {
+            "price/prediction": tf.ones([tf.size(examples), 1]),
+            "link/scores": guesses.to_tensor(float("-inf")),
+            "link/num_candidates": guesses.row_lengths(),
+            "source_id": ids,
+            "target_id": ids,
+        }
+
+
+def _example(price: float, guesses: list[float], labels: list[int]) -> bytes:
+    example = tf.train.Example()
+    features = example.features.feature
+    features["context/price"].float_list.value.append(price)
+    features["context/year"].int64_list.value.append(2000 + int(price))
+    features["guess"].float_list.value.extend(guesses)
+    features["nodes/_readout.label"].int64_list.value.extend(labels)
+    serialized: bytes = example.SerializeToString()
+    return serialized
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> dict[str, str]:
+    module = _Answers()
+    tf.saved_model.save(module, str(tmp_path / "model" / "Format-Serving"), signatures=module.predict)
+    records = [_example(1.0, [2.0, 0.5, 1.0], [1, 0, 0]), _example(3.0, [0.25, 0.75], [1, 0])]
+    for split in ("train", "test"):
+        write_split_shard(str(tmp_path / "examples"), split, 0, 1, records)
+    return {"--model-dir": str(tmp_path / "model"), "--examples-dir": str(tmp_path / "examples")}
+
+
+def _run(*arguments: str) -> Any:
+    shown = CliRunner().invoke(app, [*arguments], env={"COLUMNS": "120"})
+    assert shown.exit_code == 0, shown.output
+    return shown.stdout
+
+
+def test_evaluate_shows_each_task_and_its_slices(folders: dict[str, str], tmp_path: Path) -> None:
+    task = {"price": {"kind": "graph_regression", "label_feature": "price"}, "link": {"kind": "link_prediction"}}
+    outputs = ["--evaluation-dir", str(tmp_path / "e"), "--blessing-dir", str(tmp_path / "b")]
+    given = [text for option in folders.items() for text in option]
+
+    shown = _run(
+        "evaluate", *given, *outputs, "--task-json", json.dumps({"kind": "multi_task", "tasks": task}),
+        "--thresholds", '{"link.mrr": 0.9}', "--slice", "context/year", "--slice-thresholds", '{"link.mrr": 0.7}',
+    )  # fmt: skip
+
+    rows = [line.replace("│", " ").split() for line in shown.splitlines()]
+    assert ["model", "2", "1.4142", "1.0000", "-1.0000"] in rows
+    assert ["the", "mean", "label", "2", "1.0000", "1.0000", "0.0000"] in rows
+    assert ["context/year", "=", "2003", "1", "0.5000", "0.0000", "1.0000", "1.0000", "0.0000", "0.5000"] in rows
+    assert "task 'link': MRR 0.7500 is below 0.9" in shown
+    assert "task 'link', context/year = '2003': MRR 0.5000 is below 0.7" in shown
+    assert "NOT blessed" in shown
+
+
+def test_predict_shows_numbers_and_the_best_candidates(folders: dict[str, str]) -> None:
+    asked = ["predict", "--model-dir", folders["--model-dir"]]
+    asked += ["--examples", f"{folders['--examples-dir']}/Split-test"]
+
+    shown, lines = _run(*asked), _run(*asked, "--json").splitlines()
+
+    assert "user (2.0000), user (1.0000), user (0.5000)" in shown
+    assert json.loads(lines[1]) == {
+        "link": {
+            "candidates": [
+                {"source_id": "user", "target_id": "user", "score": 0.75},
+                {"source_id": "user", "target_id": "user", "score": 0.25},
+            ]
+        },
+        "price": {"prediction": 1.0},
+    }
