@@ -59,7 +59,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
             raise ValueError(
                 f"`combine_type` must be 'sum' or 'concat'; got {combine_type!r}. The paper's is 'sum' of transforms."
             )
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "units": units,
             "own_state": own_state,
             "combine_type": combine_type,

@@ -21,8 +21,9 @@ class GATv2Conv(AnyToAnyConvolutionBase):
     """Sums messages by weights that depend on sender, edge and receiver: GATv2 of arXiv:2105.14491.
 
     Equation 7 for the weights: a softmax, over the edges of a receiver, of a . LeakyReLU(W_r h_i + W_s h_j
-    (+ W_e e_ij)). Arguments and results are those of tensorflow-gnn's `GATv2Conv`; the softmax itself is
-    computed in float32, ignores padding and gives zeros to a node without edges.
+    (+ W_e e_ij)). Arguments and results are those of tensorflow-gnn's `GATv2Conv`: what is weighed is W_s h_j
+    + W_e e_ij, where PyG's layer leaves the edge out of the message. The softmax is computed in
+    float32, ignores padding and gives zeros to a node without edges.
 
     Shapes: as for `AnyToAnyConvolutionBase`; result [num_receivers, num_heads * per_head_channels], or
     [num_receivers, per_head_channels] for the mean of heads.

@@ -50,7 +50,7 @@ class RelationKernels(tf_keras.layers.Layer):
             )
         if num_blocks is not None and units % num_blocks:
             raise _indivisible("`units`", units, num_blocks)
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "num_relations": num_relations,
             "units": units,
             "num_bases": num_bases,
@@ -59,22 +59,19 @@ class RelationKernels(tf_keras.layers.Layer):
 
     def build(self, input_shape: Any) -> None:
         """Makes the weights for the width of the states."""
-        width, arguments = input_shape[-1], self._arguments
-        num_relations, units = arguments["num_relations"], arguments["units"]
-        if arguments["num_blocks"] is not None:
-            blocks = arguments["num_blocks"]
-            if width % blocks:
-                raise _indivisible("the states' width", width, blocks)
-            shape = (num_relations, blocks, width // blocks, units // blocks)
-            self._kernels = self.add_weight("blocks", shape, initializer=glorot_matrices(shape))
-        elif arguments["num_bases"] is not None:
-            bases = arguments["num_bases"]
-            shape = (bases, width, units)
-            self._kernels = self.add_weight("bases", shape, initializer=glorot_matrices(shape))
-            self._coefficients = self.add_weight("coefficients", (num_relations, bases), initializer="glorot_uniform")
-        else:
-            shape = (num_relations, width, units)
-            self._kernels = self.add_weight("kernels", shape, initializer=glorot_matrices(shape))
+        width = input_shape[-1]
+        names = ("num_relations", "units", "num_bases", "num_blocks")
+        num_relations, units, num_bases, num_blocks = (self._arguments[name] for name in names)
+        shape: tuple[int, ...] = (num_bases or num_relations, width, units)
+        if num_blocks is not None:
+            if width % num_blocks:
+                raise _indivisible("the states' width", width, num_blocks)
+            shape = (num_relations, num_blocks, width // num_blocks, units // num_blocks)
+        self._kernels = self.add_weight("kernels", shape, initializer=glorot_matrices(shape))
+        if num_bases is not None:
+            self._coefficients = self.add_weight(
+                "coefficients", (num_relations, num_bases), initializer="glorot_uniform"
+            )
         super().build(input_shape)
 
     def call(self, gathered: tf.Tensor, relations: tuple[int, ...]) -> tf.Tensor:
