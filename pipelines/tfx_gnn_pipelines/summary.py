@@ -18,7 +18,7 @@ from tfx_gnn.stages.evaluation.thresholds import shown_metric
 from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
 from tfx_gnn.stages.files.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.stages.graph_evaluator import METRICS_FILE
-from tfx_gnn.stages.size_constraint_learner import REPORT_FILE
+from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.sizes.size_constraints_file import SIZE_CONSTRAINTS_FILE
 from tfx_gnn.stages.skew.report import SKEW_FILE, read_skew_report
 from tfx_gnn_pipelines.config import PipelineConfig

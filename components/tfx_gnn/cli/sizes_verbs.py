@@ -110,8 +110,9 @@ def report(
     """Show what padding budgets cost and what they skip."""
     import tensorflow as tf
 
+    from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
     from tfx_gnn.stages.sizes.size_constraints_file import read_size_constraints
-    from tfx_gnn.stages.sizes.size_report import REPORT_FILE, write_size_report
+    from tfx_gnn.stages.sizes.size_report import write_size_report
 
     content = read_size_constraints(size_constraints_dir)
     _show(content)
@@ -124,8 +125,9 @@ def report(
 
 
 def _show(content: SizeConstraintsFile) -> None:
+    from tfx_gnn.stages.report_pages.number_texts import as_amount, as_bytes, as_count, as_percent
     from tfx_gnn.stages.sizes.size_constraints_file import FIT_OR_SKIP
-    from tfx_gnn.stages.sizes.size_report import as_amount, as_bytes, as_count, as_percent, padded_work, sorted_budgets
+    from tfx_gnn.stages.sizes.size_report import padded_work, sorted_budgets
 
     shown = Table(
         "budget", "components", "nodes", "edges", "full", "graphs", "work for a graph", "fits: asked", "measured",

@@ -16,6 +16,7 @@ from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
 from tfx_gnn.stages.files.record_files import record_files
+from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.sizes import budget_learning
 from tfx_gnn.stages.sizes.size_columns import SizeColumns
 from tfx_gnn.stages.sizes.size_constraints_file import (
@@ -32,8 +33,6 @@ from tfx_gnn.stages.sizes.slice_losses import check_losses
 
 #: Batch sizes that small data may have, too: a task is tried on a few graphs first.
 _ALWAYS_LEARNED = 1024
-
-REPORT_FILE = "report.html"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

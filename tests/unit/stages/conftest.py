@@ -111,6 +111,12 @@ def task_graphs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def read_page() -> Callable[[str], Any]:
+    """Reads an HTML page into `page_reader.PageReader`, which fails for one that is not well formed."""
+    return _module_of_file("page_reader").PageReader
+
+
+@pytest.fixture(scope="session")
 def star_examples(star_graph: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Examples folder of the star graph, with the schema beside the splits."""
     return _write_examples(str(tmp_path_factory.mktemp("star") / "examples"), star_graph.SPLITS, star_graph.SCHEMA)

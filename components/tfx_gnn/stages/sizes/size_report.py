@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-import jinja2
 import tensorflow as tf
 
+from tfx_gnn.stages.report_pages.page_template import render_page
 from tfx_gnn.stages.sizes.size_constraints_file import (
     FIT_OR_SKIP,
     PACKING,
@@ -22,10 +20,7 @@ from tfx_gnn.stages.sizes.size_constraints_file import (
     SliceLoss,
     SplitSizes,
 )
-from tfx_gnn.stages.sizes.size_report_plots import NUM_SPLIT_COLORS, is_heavy_tailed, size_histogram
-
-REPORT_FILE = "report.html"
-"""The report's name beside `size_constraints.json`."""
+from tfx_gnn.stages.sizes.size_report_plots import is_heavy_tailed, size_histogram
 
 SUCCESS_TOLERANCE = 0.002
 """How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
@@ -37,8 +32,7 @@ _SHOWN_SLICES = 15
 def render_size_report(content: SizeConstraintsFile) -> str:
     """Explains padding budgets on one HTML page.
 
-    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the
-    reader's light or dark setting. Names of sets, splits and classes may have any characters.
+    Names of sets, splits and classes may have any characters.
 
     Args:
         content: what was learned.
@@ -46,23 +40,11 @@ def render_size_report(content: SizeConstraintsFile) -> str:
     Returns:
         The page; equal contents give equal text.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("tfx_gnn.stages.sizes"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "count": as_count,
-        "percent": as_percent,
-        "bytes": as_bytes,
-        "amount": as_amount,
-        "option": _as_option,
-    }
     budgets = sorted_budgets(content)
     main = _main_budgets(content, budgets)
-    return environment.get_template("size_report.html.j2").render(
+    return render_page(
+        "tfx_gnn.stages.sizes",
+        "size_report.html.j2",
         content=content,
         splits=_splits(content),
         budgets=budgets,
@@ -74,7 +56,6 @@ def render_size_report(content: SizeConstraintsFile) -> str:
         refusal=_share_option(content, "max_slice_loss"),
         padded_work=padded_work,
         tolerance=SUCCESS_TOLERANCE,
-        num_colors=NUM_SPLIT_COLORS,
         shown_slices=_SHOWN_SLICES,
     )
 
@@ -119,42 +100,6 @@ def padded_work(budget: Budget) -> float:
     """
     items = sum(budget.total_num_nodes.values()) + sum(budget.total_num_edges.values())
     return items / budget.graphs_per_batch
-
-
-def as_count(number: float) -> str:
-    """Writes a whole number, as in "12,345"."""
-    return f"{round(number):,}"
-
-
-def as_amount(number: float) -> str:
-    """Writes a number with three digits that matter, or all before the point: "0.25", "7.31", "12,345"."""
-    decimals = max(0, 2 - math.floor(math.log10(abs(number)))) if number else 0
-    if number == round(number) or decimals == 0:
-        return as_count(number)
-    return f"{number:,.{min(decimals, 3)}f}".rstrip("0").rstrip(".")
-
-
-def as_percent(share: float, decimals: int = 1) -> str:
-    """Writes a share as a percentage that says 0 or 100 only if it is exact, as in "96.1%" or "<0.1%"."""
-    smallest = 10.0**-decimals
-    if 0 < share * 100 < smallest:
-        return f"<{smallest:g}%"
-    if 100 - smallest < share * 100 < 100:
-        return f">{100 - smallest:g}%"
-    return f"{100 * share:.{0 if share in (0, 1) else decimals}f}%"
-
-
-def as_bytes(number: int) -> str:
-    """Writes an amount of memory, as in "1.21 MiB"."""
-    units = ("bytes", "KiB", "MiB", "GiB", "TiB")
-    power = min(max(0, number.bit_length() - 1) // 10, len(units) - 1)
-    return f"{as_amount(number / 1024**power)} {units[power]}"
-
-
-def _as_option(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(str, value)) or "none"
-    return str(value) if value != "" else "none"
 
 
 def _share_option(content: SizeConstraintsFile, name: str) -> float:

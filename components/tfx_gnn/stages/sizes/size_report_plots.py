@@ -1,51 +1,24 @@
-"""Histograms of graph sizes as SVG, for a page that may be light or dark."""
+"""Histograms of graph sizes."""
 
 from __future__ import annotations
 
-import html
-import io
-import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.stages.report_pages.page_drawing import INK, NUM_SERIES_COLORS, SERIES_COLORS, draw_for_page
 from tfx_gnn.stages.sizes.size_constraints_file import SetSizes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-NUM_SPLIT_COLORS = 6
-"""Splits with a colour of their own; further ones share them."""
 HEAVY_TAIL = 8
 """A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
 
 _LINE_STYLES = {"tight": "-", "fit_or_skip": "--", "packing": ":"}
 _MAX_TICKS = 6
-# Matplotlib writes colours as numbers. These stand for what the page's style sheet calls by name.
-_INK, _FAINT = "#010101", "#020202"
-_SPLIT_COLORS = [f"#0a0b{i:02d}" for i in range(NUM_SPLIT_COLORS)]
-_PAGE_COLORS = {
-    _INK: "var(--ink)",
-    _FAINT: "var(--faint)",
-    **{color: f"var(--split-{i})" for i, color in enumerate(_SPLIT_COLORS)},
-}
-_SETTINGS = {
-    "axes.edgecolor": _FAINT,
-    "axes.linewidth": 0.8,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 9.0,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "tfx_gnn",
-    "text.color": _INK,
-    "text.parse_math": False,
-    "xtick.color": _FAINT,
-    "xtick.labelcolor": _INK,
-    "ytick.color": _FAINT,
-    "ytick.labelcolor": _INK,
-}
 
 
 def size_histogram(
@@ -61,23 +34,9 @@ def size_histogram(
         title: what the drawing shows, for those who do not see it; any characters.
 
     Returns:
-        An `<svg>` element to be put into a page. It takes its colours from that page's custom
-        properties `--ink`, `--faint` and `--split-0`, `--split-1`, ...; equal arguments give
-        equal text.
+        An `<svg>` element, as `draw_for_page` makes it; equal arguments give equal text.
     """
-    import matplotlib as mpl
-    import matplotlib.style
-    from matplotlib.figure import Figure
-
-    text = io.StringIO()
-    with matplotlib.style.context("default"), mpl.rc_context(_SETTINGS):
-        # Not by pyplot, which would keep the figure and might open a display.
-        figure = Figure(figsize=(3.6, 1.7))
-        figure.subplots_adjust(left=0.145, right=0.96, bottom=0.14, top=0.95)
-        _draw(figure.add_subplot(), sizes, room, main_split)
-        metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
-        figure.savefig(text, format="svg", transparent=True, metadata=metadata)
-    return _for_page(text.getvalue(), identity, title)
+    return draw_for_page(lambda axes: _draw(axes, sizes, room, main_split), identity=identity, title=title)
 
 
 def is_heavy_tailed(sizes: Mapping[str, SetSizes]) -> bool:
@@ -106,14 +65,14 @@ def _draw(axes: Axes, sizes: Mapping[str, SetSizes], room: Mapping[str, float], 
             np.maximum(share, floor),
             edges,
             baseline=floor,
-            color=_SPLIT_COLORS[i % NUM_SPLIT_COLORS],
+            color=SERIES_COLORS[i % NUM_SERIES_COLORS],
             fill=filled,
             alpha=0.55 if filled else 1.0,
             linewidth=1.4,
         )
     for kind, items in room.items():
         axes.axvline(
-            float(np.interp(items, bounds, edges)), color=_INK, linestyle=_LINE_STYLES.get(kind, "-."), linewidth=1.2
+            float(np.interp(items, bounds, edges)), color=INK, linestyle=_LINE_STYLES.get(kind, "-."), linewidth=1.2
         )
     axes.set_xlim(0, edges[-1])
     step = -(-len(bounds) // _MAX_TICKS)
@@ -157,21 +116,3 @@ def _short(number: int) -> str:
         if number >= factor:
             return f"{number // factor}{unit}"
     return str(number)
-
-
-def _for_page(text: str, identity: str, title: str) -> str:
-    """Leaves of a file what belongs into a page, with ids that no other drawing has."""
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
-    referenced = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
-    text = re.sub(
-        r' id="([^"]+)"', lambda found: f' id="{identity}-{found[1]}"' if found[1] in referenced else "", text
-    )
-    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{identity}-", text)
-    text = re.sub(r"font-family: [^;\"]+", "font-family: inherit", text)
-    for color, name in _PAGE_COLORS.items():
-        text = text.replace(color, name)
-    text = re.sub(r"\s*\n\s*", " ", text).strip()
-    accessible = f' role="img" aria-labelledby="{identity}-title"'
-    text = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', accessible, text, count=1)
-    return text.replace(">", f'><title id="{identity}-title">{html.escape(title)}</title>', 1)

@@ -1,15 +1,10 @@
 from __future__ import annotations
 
-from html.parser import HTMLParser
-
 import matplotlib as mpl
 import pytest
 
+from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.sizes.size_report import (
-    REPORT_FILE,
-    as_amount,
-    as_bytes,
-    as_percent,
     padded_work,
     render_size_report,
     sorted_budgets,
@@ -17,59 +12,6 @@ from tfx_gnn.stages.sizes.size_report import (
 )
 
 ODD_NAMES = ('<script>alert("x")</script>&', "two\nlines {{ x }} {% if", "$\\frac{a\u202e'", "ü" * 120, "]]>-->")
-VOID = {"br", "meta", "wbr"}
-
-
-class PageReader(HTMLParser):
-    """What a page holds.
-
-    Attributes:
-        ids: of its elements.
-        links: where it leads to or what it takes from elsewhere.
-        tags: names of its elements.
-        tables: texts of the cells of each table, by row.
-        text: all that is read.
-    """
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.ids, self.links, self.tags, self.tables, self.text = [], [], set(), [], ""
-        self._open = []
-        self.feed(page)
-        self.close()
-        self.tables = [[[" ".join(cell.split()) for cell in row] for row in table] for table in self.tables]
-        assert self._open == [], f"not closed: {self._open}"
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.ids += [value for name, value in attrs if name == "id"]
-        self.links += [value for name, value in attrs if name in ("href", "src", "xlink:href", "action", "data")]
-        if tag not in VOID:
-            self._open.append(tag)
-        if tag == "br":
-            self.handle_data(" ")
-        if tag == "table":
-            self.tables.append([])
-        if tag == "tr":
-            self.tables[-1].append([])
-        if tag in ("th", "td"):
-            self.tables[-1][-1].append("")
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        if tag not in VOID:
-            self.handle_endtag(tag)
-
-    def handle_endtag(self, tag):
-        assert self._open[-1] == tag, f"</{tag}> in {self._open}"
-        self._open.pop()
-
-    def handle_data(self, data):
-        if "style" in self._open:
-            return
-        self.text += data
-        if {"th", "td"} & set(self._open):
-            self.tables[-1][-1][-1] += data
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +27,8 @@ def page(content):
 
 
 @pytest.fixture(scope="module")
-def read(page):
-    return PageReader(page)
+def read(page, read_page):
+    return read_page(page)
 
 
 def test_the_page_needs_nothing_from_elsewhere(page, read):
@@ -153,7 +95,7 @@ def test_the_page_tells_where_it_comes_from(read):
     assert "`kernel` loses 40%." in read.text
 
 
-def test_names_with_odd_characters_are_shown_as_they_are(size_constraints_by_hand):
+def test_names_with_odd_characters_are_shown_as_they_are(size_constraints_by_hand, read_page):
     content = size_constraints_by_hand.made_content(
         node_sets=ODD_NAMES,
         edge_sets=ODD_NAMES,
@@ -165,7 +107,7 @@ def test_names_with_odd_characters_are_shown_as_they_are(size_constraints_by_han
 
     page = render_size_report(content)
 
-    read = PageReader(page)
+    read = read_page(page)
     assert "script" not in read.tags
     assert len(read.ids) == len(set(read.ids))
     for name in ODD_NAMES:
@@ -173,7 +115,7 @@ def test_names_with_odd_characters_are_shown_as_they_are(size_constraints_by_han
         assert read.text.count(name) >= 5
 
 
-def test_many_sets_and_classes_are_all_there_the_worst_in_view(size_constraints_by_hand):
+def test_many_sets_and_classes_are_all_there_the_worst_in_view(size_constraints_by_hand, read_page):
     losses = [size_constraints_by_hand.lost(f"class {i}", i / 1000, num_graphs=i) for i in range(60)]
     names = tuple(f"set {i}" for i in range(20))
 
@@ -181,30 +123,30 @@ def test_many_sets_and_classes_are_all_there_the_worst_in_view(size_constraints_
         size_constraints_by_hand.made_content(node_sets=names, edge_sets=names, losses=losses, splits=("a", "b", "c"))
     )
 
-    read = PageReader(page)
+    read = read_page(page)
     assert page.count("<svg") == 40
     assert [row[0] for row in read.tables[1][1:4]] == ["class 59", "class 58", "class 57"]
     assert len(read.tables[1]) + len(read.tables[2]) == 60 + 2
     assert "The other 45 of 60, which lose at most 4.40%" in read.text
 
 
-def test_what_was_not_asked_is_said(size_constraints_by_hand):
+def test_what_was_not_asked_is_said(size_constraints_by_hand, read_page):
     without = size_constraints_by_hand.made_content(label_feature="")
     nothing_skips = size_constraints_by_hand.made_content()
     for name in ("fit_or_skip_2_0.99", "fit_or_skip_4_0.99"):
         del nothing_skips.budgets[name]
 
-    text = " ".join(PageReader(render_size_report(without)).text.split())
+    text = " ".join(read_page(render_size_report(without)).text.split())
     assert "is not known: the learner tells it if it is given a label_feature." in text
-    text = PageReader(render_size_report(nothing_skips)).text
+    text = read_page(render_size_report(nothing_skips)).text
     assert "Nothing: no fit-or-skip budget was learned." in text
     assert "No warnings." in text
 
 
-def test_the_split_that_is_trained_on_comes_first(size_constraints_by_hand):
+def test_the_split_that_is_trained_on_comes_first(size_constraints_by_hand, read_page):
     content = size_constraints_by_hand.made_content(splits=("a", "train", "b"), train_split="train")
 
-    read = PageReader(render_size_report(content))
+    read = read_page(render_size_report(content))
 
     assert read.tables[-1][0] == ["items in a graph", "train", "a", "b"]
     assert "10 graphs of train, 10 graphs of a, 10 graphs of b." in " ".join(read.text.split())
@@ -227,34 +169,3 @@ def test_a_written_page_is_the_rendered_one(tmp_path, size_constraints_by_hand):
     write_size_report(content, str(path))
 
     assert path.read_text(encoding="utf-8") == render_size_report(content)
-
-
-@pytest.mark.parametrize(
-    ("share", "decimals", "text"),
-    [
-        (0, 1, "0%"),
-        (1.0, 1, "100%"),
-        (0.961, 1, "96.1%"),
-        (0.99951, 1, ">99.9%"),
-        (0.9999, 2, "99.99%"),
-        (1e-5, 2, "<0.01%"),
-    ],
-)
-def test_percentages_are_exact_at_both_ends(share, decimals, text):
-    assert as_percent(share, decimals) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0"), (0.25, "0.25"), (0.0123, "0.012"), (7.3111, "7.31"), (7.0, "7"), (99.96, "100"), (12345.6, "12,346")],
-)
-def test_amounts_have_three_digits_that_matter(number, text):
-    assert as_amount(number) == text
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0 bytes"), (1023, "1,023 bytes"), (1024, "1 KiB"), (1_300_000, "1.24 MiB"), (2**60, "1,048,576 TiB")],
-)
-def test_bytes_are_in_units_that_people_read(number, text):
-    assert as_bytes(number) == text

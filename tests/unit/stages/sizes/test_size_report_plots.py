@@ -50,8 +50,8 @@ def test_few_and_extreme_sizes_are_drawn(sizes, made_sizes):
 def test_colours_are_the_pages_and_split_by_split(made_sizes):
     drawing = _drawn({"val": made_sizes([1]), "train": made_sizes([1])}, {"packing": 1.5})
 
-    assert "stroke: var(--split-0)" in drawing
-    assert "fill: var(--split-1)" in drawing
+    assert "stroke: var(--series-0)" in drawing
+    assert "fill: var(--series-1)" in drawing
     assert "var(--ink)" in drawing
     assert "#0" not in drawing
     assert "DejaVu" not in drawing

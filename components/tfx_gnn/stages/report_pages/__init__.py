@@ -1,0 +1,1 @@
+"""Pages for people: one look for the reports of all stages."""
