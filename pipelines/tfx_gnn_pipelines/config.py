@@ -6,6 +6,7 @@ import dataclasses
 import os
 import re
 
+from tfx_gnn.models import tasks
 from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
 from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions
@@ -134,6 +135,7 @@ def quickstart(
         ValueError: if a value breaks a rule of the options it goes to.
     """
     root = _absolute(root)
+    label_feature, class_vocabulary = _named_classes(task.prediction)
     return PipelineConfig(
         pipeline_name=task.name.replace("_", "-"),
         root=root,
@@ -146,8 +148,8 @@ def quickstart(
         graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
         size_constraint_learner=SizeConstraintLearnerOptions(
             batch_size=task.batch_size if batch_size is None else batch_size,
-            label_feature=task.prediction.label_feature,
-            class_vocabulary=task.prediction.class_vocabulary,
+            label_feature=label_feature,
+            class_vocabulary=class_vocabulary,
         ),
         graph_trainer=GraphTrainerOptions(
             model_fn=task.model_fn,
@@ -156,13 +158,20 @@ def quickstart(
             training_seed=training_seed,
             early_stopping_patience=task.early_stopping_patience,
         ),
-        graph_evaluator=GraphEvaluatorOptions(label_feature=task.prediction.label_feature),
+        graph_evaluator=GraphEvaluatorOptions(task=task.prediction),
         graph_skew_validator=GraphSkewValidatorOptions(),
         graph_pusher=GraphPusherOptions(),
         enable_cache=enable_cache,
         beam_args=beam_args,
         runtime_parameters=runtime_parameters,
     )
+
+
+def _named_classes(prediction: tasks.Task) -> tuple[str, str]:
+    """Label and vocabulary of seeds that have a class with a name, by which losses of budgets are reported."""
+    if isinstance(prediction, tasks.NodeClassification) and prediction.class_vocabulary:
+        return prediction.label_feature, prediction.class_vocabulary
+    return "", ""
 
 
 def _absolute(path: str) -> str:

@@ -8,7 +8,7 @@ import importlib.util
 import os
 import pkgutil
 
-from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.models import tasks
 from tfx_gnn.sampling.plan import SamplingPlan
 
 TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
@@ -38,7 +38,7 @@ class Task:
     plan: SamplingPlan
     preprocessing_fn: str
     model_fn: str
-    prediction: NodeClassification
+    prediction: tasks.Task
     num_epochs: int = 10
     batch_size: int = 32
     early_stopping_patience: int = 0

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 import yaml
@@ -9,10 +8,13 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 import tfx_gnn
+from tfx_gnn.models import tasks
+from tfx_gnn.stages.files import options_json
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
 from tfx_gnn_pipelines.runners import kubeflow, vertex
 from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline
 
+TOPIC = tasks.NodeClassification(label_feature="topic", class_vocabulary="topic")
 WIRING = {
     "SubgraphExampleGen": {},
     "GraphSchemaGen": {"examples": "SubgraphExampleGen.examples"},
@@ -110,7 +112,8 @@ def test_options_arrive_as_typed_constants(spec, tiny_config):
     assert (learner["batch_size"], learner["label_feature"], learner["class_vocabulary"]) == (5, "topic", "topic")
     trainer = constants(spec, "GraphTrainer")
     assert trainer["model_fn"] == "tiny_project.model:model_fn"
-    assert json.loads(trainer["task"]) == {"label_feature": "topic", "class_vocabulary": "topic"}
+    assert options_json.from_json(trainer["task"], tasks.Task) == TOPIC
+    assert options_json.from_json(constants(spec, "GraphEvaluator")["task"], tasks.Task) == TOPIC
     assert constants(spec, "GraphPusher")["push_destination"] == tiny_config.push_destination
 
 
