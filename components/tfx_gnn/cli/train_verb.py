@@ -121,41 +121,47 @@ def train(
 ) -> None:
     """Train the model and export it together with the transform."""
     from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
+    from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
 
-    train_graph_model(
-        transformed_examples_dir=transformed_examples_dir,
-        transform_graph_dir=transform_graph_dir,
-        graph_schema_dir=graph_schema_dir,
-        transformed_graph_schema_dir=transformed_graph_schema_dir,
-        size_constraints_dir=size_constraints_dir,
-        model_dir=model_dir,
-        model_run_dir=model_run_dir,
-        ready_batches_dir=ready_batches_dir,
-        options=GraphTrainerOptions(
-            model_fn=model_fn,
-            task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
-            num_epochs=num_epochs,
-            train_split=train_split,
-            eval_split=eval_split,
-            batching=batching,
-            batch_size=batch_size,
-            success_ratio=success_ratio,
-            shuffle_buffer_size=shuffle_buffer_size,
-            training_seed=training_seed,
-            early_stopping_patience=early_stopping_patience,
-            strategy=strategy,
-            devices=tuple(devices or ()),
-            tpu=tpu,
-            sharding=sharding,
-            precision=precision,
-            steps_per_execution=steps_per_execution,
-            jit_compile=jit_compile,
-            deterministic=deterministic,
-            hyperparameters=read_hyperparameters(hyperparameters),
-            checkpoint_every_steps=checkpoint_every_steps,
-            checkpoint_dir=checkpoint_dir,
-            raw_tensor_signature=raw_tensor_signature,
-            verify_tpu=verify_tpu,
-        ),
-    )
+    try:
+        train_graph_model(
+            transformed_examples_dir=transformed_examples_dir,
+            transform_graph_dir=transform_graph_dir,
+            graph_schema_dir=graph_schema_dir,
+            transformed_graph_schema_dir=transformed_graph_schema_dir,
+            size_constraints_dir=size_constraints_dir,
+            model_dir=model_dir,
+            model_run_dir=model_run_dir,
+            ready_batches_dir=ready_batches_dir,
+            options=GraphTrainerOptions(
+                model_fn=model_fn,
+                task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
+                num_epochs=num_epochs,
+                train_split=train_split,
+                eval_split=eval_split,
+                batching=batching,
+                batch_size=batch_size,
+                success_ratio=success_ratio,
+                shuffle_buffer_size=shuffle_buffer_size,
+                training_seed=training_seed,
+                early_stopping_patience=early_stopping_patience,
+                strategy=strategy,
+                devices=tuple(devices or ()),
+                tpu=tpu,
+                sharding=sharding,
+                precision=precision,
+                steps_per_execution=steps_per_execution,
+                jit_compile=jit_compile,
+                deterministic=deterministic,
+                hyperparameters=read_hyperparameters(hyperparameters),
+                checkpoint_every_steps=checkpoint_every_steps,
+                checkpoint_dir=checkpoint_dir,
+                raw_tensor_signature=raw_tensor_signature,
+                verify_tpu=verify_tpu,
+            ),
+        )
+    except TrainingPreemptedError as stopped:
+        # Success, so that whoever took the machine away does not count a failure; the next start goes on.
+        arguments.console.print(f"{stopped} Run the same command again: it goes on from there.", markup=False)
+        return
     arguments.say_written(model=model_dir, model_run=model_run_dir)

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -18,15 +19,20 @@ from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
-from tfx_gnn.stages.training.callbacks import BestWeights, KeepCheckpoints, RefuseNonFiniteLoss
+from tfx_gnn.stages.training.callbacks import BestWeights
+from tfx_gnn.stages.training.checkpoints import create_training_variables
 from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
+from tfx_gnn.stages.training.finished_training import FinishedTraining
+from tfx_gnn.stages.training.input_pipeline import LabelledBatch, LabelledGraphs
 from tfx_gnn.stages.training.input_scalars import InputScalars
 from tfx_gnn.stages.training.model_building import ModelBuilder
+from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs
 from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
+from tfx_gnn.stages.training.preemption import StopSignal
 from tfx_gnn.stages.training.progress import TrainingProgress
 from tfx_gnn.stages.training.replica_input import TrainingInput
+from tfx_gnn.stages.training.resumption import Resumption
 from tfx_gnn.stages.training.served_model import ServedModel
 from tfx_gnn.stages.training.summary import TrainingSummary, write_training_summary
 from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
@@ -39,9 +45,10 @@ from tfx_gnn.stages.training.trainer_inputs import (
     ready_batches_of_first_epoch,
 )
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
-from tfx_gnn.stages.training.trainer_outputs import output_folders
+from tfx_gnn.stages.training.trainer_outputs import errors_of_other_processes, output_folders
 from tfx_gnn.stages.training.trainer_steps import Evaluation, training_steps
-from tfx_gnn.stages.training.training_loop import TrainingState, train
+from tfx_gnn.stages.training.training_fingerprint import name_of, training_fingerprint
+from tfx_gnn.stages.training.training_loop import EpochSteps, TrainingState, train
 from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.user_code import load_function
 
@@ -90,6 +97,7 @@ def train_graph_model(
             a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process that takes part is gone.
+        TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
     """
     role = cluster_role()
     if options.strategy == PARAMETER_SERVER and role.serves:
@@ -111,18 +119,45 @@ def train_graph_model(
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
     training = _Training(folders, strategy, role, options)
+    fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
+    checkpoint_dir = trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+    finished = FinishedTraining(
+        fingerprint=name_of(fingerprint),
+        num_epochs=options.num_epochs,
+        model_dir=model_dir,
+        model_run_dir=model_run_dir,
+    )
+    done = finished.summary(checkpoint_dir) if options.checkpoint_dir else None
+    if done is not None:
+        return done
     with (
         libraries_traced_as_written(),
         output_folders(model_dir, model_run_dir, is_chief=role.is_chief) as (model_partial, run_partial),
         seeded(options.training_seed, deterministic=options.deterministic),
     ):
-        return training.run(model_partial, run_partial)
+        summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
+        if role.is_chief and options.checkpoint_dir:
+            finished.note(checkpoint_dir)
+    if role.is_chief and not options.checkpoint_dir and tf.io.gfile.exists(checkpoint_dir):
+        tf.io.gfile.rmtree(checkpoint_dir)
+    return summary
 
 
 def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
     # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
     readiness = check_training_for_tpu(folders, dataclasses.replace(options, batch_size=0))
     readiness.raise_if_not_ready(options.model_fn)
+
+
+def _check_room(model: tf_keras.Model, model_dir: str, run_dir: str, checkpoint_dir: str) -> None:
+    sizes = OutputSizes.of_model(model)
+    check_outputs(
+        {
+            "model_dir": (model_dir, sizes.model),
+            "model_run_dir": (run_dir, sizes.run),
+            "checkpoint_dir": (checkpoint_dir, sizes.checkpoints),
+        }
+    )
 
 
 class _Training:
@@ -157,11 +192,11 @@ class _Training:
             sharding=self._sharding,
             read_ready=self._read_ready if folders.ready_batches_dir else None,
         )
-        self._sample = self._sample_graph()
+        self._sample = self._sample_batch()
         self._builder = ModelBuilder(
             model_fn=model_fn,
             reference=options.model_fn,
-            graph_spec=self._sample.spec.relax(num_components=True, num_nodes=True, num_edges=True),
+            graph_spec=self._sample.graph.spec.relax(num_components=True, num_nodes=True, num_edges=True),
             tft_output=self._inputs.tft_output,
             objective=self._inputs.objective,
             hyperparameters=options.hyperparameters,
@@ -186,19 +221,19 @@ class _Training:
             keep=keep,
         )
 
-    def _sample_graph(self) -> Any:
-        """The graph of a padded batch of evaluation, of which all strategies get the same."""
+    def _sample_batch(self) -> LabelledBatch:
+        """A padded batch of evaluation, the same for all strategies."""
         records = input_pipeline.ordered_records(self._inputs.eval_files)
         (serialized,) = records.batch(self._budgets.evaluation.batch_size).take(1)
-        return input_pipeline.evaluation_batch(serialized, self._labelled, self._budgets.evaluation).graph
+        return input_pipeline.evaluation_batch(serialized, self._labelled, self._budgets.evaluation)
 
-    def run(self, model_dir: str, run_dir: str) -> TrainingSummary:
-        """Trains, and writes everything into two existing folders."""
+    def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
+        """Trains, or goes on, and writes everything into two existing folders."""
         options = self._options
         with self._strategy.scope():
-            model = self._builder.build(self._sample)
+            model = self._builder.build(self._sample.graph)
         # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
-        exported = model if tf.distribute.get_strategy() is self._strategy else self._builder.build(self._sample)
+        exported = model if tf.distribute.get_strategy() is self._strategy else self._builder.build(self._sample.graph)
         served = ServedModel(
             raw_spec=self._inputs.raw_spec,
             transformed_spec=self._inputs.objective.without_labels(self._inputs.graph_spec),
@@ -212,10 +247,13 @@ class _Training:
         served.save(trial_dir)
         tf.io.gfile.rmtree(trial_dir)
 
+        create_training_variables(model, self._strategy, self._sample.graph, self._sample.labels)
+        if self._role.is_chief:
+            _check_room(model, model_dir, run_dir, checkpoint_dir)
         state = TrainingState()
         best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
         start = time.monotonic()
-        self._train(model, state, best, run_dir)
+        self._train(model, state, best=best, run_dir=run_dir, checkpoint_dir=checkpoint_dir, fingerprint=fingerprint)
         seconds = time.monotonic() - start
         weights = trainer_outputs.save_weights(model, run_dir)
         if exported is not model:
@@ -235,43 +273,75 @@ class _Training:
         write_training_summary(summary, run_dir)
         return summary
 
-    def _train(self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, run_dir: str) -> None:
+    def _train(
+        self,
+        model: tf_keras.Model,
+        state: TrainingState,
+        *,
+        best: BestWeights | None,
+        run_dir: str,
+        checkpoint_dir: str,
+        fingerprint: Mapping[str, str],
+    ) -> None:
         options = self._options
-        logs_dir = os.path.join(run_dir, trainer_outputs.LOGS_DIR)
-        notes = [self._sharding.message] if self._sharding.num_pipelines > 1 else []
+        # What cannot be read is found out before anything is written.
+        steps = self._steps(model, options)
+        evaluate = Evaluation(
+            self._strategy,
+            model,
+            inputs=self._inputs,
+            budgets=self._budgets,
+            labelled=self._labelled,
+            num_pipelines=self._sharding.num_pipelines,
+        )
+        # Beside the checkpoints, so that those of a training that is ended are not lost.
+        logs_dir = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR)
         progress = TrainingProgress(
             num_epochs=options.num_epochs,
             steps_per_epoch=self._steps_per_epoch,
-            notes=notes,
+            notes=[self._sharding.message] if self._sharding.num_pipelines > 1 else [],
             is_quiet=not self._role.is_chief,
         )
-        callbacks = [RefuseNonFiniteLoss()]
+        callbacks = [*([best] if best is not None else []), progress]
         if self._role.is_chief:
-            callbacks += [
-                InputScalars(state=state, logs_dir=logs_dir),
-                tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False),
-            ]
-        callbacks += [
-            KeepCheckpoints(folder=os.path.join(run_dir, trainer_outputs.CHECKPOINTS_DIR)),
-            *([best] if best is not None else []),
-            progress,
-        ]
-        with contextlib.closing(progress):
+            board = tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False)
+            callbacks = [InputScalars(state=state, logs_dir=logs_dir), board, *callbacks]
+        resumption = Resumption(
+            model=model,
+            strategy=self._strategy,
+            data=self._data,
+            state=state,
+            best=best,
+            single_steps=lambda: self._steps(model, dataclasses.replace(options, steps_per_execution=1)),
+            fingerprint=fingerprint,
+            checkpoint_dir=checkpoint_dir,
+            every_steps=options.checkpoint_every_steps,
+            writes=self._role.is_chief,
+            # A run that fails has no folder.
+            run_dir=checkpoint_dir,
+            say=progress.say,
+        )
+        with (
+            contextlib.closing(progress),
+            errors_of_other_processes(self._role),
+            StopSignal(strategy=self._strategy, say=progress.say) as stop,
+        ):
+            resumption.resume()
             train(
                 model,
-                training_steps(self._strategy, model, self._data, options, steps_per_epoch=self._steps_per_epoch),
-                evaluate=Evaluation(
-                    self._strategy,
-                    model,
-                    inputs=self._inputs,
-                    budgets=self._budgets,
-                    labelled=self._labelled,
-                    num_pipelines=self._sharding.num_pipelines,
-                ),
+                steps,
+                evaluate=evaluate,
                 num_epochs=options.num_epochs,
                 state=state,
                 callbacks=callbacks,
+                hooks=resumption.hooks,
+                stop=stop,
             )
+        if self._role.is_chief:
+            trainer_outputs.move_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
+
+    def _steps(self, model: tf_keras.Model, options: GraphTrainerOptions) -> EpochSteps:
+        return training_steps(self._strategy, model, self._data, options, steps_per_epoch=self._steps_per_epoch)
 
     def _summary(
         self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float

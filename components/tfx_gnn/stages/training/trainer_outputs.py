@@ -10,11 +10,19 @@ from collections.abc import Iterator
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
 LOGS_DIR = "logs"
 CHECKPOINTS_DIR = "checkpoints"
 EXPORTED = "exported"
+_BETWEEN_PROCESSES = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
 
 
 @contextlib.contextmanager
@@ -40,6 +48,62 @@ def output_folders(model_dir: str, model_run_dir: str, *, is_chief: bool) -> Ite
         for folder in folders:
             os.mkdir(folder)
         yield folders
+
+
+@contextlib.contextmanager
+def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
+    """Says of an error between machines what it means.
+
+    Args:
+        role: of this process.
+
+    Raises:
+        ConnectionError: if another process is gone.
+    """
+    try:
+        yield
+    except _BETWEEN_PROCESSES as error:
+        if role.is_alone:
+            raise
+        reason = (error.message.strip().splitlines() or [type(error).__name__])[-1]
+        raise ConnectionError(
+            f"Another process of this training is gone, or cannot be reached; got {type(error).__name__} in "
+            f"{role.task_type} {role.task_id}: {reason} Start all processes again: training goes on from the newest "
+            "checkpoint."
+        ) from error
+
+
+def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
+    """Names the folder of a training's checkpoints, the same whenever it is started again.
+
+    Args:
+        checkpoint_dir: what was asked for; empty for a hidden folder beside the model run: an orchestrator
+            gives a retry another run folder, but beside the first one.
+        model_run_dir: folder of the model run.
+        fingerprint: name of the training.
+
+    Returns:
+        The folder.
+    """
+    parent = os.path.dirname(os.path.abspath(model_run_dir) if "://" not in model_run_dir else model_run_dir)
+    return checkpoint_dir or os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
+
+
+def move_files(folder: str, target: str) -> None:
+    """Moves all files of a folder, which may be on another disk.
+
+    Args:
+        folder: where they are; it is gone afterwards. May be missing.
+        target: where they go.
+    """
+    if not tf.io.gfile.exists(folder):
+        return
+    for path, _, names in tf.io.gfile.walk(folder):
+        place = os.path.join(target, os.path.relpath(path, folder))
+        tf.io.gfile.makedirs(place)
+        for name in names:
+            tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
+    tf.io.gfile.rmtree(folder)
 
 
 def save_weights(model: tf_keras.Model, run_dir: str) -> str:
