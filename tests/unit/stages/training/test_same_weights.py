@@ -17,6 +17,8 @@ TOLERANCE = 1e-5
 @pytest.fixture(scope="module")
 def program():
     spec = importlib.util.spec_from_file_location("same_weights", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
