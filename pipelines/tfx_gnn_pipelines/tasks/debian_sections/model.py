@@ -77,7 +77,7 @@ def model_fn(
     graph = relational_graph_update(graph_spec, units=None, node_sets=[SEED_NODE_SET], edge_feature="numbers")(graph)
     seed_state = state_block(2 * units, dropout_rate)(layers.StructuredReadout("seed")(graph))
     num_classes = tft_output.vocabulary_size_by_name(LABEL_VOCABULARY)
-    model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, name="logits")(seed_state))
+    model = tf_keras.Model(inputs, tf_keras.layers.Dense(num_classes, dtype="float32", name="logits")(seed_state))
     model.compile(
         optimizer=tf_keras.optimizers.Adam(
             tf_keras.optimizers.schedules.CosineDecay(float(chosen["learning_rate"]), num_steps)
