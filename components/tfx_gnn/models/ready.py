@@ -8,6 +8,7 @@ that with the task's loss and metrics.
 
 - "units" (64), "num_layers" (2) and "dropout_rate" (0.1) have the defaults in brackets;
 - "features": fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
+- "sort_edges" (true): whether `SortEdgesInTraining` comes first;
 - "learning_rate" is the trainer's.
 
 `gat_v2` and `mpnn` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
@@ -33,6 +34,7 @@ from tfx_gnn.models import graph_sage as graph_sage_network
 from tfx_gnn.models import hgt as hgt_network
 from tfx_gnn.models import mpnn as mpnn_network
 from tfx_gnn.models import rgcn as rgcn_network
+from tfx_gnn.models.edge_order import SortEdgesInTraining
 from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 
 _DEFAULTS = {"units": 64, "num_layers": 2, "dropout_rate": 0.1}
@@ -194,11 +196,13 @@ def _model(
     for name in _OF_THE_TRAINER:
         arguments.pop(name, None)
     features = dict(arguments.pop("features", {}))
+    sorts_edges = arguments.pop("sort_edges", True)
     known = sorted(set(inspect.signature(network).parameters) - {"graph_spec"})
     unknown = sorted(set(arguments) - set(known))
     if unknown:
         raise ValueError(
-            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or 'features' or 'learning_rate'; "
+            f"`hyperparameters` must be arguments of {network.__name__}(), {known}, or 'features', 'sort_edges' or "
+            f"'learning_rate'; "
             f"got {unknown}. Correct the names."
         )
     if "edge_feature" in known and "edge_feature" not in arguments:
@@ -206,6 +210,8 @@ def _model(
         arguments["edge_feature"] = const.HIDDEN_STATE if features["encode_edges"] else None
     features.setdefault("projection_units", arguments["units"])
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
+    if sorts_edges:
+        graph = SortEdgesInTraining()(graph)
     graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(graph)
     graph = network(graph.spec, **arguments)(graph)
     return tf_keras.Model(inputs, objective.output_layer()(graph))

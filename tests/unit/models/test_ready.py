@@ -122,6 +122,22 @@ def test_hyperparameters_reach_the_network(graph):
     assert small < large
 
 
+@pytest.mark.parametrize("name", ["graph_sage", "mpnn", "gat_v2"])
+def test_training_along_sorted_edges_gives_the_same_gradients(graph, name):
+    tf_keras.utils.set_random_seed(1)
+    model = _model(name, graph, dropout_rate=0.0)
+    plain = _model(name, graph, dropout_rate=0.0, sort_edges=False)
+    plain.set_weights(model.get_weights())
+
+    def gradients(model):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model(graph, training=True) ** 2)
+        return tape.gradient(loss, model.trainable_weights)
+
+    for gradient, expected in zip(gradients(model), gradients(plain), strict=True):
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_unknown_hyperparameters_are_refused(graph):
     with pytest.raises(ValueError, match=r"`hyperparameters` must be arguments of gcn\(\), .*; got \['num_heads'\]"):
         _model("gcn", graph, num_heads=2)
