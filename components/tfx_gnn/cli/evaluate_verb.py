@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.model_options import read_task
 
 if TYPE_CHECKING:
     from tfx_gnn.stages.evaluation.evaluation_report import TaskEvaluation
@@ -64,8 +65,6 @@ def evaluate(
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Measure the exported model on raw examples, and bless it if it is good enough."""
-    from tfx_gnn.models.tasks import Task
-    from tfx_gnn.stages.files import options_json
     from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
 
     evaluation = evaluate_graph_model(
@@ -75,8 +74,7 @@ def evaluate(
         blessing_dir=blessing_dir,
         options=GraphEvaluatorOptions(
             label_feature=label_feature,
-            # mypy takes an abstract class for no type to build.
-            task=options_json.from_json(task_json, Task) if task_json else None,  # type: ignore[type-abstract]
+            task=read_task("", task_json) if task_json else None,
             split=split,
             baseline_split=baseline_split,
             min_accuracy_over_majority=min_accuracy_over_majority,

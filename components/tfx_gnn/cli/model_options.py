@@ -28,8 +28,6 @@ def read_task(kind: str, text: str, **given: str) -> Task:
 
     # Which class is built is for the JSON to say; mypy wants one that could be made as it stands.
     any_task: Any = Task
-    # Abstract, which is no type to mypy; reading finds the class by its kind.
-    any_task: Any = Task
     fields = {name: value for name, value in given.items() if value}
     task: Task
     if text:
