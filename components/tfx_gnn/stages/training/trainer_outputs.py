@@ -134,4 +134,4 @@ def load_weights(model: tf_keras.Model, prefix: str) -> None:
 def _options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
     is_served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
     # Parameter servers may see other disks.
-    return tf.train.CheckpointOptions(experimental_io_device="/job:localhost" if is_served else None)
+    return tf.train.CheckpointOptions(experimental_io_device="/job:chief" if is_served else None)
