@@ -19,8 +19,9 @@ from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
+from tfx_gnn.stages.training.agreement import wait_for_all
 from tfx_gnn.stages.training.callbacks import BestWeights
-from tfx_gnn.stages.training.checkpoints import create_training_variables
+from tfx_gnn.stages.training.checkpoints import create_training_variables, remove_checkpoints
 from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.finished_training import FinishedTraining
@@ -138,7 +139,12 @@ def train_graph_model(
         summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
         if role.is_chief and options.checkpoint_dir:
             finished.note(checkpoint_dir)
-    if role.is_chief and not options.checkpoint_dir and tf.io.gfile.exists(checkpoint_dir):
+    # A worker that ended while the chief still exports could not help it to start again.
+    with errors_of_other_processes(role):
+        wait_for_all(strategy)
+    if role.is_chief and options.checkpoint_dir:
+        remove_checkpoints(checkpoint_dir)
+    elif role.is_chief and tf.io.gfile.exists(checkpoint_dir):
         tf.io.gfile.rmtree(checkpoint_dir)
     return summary
 
