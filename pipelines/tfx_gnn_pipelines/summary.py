@@ -96,12 +96,11 @@ def _metrics_tables(metrics: Mapping[str, Any]) -> list[Table]:
 
 
 def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
-    of_task = f" of task {task!r}" if task else ""
-    table = Table(title=f"{split} split, {metrics['num_examples']} examples{of_task}", title_justify="left")
+    table = Table(title=f"{split} split, {metrics['num_examples']} examples", title_justify="left")
     (kind,) = [kind for kind in _BASELINES if kind in metrics]
     baseline = metrics[kind]
     names = [name for name in metrics if name in baseline and name not in _LEFT_OUT]
-    table.add_column("")
+    table.add_column(task)
     for name in names:
         table.add_column(shown_metric(name), justify="right")
     table.add_row("this model", *(f"{metrics[name]:.3f}" for name in names), style="bold")

@@ -128,11 +128,13 @@ def test_each_task_has_a_table(summarize, version_dir):
 
     _, lines = summarize({"pushed_destination": str(version_dir)}, metrics={"split": "test", "tasks": tasks})
 
-    rows = [line.replace("│", " ").split() for line in lines if "│" in line]
+    rows = [line.replace("│", " ").replace("┃", " ").split() for line in lines]
     assert ["this", "model", "1.000"] in rows
     assert ["mean", "label", "1.500"] in rows
     assert ["random", "order", "0.250"] in rows
-    assert "test split, 4 examples of task 'price'" in lines
+    assert ["price", "RMSE"] in rows
+    assert ["link", "MRR"] in rows
+    assert "test split, 4 examples" in lines
 
 
 def test_every_place_is_named(summarize, version_dir):
