@@ -1,13 +1,11 @@
-"""What happens beside the training steps: stopping, keeping the best weights, refusing NaN."""
+"""What happens beside the training steps: stopping, and keeping the best weights."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.stages.training.resumable_state import State
@@ -58,50 +56,3 @@ class BestWeights(tf_keras.callbacks.Callback):
         """Brings the best weights back."""
         if self._weights:
             self.model.set_weights(self._weights)
-
-
-class RefuseNonFiniteLoss(tf_keras.callbacks.Callback):
-    """Ends training with an error as soon as the loss is NaN or infinite: such a model is worth nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._epoch = 0
-
-    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Notes the epoch, for the message."""
-        self._epoch = epoch
-
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """Looks at the mean loss of the epoch so far, which one bad batch spoils."""
-        loss = (logs or {}).get("loss", 0.0)
-        if not np.isfinite(loss):
-            raise ValueError(
-                f"`model_fn` must give a model whose loss stays finite; got {loss} in epoch {self._epoch + 1}, batch "
-                f"{batch + 1}. Lower the learning rate, clip gradients, or look for unbounded features."
-            )
-
-
-class KeepCheckpoints(tf_keras.callbacks.Callback):
-    """Saves the weights and the optimizer's state after each epoch; the last few are kept.
-
-    Args:
-        folder: where to save, as `tf.train.Checkpoint(model=...)`.
-        max_to_keep: how many to keep.
-    """
-
-    def __init__(self, *, folder: str, max_to_keep: int = 2) -> None:
-        super().__init__()
-        self._folder = folder
-        self._max_to_keep = max_to_keep
-        self._manager: tf.train.CheckpointManager | None = None
-
-    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Makes the folder."""
-        self._manager = tf.train.CheckpointManager(
-            tf.train.Checkpoint(model=self.model), self._folder, self._max_to_keep, checkpoint_name="epoch"
-        )
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Saves the epoch."""
-        assert self._manager is not None
-        self._manager.save(checkpoint_number=epoch + 1)
