@@ -98,9 +98,11 @@ def test_executor_maps_artifacts_to_paths_and_calls_the_stage_of_the_same_name(f
 
 @each_folder
 def test_stage_of_the_same_name_takes_options_of_the_same_name(folder: Path):
+    name = f"{camel_case(folder.name)}Options"
     stage = parse(COMPONENTS.parent / "stages" / f"{folder.name}.py")
 
-    assert f"{camel_case(folder.name)}Options" in classes(stage)
+    # Large options have a file of their own among the stage's parts; the stage then exports them.
+    assert name in classes(stage) or f'"{name}"' in ast.unparse(stage).replace("'", '"')
 
 
 @pytest.mark.parametrize("path", sorted(COMPONENTS.rglob("*.py")), ids=lambda path: str(path.relative_to(COMPONENTS)))
