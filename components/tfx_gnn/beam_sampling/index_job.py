@@ -96,6 +96,19 @@ class IndexJob:
             return self.plan.temporal.seed_time
         return self.plan.temporal.edge_times.get(self.layouts[label].name, "")
 
+    def identity_keys(self, label: str) -> tuple[str, ...]:
+        """Names further columns that tell rows with equal ends apart.
+
+        Args:
+            label: label of a table of edges or seeds.
+
+        Returns:
+            Keys of its layout.
+        """
+        if self.layouts[label].kind == "seeds" and self.plan.seed_table is not None:
+            return self.plan.seed_table.identity_features
+        return ()
+
     def counted_ends(self, edge_set: str) -> tuple[str, ...]:
         """Tells at which ends the edges of each node are counted.
 

@@ -155,7 +155,7 @@ class FindRepeats(beam.DoFn):
         positions = np.concatenate([pairs.positions for pairs in blocks])
         owners = np.repeat(np.arange(len(blocks)), [len(pairs.positions) for pairs in blocks])
         identity: list[npt.NDArray[Any]] = [
-            np.concatenate(codes) for codes in zip(*(p.ends for p in blocks), strict=True)
+            np.concatenate(codes) for codes in zip(*((*p.ends, *p.identity) for p in blocks), strict=True)
         ]
         times = [pairs.times for pairs in blocks if pairs.times is not None]
         if times:

@@ -119,6 +119,7 @@ class Pairs:
         positions: array of unsigned integers, shape [n]: positions in the block.
         ends: codes, arrays of shape [n].
         times: int64 array, shape [n], if it tells equal ends apart.
+        identity: hashes of other columns that do, uint64 arrays of shape [n].
     """
 
     block: str
@@ -127,6 +128,7 @@ class Pairs:
     positions: npt.NDArray[Any]
     ends: tuple[_Codes, ...]
     times: _Integers | None
+    identity: tuple[_Codes, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

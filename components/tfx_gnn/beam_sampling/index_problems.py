@@ -111,8 +111,9 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
     [problem] = describe_rows(job, first)
     if job.layouts[first.label].kind == "seeds" and first.rule == DUPLICATE_EDGE:
         raise ValueError(
-            f"`{first.label}` must name every seed once, or once for each time; got {problem.value} in "
-            f"{problem.place}, one of {count}. Remove the repetition."
+            f"`{first.label}` must name every seed once, or once for each time and identity; got {problem.value} in "
+            f"{problem.place}, one of {count}. Remove the repetition, or name what tells them apart in "
+            "`identity_features`."
         )
     raise ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 

@@ -140,6 +140,7 @@ class SendBlocks(beam.DoFn):
     ) -> Iterator[Any]:
         time_key = self._job.time_key(label)
         times = _integers(block.columns[time_key]) if time_key else None
+        identity = [hash_ids(block.columns[name]) for name in self._job.identity_keys(label)]
         keys = pair_keys(ends[0], ends[-1])  # of one node, of it and itself
         order = np.argsort(keys)
         for partition, where in ranges_by_partition(keys[order], self._job.num_partitions):
@@ -151,6 +152,7 @@ class SendBlocks(beam.DoFn):
                 positions=chosen.astype(np.min_scalar_type(block.num_rows - 1)),
                 ends=tuple(codes[chosen] for codes in ends),
                 times=None if times is None else times[chosen],
+                identity=tuple(codes[chosen] for codes in identity),
             )
             yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
 

@@ -79,11 +79,15 @@ class SeedTable:
         features: by column, its type: "int64", "float32" or "string". Those that
             `label_features` names become features of `_readout`; they may also be the
             plan's `seed_time` or split column.
+        identity_features: those of `features`, integers or strings, that tell seeds of the same
+            nodes apart, as the relation does where two nodes may be linked by several. Seeds that are
+            equal in all of this are refused.
     """
 
     filename: str
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     features: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    identity_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _check_text("filename", self.filename, " in `seed_table`")
@@ -95,8 +99,16 @@ class SeedTable:
                     f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
                     "`seed_table`. Choose one of them."
                 )
+        _check_names("identity_features", self.identity_features)
+        unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
+        if unfit:
+            raise ValueError(
+                "`identity_features` must be integers or strings that `features` declares; got "
+                f"{unfit} in `seed_table`. Declare them, or name others."
+            )
         object.__setattr__(self, "columns", dict(self.columns))
         object.__setattr__(self, "features", dict(self.features))
+        object.__setattr__(self, "identity_features", tuple(self.identity_features))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.sampling.plan import SEED, SOURCE, TARGET, SamplingPlan, root_node_sets
+from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.sampling.seed_splits import SplitColumns
 from tfx_gnn.sampling.split_tables import tables_with_splits
 from tfx_gnn.tables.graph_tables import GraphTables
@@ -142,7 +143,9 @@ def find_table_seeds(tables: GraphTables, plan: SamplingPlan, table: Table, rule
         root: np.asarray(positions.take(pa.array(rows)).to_numpy(zero_copy_only=False), np.int64)
         for root, positions in found.items()
     }
-    _refuse_repeats(table, rows, [*nodes.values(), *([] if times is None else [times])])
+    assert plan.seed_table is not None
+    codes = [hash_ids(kept[name]) for name in plan.seed_table.identity_features]
+    _refuse_repeats(table, rows, [*nodes.values(), *codes, *([] if times is None else [times])])
     return TableSeeds(
         nodes=nodes,
         rows=rows,
@@ -173,7 +176,7 @@ def _dangling_problems(
     ]
 
 
-def _refuse_repeats(table: Table, rows: npt.NDArray[np.int64], identity: Sequence[npt.NDArray[np.int64]]) -> None:
+def _refuse_repeats(table: Table, rows: npt.NDArray[np.int64], identity: Sequence[npt.NDArray[Any]]) -> None:
     order = np.lexsort((rows, *identity))
     is_repeat = np.ones(max(len(order) - 1, 0), np.bool_)
     for values in identity:
@@ -182,9 +185,9 @@ def _refuse_repeats(table: Table, rows: npt.NDArray[np.int64], identity: Sequenc
         row = int(rows[order[1:][is_repeat]].min())
         names = {key: table.columns[key][row].as_py() for key in _KEYS.values() if key in table.columns}
         raise ValueError(
-            f"`{table.layout.label}` must name every seed once, or once for each time; got "
+            f"`{table.layout.label}` must name every seed once, or once for each time and identity; got "
             f"{show_value(tuple(names.values()))} again in {_place(table, row)}, one of {int(is_repeat.sum())}. "
-            "Remove the repetition."
+            "Remove the repetition, or name what tells them apart in `identity_features`."
         )
 
 

@@ -435,6 +435,20 @@ def test_seeds_that_are_not_there_or_come_again_are_refused(shop_dir: str, tmp_p
         _build(shop_dir, tmp_path / "index", plan)
 
 
+def test_seeds_of_the_same_pair_are_told_apart_by_their_identity(shop_dir: str, tmp_path: Path) -> None:
+    table = SeedTable(filename="seeds.csv", features={"kind": "string"}, identity_features=("kind",))
+    plan = SamplingPlan(
+        seed_edge_set="buys", seed_table=table, label_features=("kind",), splits=SplitPlan(weights={"train": 1})
+    )
+    seeds = Path(shop_dir) / "seeds.csv"
+
+    seeds.write_text("source,target,kind\nann,12,gift\nann,12,loan\n")
+    _build(shop_dir, tmp_path / "index", plan)
+    seeds.write_text("source,target,kind\nann,12,gift\nann,12,loan\nann,12,gift\n")
+    with pytest.raises(ValueError, match=r"`seeds` must name every seed once.*csv, line 4, one of 1\."):
+        _build(shop_dir, tmp_path / "again", plan)
+
+
 def test_two_ids_of_one_hash_are_refused(shop_dir: str, tmp_path: Path) -> None:
     job = IndexJob(
         plan=_SHOP_PLAN,

@@ -222,6 +222,25 @@ def test_a_seed_is_named_once_for_each_time(shop_dir, temporal):
         make_seeds(tables, plan, 0, seed_table=read_seeds(shop_dir, plan, tables))
 
 
+def test_pairs_come_again_with_another_identity(shop_dir):
+    write_seeds(shop_dir, "source,target,kind,note\nann,12,gift,a\nann,12,loan,a\nann,12,gift,b\n")
+    features = {"kind": "string", "note": "string"}
+
+    def make(*identity):
+        table = SeedTable(filename="seeds.csv", features=features, identity_features=identity)
+        plan = dataclasses.replace(PAIRS, seed_table=table, label_features=("kind",))
+        tables = read_shop(shop_dir)
+        return make_seeds(tables, plan, 0, seed_table=read_seeds(shop_dir, plan, tables))[0]
+
+    assert all_rows(make("kind", "note")) == {"train": [0, 1, 2]}
+    with pytest.raises(
+        ValueError, match=r"once for each time and identity.*csv, line 4, one of 1\..*identity_features"
+    ):
+        make("kind")
+    with pytest.raises(ValueError, match=r"`identity_features` must be .* that `features` declares; got \['size'\]"):
+        make("size")
+
+
 def test_a_seed_without_a_split_is_named_by_its_line(shop_dir):
     write_seeds(shop_dir, "id,part\nann,train\nbob,dev\n")
     plan = SamplingPlan(seed_node_set="user", seed_table=SeedTable(filename="seeds.csv"), splits=BY_PART)
