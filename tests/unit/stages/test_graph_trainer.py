@@ -19,7 +19,11 @@ from tfx_gnn.stages.examples_folder import read_split
 from tfx_gnn.stages.files.blessing import write_blessing
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 from tfx_gnn.stages.ready_batches import write_ready_batches
+from tfx_gnn.stages.training.nonfinite_batch import read_nonfinite_batch
+from tfx_gnn.stages.training.nonfinite_guard import NonfiniteError
+from tfx_gnn.stages.training.preemption import StopSignal
 from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 
@@ -47,7 +51,9 @@ class Prepared:
 
     def train(self, folder, **options):
         """Trains into `folder/model` and `folder/run`."""
-        overridden = {name: options.pop(name) for name in list(options) if name.endswith("_dir")}
+        overridden = {
+            name: options.pop(name) for name in list(options) if name.endswith("_dir") and name != "checkpoint_dir"
+        }
         inputs = {**dataclasses.asdict(self), **overridden}
         del inputs["examples_dir"]
         defaults = {"model_fn": "colored_items:model_fn", "task": TASK, "num_epochs": 8}
@@ -423,3 +429,64 @@ def test_examples_without_a_blessing_are_not_trained_on(tmp_path: Path) -> None:
 def test_blessed_examples_are(tmp_path: Path) -> None:
     with pytest.raises(ModuleNotFoundError, match="nowhere"):
         train_on_nothing(tmp_path, blessed=True)
+
+
+def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, tmp_path):
+    with pytest.raises(
+        NonfiniteError, match=r"finite; got .* in epoch 1, step 1 .*weight after the step.*train"
+    ) as error:
+        prepared.train(tmp_path, model_fn="colored_items:diverging_model_fn", shuffle_buffer_size=1)
+
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "model").exists()
+    kept = read_nonfinite_batch(error.value.folder)
+    assert kept.cause.position.global_step == 1
+    assert kept.cause.found_again
+    ((graph, labels, weights),) = kept.replicas
+    (seeds,) = (ids["_readout/seed"] for ids in kept.cause.example_ids)
+    assert set(seeds) <= {f"train{shard}.{i}-0" for shard, size in ((0, 21), (1, 19)) for i in range(size)}
+    assert np.count_nonzero(weights) == len(seeds)
+    assert labels.shape == weights.shape
+    assert graph.node_sets["item"]["x"].shape.rank == 1
+
+
+@pytest.mark.parametrize("patience", [0, 3])
+def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_path, monkeypatch, patience):
+    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": patience}
+    whole = prepared.train(tmp_path / "whole", **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)
+        with pytest.raises(TrainingPreemptedError, match="after step 7"):
+            prepared.train(tmp_path / "ended", **options)
+    assert not (tmp_path / "ended" / "run").exists()
+
+    resumed = prepared.train(tmp_path / "ended", **options)
+
+    assert resumed.epochs == whole.epochs
+    assert [epoch.num_graphs for epoch in resumed.epoch_inputs] == [40] * 3
+    assert (resumed.num_steps, resumed.exported_epoch) == (whole.num_steps, whole.exported_epoch)
+    folders = [str(tmp_path / name / "model" / "Format-Serving") for name in ("whole", "ended")]
+    for ours, expected in zip(*map(_exported_weights, folders), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
+
+
+def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path):
+    checkpoints = tmp_path / "checkpoints"
+    first = prepared.train(tmp_path, num_epochs=1, checkpoint_dir=str(checkpoints))
+
+    assert os.listdir(checkpoints) == ["finished.json"]
+    second = prepared.train(tmp_path, num_epochs=1, checkpoint_dir=str(checkpoints))
+    assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
+    with pytest.raises(FileExistsError):
+        prepared.train(tmp_path, num_epochs=2, checkpoint_dir=str(checkpoints))
+
+
+def test_checkpoints_of_another_training_are_refused(prepared, tmp_path, monkeypatch):
+    monkeypatch.setattr(StopSignal, "is_made", lambda *_: True)
+    options = {"checkpoint_dir": str(tmp_path / "checkpoints")}
+    with pytest.raises(TrainingPreemptedError):
+        prepared.train(tmp_path / "a", **options)
+
+    with pytest.raises(ValueError, match=r"since then there changed: options\.training_seed '0' -> '1'\. Remove"):
+        prepared.train(tmp_path / "b", training_seed=1, **options)
