@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import json
 import os
 import time
 from collections.abc import Mapping
-from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
-from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages.ready_batches import ready_batches_dataset
+from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
 from tfx_gnn.stages.training.agreement import wait_for_all
 from tfx_gnn.stages.training.callbacks import BestWeights
@@ -25,33 +25,26 @@ from tfx_gnn.stages.training.checkpoints import create_training_variables, remov
 from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.finished_training import FinishedTraining
-from tfx_gnn.stages.training.input_pipeline import LabelledBatch, LabelledGraphs
 from tfx_gnn.stages.training.input_scalars import InputScalars
-from tfx_gnn.stages.training.model_building import ModelBuilder
 from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs
 from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training.preemption import StopSignal
 from tfx_gnn.stages.training.progress import TrainingProgress
-from tfx_gnn.stages.training.replica_input import TrainingInput
 from tfx_gnn.stages.training.resumption import Resumption
 from tfx_gnn.stages.training.served_model import ServedModel
-from tfx_gnn.stages.training.summary import TrainingSummary, write_training_summary
+from tfx_gnn.stages.training.summary import TrainingSummary, layers_of, write_training_summary
 from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
 from tfx_gnn.stages.training.trainer_inputs import (
-    TrainerBudgets,
     TrainerFolders,
-    TrainerInputs,
-    read_budgets,
-    read_inputs,
-    ready_batches_of_first_epoch,
 )
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
 from tfx_gnn.stages.training.trainer_outputs import errors_of_other_processes, output_folders
-from tfx_gnn.stages.training.trainer_steps import Evaluation, training_steps
 from tfx_gnn.stages.training.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.stages.training.training_loop import EpochSteps, TrainingState, train
+from tfx_gnn.stages.training.training_loop import TrainingState, train
+from tfx_gnn.stages.training.training_report import write_training_report
+from tfx_gnn.stages.training.training_setup import TrainingSetup
 from tfx_gnn.stages.transform.application import SavedGraphTransform
-from tfx_gnn.stages.user_code import load_function
+from tfx_gnn.stages.tuning.best_hyperparameters import with_best_hyperparameters
 
 __all__ = ["GraphTrainerOptions", "train_graph_model"]
 
@@ -67,6 +60,7 @@ def train_graph_model(
     model_run_dir: str,
     blessing_dir: str = "",
     ready_batches_dir: str = "",
+    best_hyperparameters_dir: str = "",
     options: GraphTrainerOptions,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
@@ -82,11 +76,13 @@ def train_graph_model(
         size_constraints_dir: padding budgets, learned from the same examples.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
-            `training_path/` (what training saw, for GraphSkewValidator) and `training_summary.json`.
+            `training_path/` (what training saw, for GraphSkewValidator), `training_summary.json` and `report.html`.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
         ready_batches_dir: output of `write_ready_batches` for the training split and the budget of `options`:
             each epoch reads the next stored one instead of making batches. Empty to make them.
+        best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those of
+            `options`; what these name already stays as it is. Empty to add none.
         options: what to train, and how.
 
     Returns:
@@ -100,6 +96,7 @@ def train_graph_model(
         ConnectionError: if another process that takes part is gone.
         TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
     """
+    options = with_best_hyperparameters(options, best_hyperparameters_dir)
     role = cluster_role()
     if options.strategy == PARAMETER_SERVER and role.serves:
         serve(role)
@@ -177,75 +174,21 @@ class _Training:
         options: GraphTrainerOptions,
     ) -> None:
         self._folders, self._strategy, self._role, self._options = folders, strategy, role, options
-        model_fn = load_function(options.model_fn)
-        self._inputs: TrainerInputs = read_inputs(folders, options)
-        self._budgets: TrainerBudgets = read_budgets(
-            folders, options, self._inputs, num_replicas=strategy.num_replicas_in_sync
-        )
-        self._labelled = LabelledGraphs(graph_spec=self._inputs.graph_spec, objective=self._inputs.objective)
-        self._sharding = choose_sharding(
-            num_files=len(self._inputs.train_files),
-            num_pipelines=num_input_pipelines(strategy),
-            asked=options.sharding,
-        )
-        self._data = TrainingInput(
-            files=self._inputs.train_files,
-            labelled=self._labelled,
-            budget=self._budgets.training,
-            batching=options.batching,
-            shuffle_buffer_size=options.shuffle_buffer_size,
-            seed=options.training_seed,
-            sharding=self._sharding,
-            read_ready=self._read_ready if folders.ready_batches_dir else None,
-        )
-        self._sample = self._sample_batch()
-        self._builder = ModelBuilder(
-            model_fn=model_fn,
-            reference=options.model_fn,
-            graph_spec=self._sample.graph.spec.relax(num_components=True, num_nodes=True, num_edges=True),
-            tft_output=self._inputs.tft_output,
-            objective=self._inputs.objective,
-            hyperparameters=options.hyperparameters,
-            num_steps=options.num_epochs * self._steps_per_epoch,
-            precision=options.precision,
-        )
-
-    @functools.cached_property
-    def _steps_per_epoch(self) -> int:
-        num_replicas = self._strategy.num_replicas_in_sync
-        if self._folders.ready_batches_dir:
-            return -(-ready_batches_of_first_epoch(self._folders.ready_batches_dir, self._options) // num_replicas)
-        return input_pipeline.expected_steps(self._budgets.training, self._budgets.num_train_examples, num_replicas)
-
-    def _read_ready(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
-        return ready_batches_dataset(
-            self._folders.ready_batches_dir,
-            transformed_examples_dir=self._folders.transformed_examples_dir,
-            transformed_graph_schema_dir=self._folders.transformed_graph_schema_dir,
-            budget=self._budgets.training,
-            epochs=epochs,
-            keep=keep,
-        )
-
-    def _sample_batch(self) -> LabelledBatch:
-        """A padded batch of evaluation, the same for all strategies."""
-        records = input_pipeline.ordered_records(self._inputs.eval_files)
-        (serialized,) = records.batch(self._budgets.evaluation.batch_size).take(1)
-        return input_pipeline.evaluation_batch(serialized, self._labelled, self._budgets.evaluation)
+        self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
         """Trains, or goes on, and writes everything into two existing folders."""
-        options = self._options
+        options, setup, sample = self._options, self._setup, self._setup.sample
         with self._strategy.scope():
-            model = self._builder.build(self._sample.graph)
+            model = setup.builder.build(sample.graph)
         # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
-        exported = model if tf.distribute.get_strategy() is self._strategy else self._builder.build(self._sample.graph)
+        exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
         served = ServedModel(
-            raw_spec=self._inputs.raw_spec,
-            transformed_spec=self._inputs.objective.without_labels(self._inputs.graph_spec),
+            raw_spec=setup.inputs.raw_spec,
+            transformed_spec=setup.inputs.objective.without_labels(setup.inputs.graph_spec),
             transform=SavedGraphTransform(self._folders.transform_graph_dir),
             model=exported,
-            objective=self._inputs.objective,
+            objective=setup.inputs.objective,
             raw_tensor_signature=options.raw_tensor_signature,
         )
         # A trial: what cannot be exported is found out now, not after hours of training.
@@ -253,7 +196,7 @@ class _Training:
         served.save(trial_dir)
         tf.io.gfile.rmtree(trial_dir)
 
-        create_training_variables(model, self._strategy, self._sample.graph, self._sample.labels)
+        create_training_variables(model, self._strategy, sample.graph, sample.labels)
         if self._role.is_chief:
             _check_room(model, model_dir, run_dir, checkpoint_dir)
         state = TrainingState()
@@ -266,17 +209,18 @@ class _Training:
             trainer_outputs.load_weights(exported, weights)
         served.save(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
-        budget = self._budgets.evaluation
-        preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=self._labelled, budget=budget)
+        budget = setup.budgets.evaluation
+        preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
         TrainingPath(
-            graph_spec=self._inputs.graph_spec,
+            graph_spec=setup.inputs.graph_spec,
             preprocess=preprocess,
             model=exported,
-            objective=self._inputs.objective,
+            objective=setup.inputs.objective,
             batch_size=budget.batch_size,
         ).save(os.path.join(run_dir, TRAINING_PATH_DIR))
         summary = self._summary(model, state, best, seconds)
         write_training_summary(summary, run_dir)
+        write_training_report(summary, os.path.join(run_dir, REPORT_FILE))
         return summary
 
     def _train(
@@ -291,21 +235,14 @@ class _Training:
     ) -> None:
         options = self._options
         # What cannot be read is found out before anything is written.
-        steps = self._steps(model, options)
-        evaluate = Evaluation(
-            self._strategy,
-            model,
-            inputs=self._inputs,
-            budgets=self._budgets,
-            labelled=self._labelled,
-            num_pipelines=self._sharding.num_pipelines,
-        )
+        steps = self._setup.steps(model)
+        evaluate = self._setup.evaluation(model)
         # Beside the checkpoints, so that those of a training that is ended are not lost.
         logs_dir = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR)
         progress = TrainingProgress(
             num_epochs=options.num_epochs,
-            steps_per_epoch=self._steps_per_epoch,
-            notes=[self._sharding.message] if self._sharding.num_pipelines > 1 else [],
+            steps_per_epoch=self._setup.steps_per_epoch,
+            notes=[self._setup.sharding.message] if self._setup.sharding.num_pipelines > 1 else [],
             is_quiet=not self._role.is_chief,
         )
         callbacks = [*([best] if best is not None else []), progress]
@@ -315,10 +252,10 @@ class _Training:
         resumption = Resumption(
             model=model,
             strategy=self._strategy,
-            data=self._data,
+            data=self._setup.data,
             state=state,
             best=best,
-            single_steps=lambda: self._steps(model, dataclasses.replace(options, steps_per_execution=1)),
+            single_steps=lambda: self._setup.steps(model, one_at_a_time=True),
             fingerprint=fingerprint,
             checkpoint_dir=checkpoint_dir,
             every_steps=options.checkpoint_every_steps,
@@ -346,22 +283,20 @@ class _Training:
         if self._role.is_chief:
             trainer_outputs.move_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
 
-    def _steps(self, model: tf_keras.Model, options: GraphTrainerOptions) -> EpochSteps:
-        return training_steps(self._strategy, model, self._data, options, steps_per_epoch=self._steps_per_epoch)
-
     def _summary(
         self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float
     ) -> TrainingSummary:
+        setup = self._setup
         return TrainingSummary(
             model_fn=self._options.model_fn,
             num_parameters=int(model.count_params()),
-            num_classes=self._inputs.objective.num_classes,
-            num_train_examples=self._budgets.num_train_examples,
-            num_eval_examples=self._budgets.num_eval_examples,
-            num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in self._inputs.eval_labels.values()),
+            num_classes=setup.inputs.objective.num_classes,
+            num_train_examples=setup.budgets.num_train_examples,
+            num_eval_examples=setup.budgets.num_eval_examples,
+            num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in setup.inputs.eval_labels.values()),
             batching=self._options.batching,
-            budget=dataclasses.asdict(self._budgets.training),
-            eval_budget=dataclasses.asdict(self._budgets.evaluation),
+            budget=dataclasses.asdict(setup.budgets.training),
+            eval_budget=dataclasses.asdict(setup.budgets.evaluation),
             strategy=self._options.strategy,
             num_replicas=self._strategy.num_replicas_in_sync,
             num_steps=state.position.global_step,
@@ -370,4 +305,6 @@ class _Training:
             exported_epoch=best.best_epoch if best is not None else len(state.history),
             stopped_early=best is not None and best.stopped_early,
             seconds=seconds,
+            layers=layers_of(model),
+            options=json.loads(options_json.to_json(self._options)),
         )

@@ -9,10 +9,13 @@ import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from tfx_gnn.models.tasks import TASK_KINDS, Task
+from tfx_gnn.stages.tuning.search_space import SEARCH_RANGES, SearchRange
 
 _Options = TypeVar("_Options")
 
 _KIND = "kind"
+_KINDS: dict[type, dict[str, Any]] = {Task: TASK_KINDS, SearchRange: SEARCH_RANGES}
+"""Abstract classes to what they stand for, by the name of each."""
 
 
 def _structure_integer(value: Any, _: type[int]) -> int:
@@ -39,27 +42,31 @@ def _structure_integer_keys(value: Any, kind: Any) -> dict[int, Any]:
     return {int(key): _CONVERTER.structure(content, item) for key, content in value.items()}
 
 
-def _is_task(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, Task)
+def _names_its_kind(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple(_KINDS))
 
 
-def _structure_task(value: Any, kind: type[Task]) -> Task:
+def _kinds_of(kind: type) -> dict[str, type]:
+    return next(kinds for base, kinds in _KINDS.items() if issubclass(kind, base))
+
+
+def _structure_by_kind(value: Any, kind: type) -> Any:
     fields = dict(value)
     # Before there were other tasks, none was named.
-    name = fields.pop(_KIND, "node_classification")
-    chosen = TASK_KINDS.get(name)
+    name = fields.pop(_KIND, "node_classification" if issubclass(kind, Task) else None)
+    chosen = _kinds_of(kind).get(name)
     if chosen is None or not issubclass(chosen, kind):
-        allowed = sorted(name for name, task in TASK_KINDS.items() if issubclass(task, kind))
-        raise ValueError(f"`{_KIND}` must be one of {allowed}; got {name!r}. Choose one of these tasks.")
-    task: Task = make_dict_structure_fn(chosen, _CONVERTER, _cattrs_forbid_extra_keys=True)(fields, chosen)
-    return task
+        allowed = sorted(name for name, known in _kinds_of(kind).items() if issubclass(known, kind))
+        raise ValueError(f"`{_KIND}` must be one of {allowed}; got {name!r}. Choose one of these.")
+    return make_dict_structure_fn(chosen, _CONVERTER, _cattrs_forbid_extra_keys=True)(fields, chosen)
 
 
-def _unstructure_task(task: Task) -> dict[str, Any]:
-    names = [name for name, kind in TASK_KINDS.items() if kind is type(task)]
+def _unstructure_by_kind(value: Any) -> dict[str, Any]:
+    kinds = _kinds_of(type(value))
+    names = [name for name, kind in kinds.items() if kind is type(value)]
     if not names:
-        raise TypeError(f"`task` must be one of {sorted(TASK_KINDS)}; got {type(task)}. Other tasks do not travel.")
-    return {_KIND: names[0], **make_dict_unstructure_fn(type(task), _CONVERTER)(task)}
+        raise TypeError(f"`options` must be of {sorted(kinds)}; got {type(value)}. Others do not travel.")
+    return {_KIND: names[0], **make_dict_unstructure_fn(type(value), _CONVERTER)(value)}
 
 
 def _structure_text_or_numbers(value: Any, _: Any) -> str | dict[str, float]:
@@ -70,15 +77,16 @@ _CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
 _CONVERTER.register_structure_hook(int, _structure_integer)
 _CONVERTER.register_structure_hook(bool, _structure_bool)  # else the hook of int takes it, a subclass
 _CONVERTER.register_structure_hook_func(_has_integer_keys, _structure_integer_keys)
-_CONVERTER.register_structure_hook_func(_is_task, _structure_task)
-_CONVERTER.register_unstructure_hook_func(_is_task, _unstructure_task)
+_CONVERTER.register_structure_hook_func(_names_its_kind, _structure_by_kind)
+_CONVERTER.register_unstructure_hook_func(_names_its_kind, _unstructure_by_kind)
 _CONVERTER.register_structure_hook_func(lambda kind: kind == (str | dict[str, float]), _structure_text_or_numbers)
 
 
 def to_json(options: object) -> str:
     """Writes options, or any part of them, as one line of JSON with sorted keys.
 
-    A task is an object with a `kind`, the name that `TASK_KINDS` has for it.
+    A task is an object with a `kind`, the name that `TASK_KINDS` has for it; values that are searched have one of
+    `SEARCH_RANGES`.
 
     Args:
         options: a dataclass of this library, or a str, number, bool, None, tuple or dict of such.

@@ -47,8 +47,8 @@ def as_duration(seconds: float) -> str:
 
 
 def as_figure(number: float) -> str:
-    """Writes a measured figure with four digits that matter, as in "0.7312" or "1.5e-05"."""
-    return f"{number:.4g}"
+    """Writes a measured figure with four digits that matter, as in "0.7312", "0.5000" or "1.500e-05"."""
+    return f"{number:#.4g}".rstrip(".")
 
 
 def as_option(value: Any) -> str:

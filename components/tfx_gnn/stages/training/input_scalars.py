@@ -15,7 +15,8 @@ class InputScalars(tf_keras.callbacks.Callback):
     """Shows the input of each epoch in TensorBoard.
 
     The scalars `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
-    `train/graphs_per_second` and `train/input_bound_share` have the epoch as step.
+    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step, have the
+    epoch as step.
 
     Args:
         state: of the training.
@@ -38,8 +39,26 @@ class InputScalars(tf_keras.callbacks.Callback):
             tf.summary.scalar("input/removed_share", figures.removed_share)
             tf.summary.scalar("train/graphs_per_second", figures.graphs_per_second)
             tf.summary.scalar("train/input_bound_share", figures.input_bound_share)
+            rate = learning_rate_of(self.model.optimizer)
+            if rate is not None:
+                tf.summary.scalar("train/learning_rate", rate)
         self._writer.flush()
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Closes the file."""
         self._writer.close()
+
+
+def learning_rate_of(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
+    """Tells the learning rate of the last step.
+
+    Args:
+        optimizer: of the model.
+
+    Returns:
+        The rate; None if the optimizer has none, or several.
+    """
+    rate: Any = getattr(optimizer, "learning_rate", None)
+    if callable(rate):
+        rate = rate(optimizer.iterations)
+    return None if rate is None else float(rate)

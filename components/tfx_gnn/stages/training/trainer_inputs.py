@@ -79,6 +79,23 @@ class TrainerBudgets:
     num_eval_examples: int
 
 
+def check_blessing(folders: TrainerFolders) -> None:
+    """Refuses examples that were found wanting.
+
+    Args:
+        folders: what is to be read.
+
+    Raises:
+        ValueError: if the examples are not blessed.
+    """
+    if folders.blessing_dir and not is_blessed(folders.blessing_dir):
+        raise ValueError(
+            f"`blessing_dir` must bless the examples; got NOT_BLESSED in {folders.blessing_dir!r}: "
+            f"{' '.join(read_reasons(folders.blessing_dir))} Mend the examples, or choose severities that let them "
+            "pass."
+        )
+
+
 def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
     """Reads and checks all but the budgets.
 
@@ -92,12 +109,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     Raises:
         ValueError: if the examples are not blessed, or features, labels or a split are not as they must be.
     """
-    if folders.blessing_dir and not is_blessed(folders.blessing_dir):
-        raise ValueError(
-            f"`blessing_dir` must bless the examples; got NOT_BLESSED in {folders.blessing_dir!r}: "
-            f"{' '.join(read_reasons(folders.blessing_dir))} Mend the examples, or choose severities that let them "
-            "pass."
-        )
+    check_blessing(folders)
     graph_spec = _graph_spec(folders.transformed_graph_schema_dir)
     tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
     objective = options.task.objective(tft_output.vocabulary_by_name)

@@ -47,7 +47,7 @@ def test_durations_are_in_two_units_at_most(seconds, text):
 def test_figures_have_four_digits_that_matter():
     assert [as_figure(number) for number in (0.731249, 1.5e-05, 123456.0, float("nan"))] == [
         "0.7312",
-        "1.5e-05",
+        "1.500e-05",
         "1.235e+05",
         "nan",
     ]

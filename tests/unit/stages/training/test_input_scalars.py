@@ -6,8 +6,9 @@ import os
 
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from tfx_gnn.stages.training.input_scalars import InputScalars
+from tfx_gnn.stages.training.input_scalars import InputScalars, learning_rate_of
 from tfx_gnn.stages.training.input_tally import EpochInput
 from tfx_gnn.stages.training.training_loop import TrainingState
 
@@ -26,9 +27,14 @@ def test_input_of_each_epoch_is_shown(tmp_path):
     speed = {"graphs_per_second": 100.0, "input_bound_share": 0.25}
     state = TrainingState()
     scalars = InputScalars(state=state, logs_dir=str(tmp_path))
+    weight = tf.Variable(0.0)
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1)])
+    model.compile(tf_keras.optimizers.SGD(tf_keras.optimizers.schedules.PiecewiseConstantDecay([0], [0.5, 0.25])))
+    scalars.set_model(model)
 
     for epoch, fill in enumerate([0.5, 0.75]):
         state.inputs.append(EpochInput(**common, **speed, graphs_per_batch=10.0 + epoch, fill=fill, removed_share=0.1))
+        model.optimizer.apply_gradients([(tf.constant(0.0), weight)])
         scalars.on_epoch_end(epoch)
     scalars.on_train_end()
 
@@ -39,4 +45,10 @@ def test_input_of_each_epoch_is_shown(tmp_path):
         "input/removed_share": {0: pytest.approx(0.1), 1: pytest.approx(0.1)},
         "train/graphs_per_second": {0: 100.0, 1: 100.0},
         "train/input_bound_share": {0: 0.25, 1: 0.25},
+        "train/learning_rate": {0: 0.5, 1: 0.25},
     }
+
+
+def test_the_learning_rate_is_known_where_an_optimizer_has_one():
+    assert learning_rate_of(tf_keras.optimizers.Adam(0.5)) == 0.5
+    assert learning_rate_of(object()) is None

@@ -1,0 +1,1 @@
+"""The search for hyperparameters: what is searched, how, and what was found."""
