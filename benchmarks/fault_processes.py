@@ -77,7 +77,8 @@ class ForkedProcess:
                 os.dup2(log.fileno(), 1)
                 os.dup2(log.fileno(), 2)
             os.environ.update(self._env)
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             self._function()
             code = 0
         except SystemExit as error:

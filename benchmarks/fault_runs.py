@@ -19,6 +19,7 @@ import random
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -142,6 +143,8 @@ def main(
     keep: Annotated[str, typer.Option(help="Keeps what failed runs left in this new folder.")] = "",
 ) -> None:
     """Kills trainings, and tells what became of them."""
+    # Whoever ends this process ends all that it has started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     console = Console(stderr=True, highlight=False, width=150)
     kinds = [one for one in KINDS if not kind or any(part in one.name for part in kind.split("|"))]
     outcomes: list[Outcome] = []
