@@ -111,6 +111,12 @@ def task_graphs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def tuned_model() -> ModuleType:
+    """The module `tuned_model`, importable by that name as a user's module is."""
+    return _module_of_file("tuned_model")
+
+
+@pytest.fixture(scope="session")
 def read_page() -> Callable[[str], Any]:
     """Reads an HTML page into `page_reader.PageReader`, which fails for one that is not well formed."""
     return _module_of_file("page_reader").PageReader

@@ -90,7 +90,7 @@ def test_the_page_shows_figures_layers_and_where_training_stopped(read_page):
     assert layers[1] == ["logits", "Dense 2 variables logits/kernel [5, 2] logits/scale [], not trained", "12"]
     assert "Training stopped after epoch 3 of 9, because the validation loss no longer fell." in text
     assert "my.model:model_fn: 12 parameters, 3 epochs on 1,200 graphs, 1 min 1 s." in text
-    assert "hyperparameters {'units': 8}" in text
+    assert "hyperparameters{'units': 8}" in text
     assert page.count("<svg") == page.count('role="img"') == 6
     assert "Worth a thought" not in text
     assert not {"script", "link", "img"} & read.tags

@@ -1,0 +1,117 @@
+"""Drawings of a search: the objective by trial, and by the values of each hyperparameter."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tfx_gnn.stages.report_pages.page_drawing import FAINT, INK, SERIES_COLORS, draw_for_page
+from tfx_gnn.stages.tuning.search_space import Choice, FloatRange, IntRange, SearchRange
+from tfx_gnn.stages.tuning.trials import COMPLETE, Trial
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_MARGINS = (0.17, 0.97, 0.14, 0.95)
+_MAX_LABEL = 12
+
+
+def draw_progress(trials: Sequence[Trial], *, maximizes: bool, identity: str, title: str) -> str:
+    """Draws the objective of each trial, and the best one so far.
+
+    Args:
+        trials: of a search, by number.
+        maximizes: whether a larger objective is better.
+        identity: begins the ids of the drawing's parts.
+        title: what it shows, for those who do not see it.
+
+    Returns:
+        An `<svg>` element, as `draw_for_page` makes it.
+    """
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        complete = [(trial.number, trial.value) for trial in trials if trial.value is not None]
+        best: list[float] = []
+        for _, value in complete:
+            best.append(value if not best else (max if maximizes else min)(best[-1], value))
+        numbers = [number for number, _ in complete]
+        axes.step(numbers, best, where="post", color=SERIES_COLORS[1], linewidth=1.5)
+        axes.scatter(numbers, [value for _, value in complete], color=SERIES_COLORS[0], s=9)
+        axes.set_xlim(-0.5, max(len(trials) - 0.5, 1))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        _finish(axes)
+
+    return draw_for_page(draw, identity=identity, title=title, margins=_MARGINS)
+
+
+def draw_slice(name: str, values: SearchRange, trials: Sequence[Trial], best: Trial, *, identity: str) -> str:
+    """Draws the objective by the values of one hyperparameter.
+
+    Args:
+        name: of the hyperparameter.
+        values: that it may take.
+        trials: of a search.
+        best: the best of them, which is marked.
+        identity: begins the ids of the drawing's parts.
+
+    Returns:
+        An `<svg>` element, as `draw_for_page` makes it.
+    """
+
+    def place(trial: Trial) -> float:
+        value = trial.hyperparameters[name]
+        return values.texts.index(json.dumps(value, sort_keys=True)) if isinstance(values, Choice) else value
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        complete = [trial for trial in trials if trial.state == COMPLETE and trial is not best]
+        points = [(place(trial), trial.value) for trial in complete if trial.value is not None]
+        axes.scatter([x for x, _ in points], [y for _, y in points], color=SERIES_COLORS[0], s=9, alpha=0.7)
+        if best.value is not None:
+            axes.scatter([place(best)], [best.value], color=INK, s=22, marker="D")
+        if isinstance(values, Choice):
+            axes.set_xticks(range(len(values.texts)), [_shortened(text) for text in values.texts])
+            axes.set_xlim(-0.5, len(values.texts) - 0.5)
+        elif isinstance(values, (FloatRange, IntRange)):
+            _set_range(axes, values)
+            if not values.log:
+                axes.xaxis.set_major_locator(MaxNLocator(5, integer=isinstance(values, IntRange)))
+        _finish(axes)
+
+    return draw_for_page(draw, identity=identity, title=f"Objective by {name}", margins=_MARGINS)
+
+
+def _set_range(axes: Axes, values: FloatRange | IntRange) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if values.log:
+        axes.set_xscale("log")
+        margin = (values.high / values.low) ** 0.04
+        axes.set_xlim(values.low / margin, values.high * margin)
+        # Within one order of magnitude powers of ten alone would leave the axis bare.
+        is_narrow = math.log10(values.high / values.low) < 2
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if is_narrow else (1.0,)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        margin = 0.04 * (values.high - values.low)
+        axes.set_xlim(values.low - margin, values.high + margin)
+
+
+def _finish(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.margins(y=0.12)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+    axes.grid(visible=True, axis="y", color=FAINT, alpha=0.25, linewidth=0.6)
+
+
+def _shortened(text: str) -> str:
+    text = text.strip('"')
+    return text if len(text) <= _MAX_LABEL else f"{text[: _MAX_LABEL - 1]}…"
