@@ -127,6 +127,16 @@ def test_regression_is_measured_beside_the_mean(evaluate: Any) -> None:
     ]
 
 
+def test_numbers_that_stand_for_missing_labels_are_left_out(evaluate: Any) -> None:
+    """Else the third error, of 2, would count; and the mean of "train" would be 2."""
+    task = NodeRegression(label_feature="price", missing_values=(4, 1))
+    _, report = evaluate(task=task, max_examples_without_label=2)
+
+    assert report["num_examples"] == 3
+    assert report["rmse"] == pytest.approx(math.sqrt(2 / 3))
+    assert report["mean_baseline"]["mean"] == [3.0]
+
+
 def test_slices_are_those_of_the_seed_and_are_judged(evaluate: Any) -> None:
     evaluation, report = evaluate(
         task=GraphRegression(label_feature="price"),
@@ -219,7 +229,7 @@ def test_tasks_are_measured_each_by_itself(evaluate: Any) -> None:
 def test_unknown_numbers_count_as_missing_labels(evaluate: Any) -> None:
     splits = {"train": SPLITS["train"], "test": [[example(1.0, 0.0), example(1.0, math.nan)]]}
 
-    _, report = evaluate(splits, task=NodeRegression(label_feature="price"), max_examples_without_label=1)
+    _, report = evaluate(splits, task=NodeRegression(label_feature="price"), max_examples_without_label=2)
 
     assert (report["num_examples"], report["num_examples_without_label"], report["rmse"]) == (1, 1, 1.0)
 

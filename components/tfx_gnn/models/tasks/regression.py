@@ -26,6 +26,7 @@ class _Regression(Task):
     standardize: bool = False
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
+    missing_values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         check_feature_name("label_feature", self.label_feature, "Name the feature that is predicted.")
@@ -34,6 +35,11 @@ class _Regression(Task):
         check_choice("loss", self.loss, REGRESSION_LOSSES)
         object.__setattr__(self, "mean", tuple(float(value) for value in self.mean))
         object.__setattr__(self, "std", tuple(float(value) for value in self.std))
+        object.__setattr__(self, "missing_values", tuple(float(value) for value in self.missing_values))
+        if not all(map(math.isfinite, self.missing_values)):
+            raise ValueError(
+                f"`missing_values` must be finite numbers; got {self.missing_values}. NaN is a missing label anyway."
+            )
         if (self.mean or self.std) and not len(self.mean) == len(self.std) == self.num_outputs:
             raise ValueError(
                 f"`mean` and `std` must hold one number for each of {self.num_outputs} outputs; got {self.mean} and "
@@ -68,6 +74,9 @@ class NodeRegression(_Regression):
         mean: what `preprocessing_fn` subtracted from the label, one number an output, for the
             served model to answer in the unit before it; empty if it did not scale the label.
         std: what `preprocessing_fn` divided by then.
+        missing_values: numbers that stand for a missing label in tables and raw examples, which cannot hold NaN.
+            Evaluation leaves them out, and so does training, unless `mean` and `std` say that the label was scaled:
+            `preprocessing_fn` must then have made NaN of them.
     """
 
     def objective(
@@ -93,6 +102,7 @@ class GraphRegression(_Regression):
         standardize: as for NodeRegression.
         mean: as for NodeRegression.
         std: as for NodeRegression.
+        missing_values: as for NodeRegression.
         pooling: how the states of all nodes become one of the graph: "mean", "sum", "max", or several of them
             with "|" between. A quantity that grows with the graph wants "sum".
     """

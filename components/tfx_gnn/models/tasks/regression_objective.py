@@ -52,6 +52,8 @@ class RegressionObjective(Objective):
         self.readout_key = place.readout_key
         self._num_outputs = task.num_outputs
         self._loss = task.loss
+        # A number that the transform has scaled is another one.
+        self._missing_values = () if task.mean else task.missing_values
         self._standardizes = task.standardize and isinstance(summary, LabelSummary)
         self.mean = task.mean or (0.0,) * task.num_outputs
         self.std = task.std or (1.0,) * task.num_outputs
@@ -93,6 +95,8 @@ class RegressionObjective(Objective):
         """Parts a graph from its labels, float32 [rows, num_outputs]; NaN for missing ones."""
         graph, label = self._place.split_off(graph)
         label = tf.reshape(label, [label.shape[0] or tf.shape(label)[0], self._num_outputs])
+        for missing in self._missing_values:
+            label = tf.where(label == missing, float("nan"), label)
         if self._standardizes:
             label = (label - tf.constant(self.mean, tf.float32)) / tf.constant(self.std, tf.float32)
         return graph, label

@@ -167,11 +167,13 @@ class RegressionMeasure(Measure):
     Attributes:
         label_key: key of the true values in a raw tf.Example, `num_targets` numbers.
         num_targets: numbers an example.
+        missing_values: numbers that stand for one that is not known.
         output_prefix: begins the names of this task's outputs.
     """
 
     label_key: str
     num_targets: int = 1
+    missing_values: tuple[float, ...] = ()
     output_prefix: str = ""
 
     kind: ClassVar[str] = "regression"
@@ -202,6 +204,8 @@ class RegressionMeasure(Measure):
                 )
             if values:
                 truth[position] = values
+        # Examples hold float32, in which -999.9 is another number.
+        truth[np.isin(truth, np.asarray(self.missing_values, np.float32))] = np.nan
         return truth
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RegressionSums:

@@ -58,7 +58,12 @@ def _measure(task: Task, output_prefix: str) -> Measure:
     if isinstance(task, (NodeRegression, GraphRegression)):
         is_of_node = isinstance(task, NodeRegression)
         key = _readout_key(task.label_feature) if is_of_node else f"context/{task.label_feature}"
-        return RegressionMeasure(label_key=key, num_targets=task.num_outputs, output_prefix=output_prefix)
+        return RegressionMeasure(
+            label_key=key,
+            num_targets=task.num_outputs,
+            missing_values=task.missing_values,
+            output_prefix=output_prefix,
+        )
     if isinstance(task, LinkPrediction):
         key = _readout_key(task.label_feature)
         return RankingMeasure(label_key=key, hits_at=task.hits_at, output_prefix=output_prefix)

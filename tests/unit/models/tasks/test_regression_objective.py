@@ -23,6 +23,18 @@ def test_missing_numbers_do_not_count_and_become_zero(seeds):
     assert objective.weights(labels).shape == [3, 2]
 
 
+def test_numbers_that_stand_for_missing_ones_do_not_count(seeds):
+    """10 would be one standard deviation more than the mean, not a label."""
+    task = GraphRegression(label_feature="energy", num_outputs=2, standardize=True, missing_values=(10, -1))
+    objective = task.objective(summary=LabelSummary(num_labels=6, num_counted=2, mean=(3.0, 9.0), std=(1.0, 1.0)))
+
+    graph, labels = objective.split_off_labels(seeds)
+
+    assert objective.counts(labels, graph, REAL).numpy().tolist() == [[True, False], [True, False], [False, False]]
+    with pytest.raises(ValueError, match=r"`missing_values` must be finite numbers; got \(nan,\)"):
+        NodeRegression(label_feature="price", missing_values=(float("nan"),))
+
+
 def test_one_number_a_seed_is_one_column(seeds):
     objective = NodeRegression(label_feature="price").objective()
 
