@@ -69,7 +69,7 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
         (2, False)
     """
     config = _parsed(environ.get(TF_CONFIG, ""))
-    cluster = {task_type: tuple(map(str, addresses)) for task_type, addresses in config.get("cluster", {}).items()}
+    cluster = {task_type: tuple(addresses) for task_type, addresses in config.get("cluster", {}).items()}
     if not cluster:
         return ClusterRole()
     unknown = sorted(cluster.keys() - set(_TASK_TYPES))
@@ -79,11 +79,14 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
             "its cluster: evaluation is part of the training loop."
         )
     task = config.get("task", {})
-    task_type, task_id = str(task.get("type", "")), int(task.get("index", -1))
-    if not 0 <= task_id < len(cluster.get(task_type, ())):
+    task_type, task_id = task.get("type"), task.get("index")
+    if not isinstance(task_id, int) and str(task_id).isdecimal():
+        # As TensorFlow reads it, a number may be written as text.
+        task_id = int(task_id)
+    if not isinstance(task_id, int) or not 0 <= task_id < len(cluster.get(task_type, ())):
         sizes = {name: len(addresses) for name, addresses in cluster.items()}
         raise ValueError(
-            f"`{TF_CONFIG}` must name a task of its cluster; got type={task_type!r}, index={task_id} for numbers of "
+            f"`{TF_CONFIG}` must name a task of its cluster; got type={task_type!r}, index={task_id!r} for numbers of "
             f"tasks {sizes}. Give each process its own `task`."
         )
     num_chiefs, num_workers, num_ps = (len(cluster.get(name, ())) for name in _TASK_TYPES)
@@ -142,9 +145,15 @@ def _parsed(text: str) -> dict[str, Any]:
         raise ValueError(
             f"`{TF_CONFIG}` must be JSON with 'cluster' and 'task'; got {text!r}. Mend it, or unset it to train alone."
         ) from error
-    if not isinstance(config, dict) or not isinstance(config.get("cluster", {}), dict):
+    if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in ("cluster", "task")):
         raise ValueError(
-            f"`{TF_CONFIG}` must be a JSON object with 'cluster' and 'task'; got {text!r}. Mend it, or unset it to "
-            "train alone."
+            f"`{TF_CONFIG}` must be a JSON object with the objects 'cluster' and 'task'; got {text!r}. Mend it, or "
+            "unset it to train alone."
         )
+    for task_type, addresses in config.get("cluster", {}).items():
+        if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
+            raise ValueError(
+                f"`{TF_CONFIG}` must have a list of addresses, 'host:port', for each type of task; got {addresses!r} "
+                f"for {task_type!r}. Write a list, also for a single task."
+            )
     return config

@@ -19,6 +19,7 @@ MIN_PARTITION_ELEMENTS = 128 * 1024
 
 # Looked up once: a test may put another strategy in the place of the first.
 _TPU_STRATEGIES = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
+_STRATEGIES_OF_PROCESSES = (tf.distribute.MultiWorkerMirroredStrategy, tf.distribute.ParameterServerStrategy)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,8 +83,11 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
         servers call `cluster.serve` instead.
 
     Raises:
-        ValueError: if a device, `TF_CONFIG`, or a task in it is missing, or TensorFlow has already started.
+        ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
+            strategy would leave alone, or TensorFlow has already started.
     """
+    if options.kind in (DEFAULT, ONE_DEVICE, MIRRORED):
+        _check_alone(options.kind)
     if options.kind == ONE_DEVICE:
         return tf.distribute.OneDeviceStrategy(_known_devices(options.devices or (_first_device(),))[0])
     if options.kind == MIRRORED:
@@ -146,6 +150,17 @@ def _known_devices(names: Sequence[str]) -> list[str]:
             f"among {short}. Name some of these."
         )
     return list(names)
+
+
+def _check_alone(kind: str) -> None:
+    """Refuses several processes that do not know of each other: each would train all by itself, and one write."""
+    role = cluster_role()
+    if not role.is_alone and not isinstance(tf.distribute.get_strategy(), _STRATEGIES_OF_PROCESSES):
+        sizes = {name: len(tasks) for name, tasks in role.cluster.items()}
+        raise ValueError(
+            f"`{TF_CONFIG}` must not name other processes for strategy {kind!r}, which trains in one; got {sizes}. "
+            f"Choose {MULTI_WORKER_MIRRORED!r} or {PARAMETER_SERVER!r}, or unset it."
+        )
 
 
 def _multi_worker_mirrored() -> tf.distribute.Strategy:

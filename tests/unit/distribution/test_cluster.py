@@ -50,6 +50,10 @@ def test_one_process_is_chief_and_those_that_a_coordinator_uses_serve(cluster, t
     [
         ({"TF_CONFIG": "{"}, "`TF_CONFIG` must be JSON with 'cluster' and 'task'; got '{'"),
         ({"TF_CONFIG": "[]"}, "must be a JSON object"),
+        ({"TF_CONFIG": '{"cluster": {}, "task": ["worker", 0]}'}, "with the objects 'cluster' and 'task'"),
+        (environ({"worker": "a:1"}, "worker", 0), "must have a list of addresses, .*; got 'a:1' for 'worker'"),
+        (environ({"worker": PEERS}, "worker", "first"), "type='worker', index='first'"),
+        (environ({"worker": PEERS}, "worker", None), "type='worker', index=None"),
         (environ({"evaluator": ["e:1"]}, "evaluator", 0), r"only; got \['evaluator'\]"),
         (environ({"worker": PEERS}, "worker", 2), r"index=2 for numbers of tasks \{'worker': 2\}"),
         (environ({"worker": PEERS}, "chief", 0), "type='chief', index=0"),

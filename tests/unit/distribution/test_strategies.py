@@ -70,6 +70,8 @@ def test_a_missing_tpu_is_named():
         ("parameter_server", {"chief": ["c:1"], "worker": ["a:1"], "ps": ["p:1"]}, "got task 'worker' 0"),
         ("multi_worker_mirrored", {"chief": ["c:1"], "worker": ["a:1"], "ps": ["p:1"]}, "no tasks of type 'ps'.*got 1"),
         ("multi_worker_mirrored", {"worker": ["a:1", "b:1"]}, "before TensorFlow runs its first operation"),
+        ("default", {"worker": ["a:1", "b:1"]}, r"must not name other processes for strategy 'default'.*'worker': 2"),
+        ("mirrored", {"chief": ["c:1"], "worker": ["a:1"]}, "must not name other processes for strategy 'mirrored'"),
     ],
 )
 def test_what_is_missing_of_a_cluster_is_named(kind, cluster, message, monkeypatch):
