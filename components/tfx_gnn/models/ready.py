@@ -212,8 +212,15 @@ def _model(
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
     if sorts_edges:
         graph = SortEdgesInTraining()(graph)
-    graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(graph)
-    graph = network(graph.spec, **arguments)(graph)
+    try:
+        graph = FeatureEncoder(graph_spec, features, tft_output=tft_output)(graph)
+        graph = network(graph.spec, **arguments)(graph)
+    except TypeError as error:
+        # What JSON held is used as it is: a text for a number, or a name that the options of features lack.
+        raise ValueError(
+            f"`hyperparameters` must be of the kinds that {network.__name__}() and FeatureEncoderOptions take; got "
+            f"{dict(hyperparameters or {})}. Correct what this tells of: {error}"
+        ) from error
     return tf_keras.Model(inputs, objective.output_layer()(graph))
 
 

@@ -143,6 +143,18 @@ def test_unknown_hyperparameters_are_refused(graph):
         _model("gcn", graph, num_heads=2)
 
 
+@pytest.mark.parametrize(
+    ("hyperparameters", "message"),
+    [
+        ({"units": "16"}, r"must be of the kinds that gcn\(\) .*; got .*'units': '16'"),
+        ({"features": {"numerics": []}}, "unexpected keyword argument 'numerics'"),
+    ],
+)
+def test_hyperparameters_of_other_kinds_are_refused(graph, hyperparameters, message):
+    with pytest.raises(ValueError, match=message):
+        _model("gcn", graph, **hyperparameters)
+
+
 def test_features_that_cannot_be_encoded_are_refused(graph):
     with pytest.raises(ValueError, match="venue"):
         ready.gcn(graph.spec, objective=CLASSES.objective())

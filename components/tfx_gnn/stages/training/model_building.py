@@ -76,6 +76,11 @@ class ModelBuilder:
             raise ValueError(f"{error} This is the model of {self.reference!r}.") from error
         if getattr(model, "optimizer", None) is None:
             rate = self.hyperparameters.get(LEARNING_RATE, DEFAULT_LEARNING_RATE)
+            if not isinstance(rate, (int, float)) or not rate > 0:
+                raise ValueError(
+                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. Usual is "
+                    f"{DEFAULT_LEARNING_RATE}."
+                )
             model.compile(optimizer=tf_keras.optimizers.Adam(rate), **self.objective.compile_arguments())
         _warn_of_unweighted_metrics(model, self.reference)
         # Here and not in the first step: variables made in a loop of TensorFlow are an error.

@@ -97,6 +97,13 @@ def test_model_that_is_not_compiled_is_compiled_by_the_task():
     assert set(model.evaluate(tf.ones([2, 3]), tf.ones([2, 1]), verbose=0, return_dict=True)) == {"loss", "mae"}
 
 
+def test_learning_rate_must_be_a_positive_number(monkeypatch):
+    monkeypatch.setitem(GIVEN, "hyperparameters", {"learning_rate": "fast"})
+
+    with pytest.raises(ValueError, match="must have a positive number as 'learning_rate'; got 'fast'"):
+        _build(lambda _: _model())
+
+
 def test_policy_of_precision_holds_for_the_model_alone():
     model = _build(lambda _: _model(), "mixed_bfloat16")
 
