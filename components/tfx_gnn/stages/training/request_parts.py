@@ -44,12 +44,21 @@ class RequestForm:
         Returns:
             The form: without the labels of the task, and of `_readout` nothing but what begins with `#` unless
             the answer depends on its features.
+
+        Raises:
+            ValueError: if the graph has no `_readout`, but answers are about it.
         """
+        roots = _roots(objective)
+        if roots and READOUT_NODE_SET not in raw_spec.node_sets_spec:
+            raise ValueError(
+                f"`graph_schema_dir` must describe the examples before the transform, with node set "
+                f"{READOUT_NODE_SET!r}; got {sorted(raw_spec.node_sets_spec)}. Name the schema of the same examples."
+            )
         spec = objective.without_labels(raw_spec)
         if READOUT_NODE_SET in spec.node_sets_spec and not objective.input_features:
             spec = _without_readout_features(spec)
         keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
-        return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=_roots(objective))
+        return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
         """Asserts that every example can be read out.

@@ -37,7 +37,17 @@ def output_folders(model_dir: str, model_run_dir: str, *, is_chief: bool) -> Ite
 
     Yields:
         Folders for the model and for its run.
+
+    Raises:
+        ValueError: if one of them would lie in the other.
+        FileExistsError: if one holds files already.
     """
+    places = [os.path.join(os.path.normpath(folder), "") for folder in (model_dir, model_run_dir)]
+    if places[0].startswith(places[1]) or places[1].startswith(places[0]):
+        raise ValueError(
+            f"`model_dir` and `model_run_dir` must be two folders, none in the other; got {model_dir!r} and "
+            f"{model_run_dir!r}. Each appears whole at the end: put them side by side."
+        )
     with contextlib.ExitStack() as stack:
         if is_chief:
             run = stack.enter_context(atomic_folder(model_run_dir))
