@@ -45,8 +45,8 @@ def declared(component):
     return rows
 
 
-def test_nine_components_are_exported():
-    assert len(COMPONENTS) == 9
+def test_nine_components_and_the_tuner_are_exported():
+    assert len(COMPONENTS) == 10
 
 
 @each_component
@@ -64,7 +64,8 @@ def test_every_option_is_a_parameter_and_every_component_knows_the_library_versi
 
 @each_component
 def test_component_that_runs_the_users_code_has_its_fingerprint(component):
-    runs_code = any(name.endswith("_fn") for name in component.SPEC_CLASS.PARAMETERS)
+    # The tuner's function is among the options of the trainer.
+    runs_code = any(name.endswith("_fn") or name == "trainer" for name in component.SPEC_CLASS.PARAMETERS)
 
     assert (parameters.CODE_FINGERPRINT in component.SPEC_CLASS.PARAMETERS) is runs_code
 

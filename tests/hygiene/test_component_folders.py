@@ -39,7 +39,7 @@ def classes(tree: ast.Module) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
-def test_there_are_the_nine_components_of_the_flow():
+def test_there_are_the_nine_components_of_the_flow_and_the_tuner():
     assert [folder.name for folder in FOLDERS] == [
         "graph_evaluator",
         "graph_example_validator",
@@ -48,6 +48,7 @@ def test_there_are_the_nine_components_of_the_flow():
         "graph_skew_validator",
         "graph_trainer",
         "graph_transform",
+        "graph_tuner",
         "size_constraint_learner",
         "subgraph_example_gen",
     ]

@@ -16,6 +16,7 @@ from tfx_gnn.cli import (
     evaluate_verb,
     model_verbs,
     project_verbs,
+    report_verb,
     sample_verb,
     schema_verb,
     sizes_verbs,
@@ -23,14 +24,15 @@ from tfx_gnn.cli import (
     table_verbs,
     train_verb,
     transform_verb,
+    tune_verb,
     validate_verb,
 )
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 
 _ORDER = (
-    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "train", "evaluate",
-    "skew", "push", "predict",
+    "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
+    "evaluate", "skew", "push", "predict",
 )  # fmt: skip
 
 
@@ -59,7 +61,9 @@ for _verb in (
     transform_verb.transform,
     batches_verb.batches,
     check_tpu_verb.check_tpu,
+    tune_verb.tune,
     train_verb.train,
+    report_verb.report,
     evaluate_verb.evaluate,
     skew_verb.skew,
     model_verbs.push,

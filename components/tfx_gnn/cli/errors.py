@@ -18,6 +18,7 @@ _EXTRA_OF_MODULE = {
     "cattrs": "beam",
     "jinja2": "beam",
     "matplotlib": "beam",
+    "optuna": "tune",
     "pyarrow": "beam",
     "tensorflow_metadata": "beam",
     "tensorflow_transform": "beam",

@@ -47,9 +47,15 @@ def read_task(kind: str, text: str, **given: str) -> Task:
 
 
 def read_hyperparameters(text: str) -> dict[str, Any]:
-    """Reads `--hyperparameters`.
+    """Reads `--hyperparameters`, as `read_object` does."""
+    return read_object("--hyperparameters", text)
+
+
+def read_object(option: str, text: str) -> dict[str, Any]:
+    """Reads an option whose text is a JSON object.
 
     Args:
+        option: its name, for messages.
         text: JSON object.
 
     Returns:
@@ -61,7 +67,7 @@ def read_hyperparameters(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"`--hyperparameters` must be JSON; got {text!r}: {error}. Mend it.") from error
+        raise ValueError(f"`{option}` must be JSON; got {text!r}: {error}. Mend it.") from error
     if not isinstance(values, dict):
-        raise ValueError(f"`--hyperparameters` must be a JSON object; got {text!r}. Give values by name.")
+        raise ValueError(f"`{option}` must be a JSON object; got {text!r}. Give values by name.")
     return values

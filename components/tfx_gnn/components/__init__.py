@@ -13,6 +13,7 @@ from tfx_gnn.components.graph_schema_gen import GraphSchemaGen
 from tfx_gnn.components.graph_skew_validator import GraphSkewValidator
 from tfx_gnn.components.graph_trainer import GraphTrainer
 from tfx_gnn.components.graph_transform import GraphTransform
+from tfx_gnn.components.graph_tuner import GraphTuner
 from tfx_gnn.components.size_constraint_learner import SizeConstraintLearner
 from tfx_gnn.components.subgraph_example_gen import SubgraphExampleGen
 
@@ -26,6 +27,7 @@ __all__ = [
     "GraphSkewValidator",
     "GraphTrainer",
     "GraphTransform",
+    "GraphTuner",
     "SizeConstraintLearner",
     "SizeConstraintsArtifact",
     "SkewReportArtifact",

@@ -77,8 +77,8 @@ def tune_graph_model(
         blessing_dir=blessing_dir,
     )
     strategy = make_strategy(options.trainer.strategy_options)
-    fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
     setup = TrainingSetup(folders, strategy, options.trainer)
+    fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
     folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
     with contextlib.ExitStack() as stack:
         told = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))

@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 from tfx_gnn.cli import app
 from tfx_gnn.cli.errors import error_line
 
-VERBS = ("sample", "schema", "validate", "transform", "batches", "train", "evaluate", "skew", "push", "predict")
+VERBS = (
+    *("sample", "schema", "validate", "transform", "batches", "tune", "train", "report", "evaluate", "skew"),
+    *("push", "predict"),
+)
 """Those that are no groups of verbs."""
 
 

@@ -27,6 +27,7 @@ class GraphTrainerSpec(ComponentSpec):
         "transformed_graph_schema": ChannelParameter(type=GraphSchemaArtifact),
         "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
         "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
+        "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
     }
     OUTPUTS = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -46,8 +47,9 @@ class GraphTrainer(base_component.BaseComponent):
     | input | transformed_graph_schema | tfx_gnn.GraphSchemaArtifact | schema after the transform |
     | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
     | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: without a blessing nothing is trained |
+    | input | best_hyperparameters | HyperParameters | optional: added to those of the options |
     | output | model | Model | one SavedModel: parse, transform, merge, predict |
-    | output | model_run | ModelRun | TensorBoard logs, checkpoints, training summary |
+    | output | model_run | ModelRun | TensorBoard logs, checkpoints, summary and report |
     | parameter | model_fn | str | the user's function, "package.module:function" |
     | parameter | task | JSON | what the model predicts |
     | parameter | num_epochs | int | passes over the training split |
@@ -83,6 +85,7 @@ class GraphTrainer(base_component.BaseComponent):
         size_constraints: channel of SizeConstraintsArtifact.
         options: model, task and how to train.
         blessing: channel of ExamplesBlessingArtifact, of GraphExampleValidator.
+        best_hyperparameters: channel of HyperParameters, of GraphTuner.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
 
@@ -103,6 +106,7 @@ class GraphTrainer(base_component.BaseComponent):
         size_constraints: BaseChannel,
         options: GraphTrainerOptions,
         blessing: BaseChannel | None = None,
+        best_hyperparameters: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -117,5 +121,6 @@ class GraphTrainer(base_component.BaseComponent):
                 transformed_graph_schema=transformed_graph_schema,
                 size_constraints=size_constraints,
                 blessing=blessing,
+                best_hyperparameters=best_hyperparameters,
             )
         )
