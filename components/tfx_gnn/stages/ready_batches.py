@@ -9,6 +9,7 @@ room than examples, which are compressed: the report says how much.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Callable
 
@@ -110,7 +111,7 @@ def ready_batches_dataset(
     transformed_examples_dir: str,
     transformed_graph_schema_dir: str,
     budget: Budget,
-    epochs: tf.data.Dataset,
+    epochs: tf.data.Dataset | None = None,
     keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tf.data.Dataset:
     """Reads ready-made batches.
@@ -121,7 +122,7 @@ def ready_batches_dataset(
         transformed_graph_schema_dir: their schema.
         budget: the budget that they must have been padded to.
         epochs: numbers of the epochs to read, one after the other, int64 scalars from 0; after the last stored
-            epoch comes the first again.
+            epoch comes the first again. None: each iteration reads one, the next.
         keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted.
 
     Returns:
@@ -158,11 +159,17 @@ def ready_batches_dataset(
     paths = [_paths(ready_batches_dir, epoch) for epoch in range(len(manifest.epochs))]
     records, examples = (tf.constant(column) for column in zip(*paths, strict=True))
     as_written = tf.autograph.experimental.do_not_convert
-    batches = epochs.flat_map(as_written(read))
+    batches = (_one_epoch_an_iteration() if epochs is None else epochs).flat_map(as_written(read))
     if keep is not None:
         batches = numbered_batches(batches, keep)
     decoded = batches.map(as_written(layout.read), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return decoded.prefetch(tf.data.AUTOTUNE)
+
+
+def _one_epoch_an_iteration() -> tf.data.Dataset:
+    numbers = itertools.count()
+    # A generator function is called anew for each iteration.
+    return tf.data.Dataset.from_generator(lambda: iter([next(numbers)]), output_signature=tf.TensorSpec([], tf.int64))
 
 
 def _write_epoch(batches: tf.data.Dataset, layout: ReadyBatchRecords, folder: str, epoch: int) -> ReadyEpoch:

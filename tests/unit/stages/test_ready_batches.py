@@ -185,6 +185,19 @@ def test_the_manifest_counts_what_is_stored(data, write):
     assert manifest.num_bytes == sum(epoch.num_bytes for epoch in manifest.epochs)
 
 
+def test_each_iteration_reads_the_next_epoch_if_none_is_named(data, packed):
+    folder, manifest = packed
+    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
+
+    passes = [_values(dataset) for _ in range(3)]
+
+    named = [
+        _values(ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch)))
+        for epoch in range(2)
+    ]
+    assert passes == [*named, named[0]]
+
+
 def test_after_the_last_epoch_comes_the_first_again(data, packed):
     folder, manifest = packed
     start = PassStart()

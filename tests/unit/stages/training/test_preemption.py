@@ -44,7 +44,10 @@ def test_handlers_are_as_before_without_a_signal(said):
     assert not stop.is_made(HERE)
 
 
-def test_second_interrupt_raises_as_usual(said):
+def test_second_interrupt_raises_as_usual(said, request):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Processes that a shell put into the background ignore it.
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     with _stop_signal(said, signal.SIGINT) as stop:
         signal.raise_signal(signal.SIGINT)
         assert stop.is_made(HERE)

@@ -36,7 +36,7 @@ PRICE = NodeRegression(label_feature="price", num_outputs=2, mean=(1.0, 0.0), st
 TASKS = {
     "nodes": MultiTask(tasks={"color": NodeClassification(label_feature="color", num_classes=2), "price": PRICE}),
     "graphs": GraphClassification(label_feature="shape", num_classes=2),
-    "links": LinkPrediction(),
+    "links": LinkPrediction(projects_states=False),
 }
 
 
