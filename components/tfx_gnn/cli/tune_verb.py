@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_object, read_task
+from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.stages.tuning.tuning_summary import TuningSummary
@@ -113,6 +114,7 @@ def tune(
     trainer = options_json.from_json(
         json.dumps({**json.loads(options_json.to_json(named)), **further}), GraphTrainerOptions
     )
+    quiet_first_compilation()
     summary = tune_graph_model(
         transformed_examples_dir=transformed_examples_dir,
         transform_graph_dir=transform_graph_dir,

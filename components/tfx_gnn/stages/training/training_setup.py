@@ -10,6 +10,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
+from tfx_gnn.stages.files.record_datasets import ordered_records
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
 from tfx_gnn.stages.training import input_pipeline
 from tfx_gnn.stages.training.input_pipeline import LabelledBatch, LabelledGraphs
@@ -145,6 +146,6 @@ class TrainingSetup:
         )
 
     def _sample_batch(self) -> LabelledBatch:
-        records = input_pipeline.ordered_records(self.inputs.eval_files)
+        records = ordered_records(self.inputs.eval_files)
         (serialized,) = records.batch(self.budgets.evaluation.batch_size).take(1)
         return input_pipeline.evaluation_batch(serialized, self.labelled, self.budgets.evaluation)
