@@ -318,7 +318,7 @@ def test_model_folder_holds_nothing_but_the_model(trained):
 def test_same_seed_gives_the_same_weights_and_another_seed_others(prepared, tmp_path):
     weights = []
     for run, seed in enumerate([5, 5, 6]):
-        prepared.train(tmp_path / str(run), num_epochs=2, training_seed=seed)
+        prepared.train(tmp_path / str(run), num_epochs=2, training_seed=seed, deterministic=True)
         weights.append(_exported_weights(str(tmp_path / str(run) / "model" / "Format-Serving"))[0])
 
     np.testing.assert_array_equal(weights[0], weights[1])

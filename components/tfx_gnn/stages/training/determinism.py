@@ -7,6 +7,7 @@ its public API, but not off again. It is the same in TensorFlow 2.16 and 2.21.
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 import tensorflow as tf
@@ -35,3 +36,17 @@ def seeded(seed: int, *, deterministic: bool) -> Iterator[None]:
     finally:
         if deterministic and not was_enabled:
             config.disable_op_determinism()
+
+
+def seconds_now() -> tf.Tensor:
+    """Reads a clock inside of a TensorFlow function, where operations are deterministic or not.
+
+    Returns:
+        Seconds since some moment, float64 scalar; read when the control dependencies of the caller are there.
+    """
+    if config.is_op_determinism_enabled():
+        # TensorFlow's clock refuses to run.
+        now: tf.Tensor = tf.numpy_function(time.time, [], tf.float64)
+        now.set_shape([])
+        return now
+    return tf.timestamp()

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.stages.training.determinism import seconds_now
 from tfx_gnn.stages.training.global_mean import weights_of_global_mean
 from tfx_gnn.stages.training.input_pipeline import TrainingBatch
 from tfx_gnn.stages.training.input_tally import NUM_COUNTS
@@ -112,11 +113,11 @@ class ReplicaSteps:
         def body(num_steps: tf.Tensor, _: tf.Tensor, waited: tf.Tensor, totals: tf.Tensor) -> tuple[tf.Tensor, ...]:
             # The number of steps is known when the step before has ended.
             with tf.control_dependencies([num_steps]):
-                before = tf.timestamp()
+                before = seconds_now()
             with tf.control_dependencies([before]):
                 batch = next(batches)
             with tf.control_dependencies(self._strategy.experimental_local_results(batch.counts)):
-                waited += tf.timestamp() - before
+                waited += seconds_now() - before
             counts = self._strategy.reduce(tf.distribute.ReduceOp.SUM, batch.counts, axis=None)
             num_counted = counts[NUM_COUNTS:]
 
