@@ -8,6 +8,10 @@ import typer
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_hyperparameters, read_task
+from tfx_gnn.cli.quiet_start import quiet_first_compilation
+
+_OF_ONE_PROCESS = ("default", "one_device", "mirrored")
+"""Strategies that set up no connections to other machines, before which TensorFlow must not start."""
 
 
 def train(
@@ -123,6 +127,8 @@ def train(
     from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
     from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
 
+    if strategy in _OF_ONE_PROCESS:
+        quiet_first_compilation()
     try:
         train_graph_model(
             transformed_examples_dir=transformed_examples_dir,
