@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import tf_keras
@@ -47,9 +46,10 @@ def embedding_model(model: tf_keras.Model, objective: Objective) -> tf_keras.Mod
             layer = named.get(f"{end}{start}{EMBEDDINGS_LAYER}")
             if layer is not None and _is_embedding(layer.output):
                 found[prefix + output] = layer.output
-    if not found and not isinstance(model.output, Mapping):
-        before = [layer.input for layer in model.layers if layer.output is model.output and _is_embedding(layer.input)]
-        found = {signature.EMBEDDING_OUTPUT: before[0]} if len(before) == 1 else {}
+    if not found and tf_keras.backend.is_keras_tensor(model.output):
+        # Not by way of `layer.output`, which layers such as a tf_keras.Sequential over graphs do not tell.
+        before = model.output.node.keras_inputs
+        found = {signature.EMBEDDING_OUTPUT: before[0]} if len(before) == 1 and _is_embedding(before[0]) else {}
     return tf_keras.Model(model.input, found) if found else None
 
 
