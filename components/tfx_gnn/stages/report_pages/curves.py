@@ -56,7 +56,8 @@ def draw_curves(
         axes.yaxis.set_major_locator(MaxNLocator(4))
         axes.margins(y=0.1)
         if is_share:
-            axes.set_ylim(0.0, max(0.01, axes.get_ylim()[1]))
+            largest = max((value for values in series.values() for value in values), default=0.0)
+            axes.set_ylim(0.0, max(0.01, 1.1 * largest))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: as_percent(share) if share else "0%"))
         else:
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))

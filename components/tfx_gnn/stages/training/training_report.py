@@ -14,6 +14,7 @@ from tfx_gnn.stages.training.summary import TrainingSummary
 
 _VALIDATION = "val_"
 _NOTED_WAIT = 0.2
+_NOTED_WAIT_SECONDS = 10.0
 _NOTED_REMOVAL = 0.01
 
 
@@ -89,10 +90,12 @@ def training_notes(summary: TrainingSummary) -> list[str]:
             "batching 'packed' leaves none out."
         )
     # The first epoch also waits for files that are not in memory yet.
-    waits = [one.input_bound_share for one in summary.epoch_inputs[1:] or summary.epoch_inputs]
-    if waits and sum(waits) / len(waits) > _NOTED_WAIT:
+    later = summary.epoch_inputs[1:] or summary.epoch_inputs
+    seconds = [one.num_graphs / one.graphs_per_second if one.graphs_per_second else 0.0 for one in later]
+    waited = sum(time * one.input_bound_share for time, one in zip(seconds, later, strict=True))
+    if waited > max(_NOTED_WAIT_SECONDS, _NOTED_WAIT * sum(seconds)):
         notes.append(
-            f"Steps waited for their input {100 * sum(waits) / len(waits):.0f}% of the time: ready-made batches "
+            f"Steps waited for their input {100 * waited / sum(seconds):.0f}% of the time: ready-made batches "
             "(`tfx-gnn batches`) or more processors make training faster."
         )
     if summary.num_eval_examples_of_unknown_class:

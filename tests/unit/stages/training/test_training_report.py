@@ -118,7 +118,10 @@ def test_odd_names_and_figures_are_shown_as_they_are(read_page):
             made_summary(inputs=dataclasses.replace(INPUT, num_removed_graphs=100)),
             "never saw 300 of 3,900 graphs, because their batches did not fit",
         ),
-        (made_summary(inputs=dataclasses.replace(INPUT, input_bound_share=0.5)), "waited for their input 50%"),
+        (
+            made_summary(inputs=dataclasses.replace(INPUT, input_bound_share=0.5, graphs_per_second=10.0)),
+            "waited for their input 50%",
+        ),
         (made_summary(num_eval_examples_of_unknown_class=3), "3 labels of the watched split"),
     ],
 )
