@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tfx_gnn.models.tasks import Task
+from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.evaluation.evaluation_report import SINGLE_TASK
 from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
 from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions, generate_graph_schema
@@ -15,6 +16,7 @@ from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
 from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.stages.training.summary import TrainingSummary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,13 +45,15 @@ class Prepared:
 
     Attributes:
         folder: where everything lies.
+        others: folders of stages' outputs that lie elsewhere, by name.
     """
 
     folder: Path
+    others: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def path(self, name: str) -> str:
         """Names a folder of one stage's output."""
-        return str(self.folder / name)
+        return self.others.get(name) or str(self.folder / name)
 
 
 def prepare(
@@ -97,6 +101,57 @@ def prepare(
     return data
 
 
+def divide_again(
+    data: Prepared, folder: Path, splits: Mapping[str, Sequence[bytes]], sizes: SizeConstraintLearnerOptions
+) -> Prepared:
+    """Divides transformed examples into other splits, as cross-validation does, and learns their budgets.
+
+    Args:
+        data: where the examples are from. Its transform is kept.
+        folder: where to write, absent or empty.
+        splits: transformed examples by split.
+        sizes: which budgets.
+
+    Returns:
+        The data for training; its raw examples are divided as before.
+    """
+    kept = ("examples", "graph_schema", "transform_graph", "transformed_graph_schema")
+    divided = Prepared(folder=folder, others={name: data.path(name) for name in kept})
+    for split, records in splits.items():
+        examples_folder.write_split_shard(divided.path("transformed_examples"), split, 0, 1, records)
+    learn_size_constraints(
+        examples_dir=divided.path("transformed_examples"),
+        graph_schema_dir=divided.path("transformed_graph_schema"),
+        size_constraints_dir=divided.path("size_constraints"),
+        options=sizes,
+    )
+    return divided
+
+
+def train(data: Prepared, trainer: GraphTrainerOptions, *, seed: int) -> TrainingSummary:
+    """Trains and exports a model.
+
+    Args:
+        data: what to train on.
+        trainer: how; the seed is replaced.
+        seed: seed of weights, dropout and order.
+
+    Returns:
+        What the trainer says; the model is in folder `seed_<seed>/model` of the data.
+    """
+    run = data.folder / f"seed_{seed}"
+    return train_graph_model(
+        transformed_examples_dir=data.path("transformed_examples"),
+        transform_graph_dir=data.path("transform_graph"),
+        graph_schema_dir=data.path("graph_schema"),
+        transformed_graph_schema_dir=data.path("transformed_graph_schema"),
+        size_constraints_dir=data.path("size_constraints"),
+        model_dir=str(run / "model"),
+        model_run_dir=str(run / "model_run"),
+        options=dataclasses.replace(trainer, training_seed=seed),
+    )
+
+
 def train_and_judge(
     data: Prepared, trainer: GraphTrainerOptions, *, seeds: Sequence[int], metrics: Sequence[str], split: str = "test"
 ) -> dict[str, Spread]:
@@ -115,16 +170,7 @@ def train_and_judge(
     values: dict[str, list[float]] = {name: [] for name in metrics}
     for seed in seeds:
         run = data.folder / f"seed_{seed}"
-        train_graph_model(
-            transformed_examples_dir=data.path("transformed_examples"),
-            transform_graph_dir=data.path("transform_graph"),
-            graph_schema_dir=data.path("graph_schema"),
-            transformed_graph_schema_dir=data.path("transformed_graph_schema"),
-            size_constraints_dir=data.path("size_constraints"),
-            model_dir=str(run / "model"),
-            model_run_dir=str(run / "model_run"),
-            options=dataclasses.replace(trainer, training_seed=seed),
-        )
+        train(data, trainer, seed=seed)
         judged = evaluate_graph_model(
             examples_dir=data.path("examples"),
             model_dir=str(run / "model"),

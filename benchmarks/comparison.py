@@ -27,6 +27,9 @@ _INSTALLATION = {
     "tensorflow_gnn": "pip install tensorflow-gnn==1.0.3, with Python 3.10",
     "torch": "uv sync --group peers",
     "torch_geometric": "uv sync --group peers",
+    "pykeen": "uv sync --group peers",
+    "rdkit": "uv sync",
+    "sklearn": "uv sync",
 }
 
 
