@@ -61,6 +61,14 @@ def train(
             metavar="FOLDER",
         ),
     ] = "",
+    best_hyperparameters_dir: Annotated[
+        str,
+        typer.Option(
+            help="Hyperparameters that a search found: an output of `tune`. Those of --hyperparameters win.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
@@ -139,6 +147,7 @@ def train(
             model_dir=model_dir,
             model_run_dir=model_run_dir,
             ready_batches_dir=ready_batches_dir,
+            best_hyperparameters_dir=best_hyperparameters_dir,
             options=GraphTrainerOptions(
                 model_fn=model_fn,
                 task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
