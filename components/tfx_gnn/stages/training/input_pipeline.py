@@ -130,6 +130,7 @@ def training_batches(
     batching: str,
     shuffle_buffer_size: int,
     seed: int,
+    pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
     """Reads a split once an epoch, in an order that the seed and the epoch determine.
@@ -145,13 +146,16 @@ def training_batches(
         budget: what batches are padded to.
         batching: how graphs are batched, as for `padded_batches`.
         shuffle_buffer_size: examples that are mixed; 1 for none.
-        seed: seed of the order, another one for each pipeline.
+        seed: seed of the order, in [0, 2**31); the same for all pipelines.
+        pipeline: number of this pipeline, as for `shuffled_records`.
         shard: keeps the records of this pipeline.
 
     Returns:
         Dataset of `PaddedBatch`.
     """
-    records = shuffled_records(files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, shard=shard)
+    records = shuffled_records(
+        files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, pipeline=pipeline, shard=shard
+    )
     return padded_batches(records, graph_spec, budget, batching, keep=keep)
 
 

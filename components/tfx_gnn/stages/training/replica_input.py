@@ -17,8 +17,6 @@ from tfx_gnn.stages.sizes.size_constraints_file import Budget
 from tfx_gnn.stages.training import input_pipeline
 from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
 
-_SEEDS = 2**31
-
 ReadReady = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
 """From `epochs` and `keep`, as for `training_batches`, to the ready-made batches of these epochs."""
 
@@ -83,7 +81,8 @@ class TrainingInput:
             budget=self.budget,
             batching=self.batching,
             shuffle_buffer_size=self.shuffle_buffer_size,
-            seed=self.seed + context.input_pipeline_id * _SEEDS,
+            seed=self.seed,
+            pipeline=context.input_pipeline_id,
             shard=functools.partial(shard_records, context=context, sharding=self.sharding),
         )
 
