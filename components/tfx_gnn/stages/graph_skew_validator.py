@@ -9,7 +9,7 @@ from tfx_gnn.stages.files import blessing
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
 from tfx_gnn.stages.skew.comparison import FeatureSkew
 from tfx_gnn.stages.skew.examples import example_blocks, file_pairs
-from tfx_gnn.stages.skew.paths import load_served_path, load_training_path
+from tfx_gnn.stages.skew.paths import load_served_path, load_training_path, operations_as_written
 from tfx_gnn.stages.skew.report import SkewReport, write_skew_report
 from tfx_gnn.stages.skew.tally import SkewTally
 
@@ -86,7 +86,11 @@ def validate_skew(
     files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
     training, served = load_training_path(model_run_dir), load_served_path(model_dir)
     batch_size = min(options.batch_size, training.batch_size)
-    with atomic_folder(skew_dir) as skew_partial, atomic_folder(infra_blessing_dir) as blessing_partial:
+    with (
+        operations_as_written(),
+        atomic_folder(skew_dir) as skew_partial,
+        atomic_folder(infra_blessing_dir) as blessing_partial,
+    ):
         tally = SkewTally(training, served, batch_size)
         for block in example_blocks(files, options.max_examples):
             tally.add(block)

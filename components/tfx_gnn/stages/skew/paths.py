@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,21 @@ Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
 """Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
 
 _OUTPUT = signature.TRAINING_OUTPUT_PREFIX
+
+
+@contextlib.contextmanager
+def operations_as_written() -> Iterator[None]:
+    """Keeps TensorFlow from fusing operations, which it does by the shapes that it knows.
+
+    Those of padded batches are known, those of requests are not. In half precision a fused operation rounds once
+    where others round twice, and all answers of a network would differ by that.
+    """
+    fuses = tf.config.optimizer.get_experimental_options().get("remapping", True)
+    tf.config.optimizer.set_experimental_options({"remapping": False})
+    try:
+        yield
+    finally:
+        tf.config.optimizer.set_experimental_options({"remapping": fuses})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
