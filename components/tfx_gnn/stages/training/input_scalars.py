@@ -61,4 +61,5 @@ def learning_rate_of(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
     rate: Any = getattr(optimizer, "learning_rate", None)
     if callable(rate):
         rate = rate(optimizer.iterations)
-    return None if rate is None else float(rate)
+    # A tensor of it: variables that are kept on several replicas are no numbers.
+    return None if rate is None else float(tf.convert_to_tensor(rate))

@@ -52,3 +52,10 @@ def test_input_of_each_epoch_is_shown(tmp_path):
 def test_the_learning_rate_is_known_where_an_optimizer_has_one():
     assert learning_rate_of(tf_keras.optimizers.Adam(0.5)) == 0.5
     assert learning_rate_of(object()) is None
+
+
+def test_learning_rate_of_replicas_is_a_number():
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        optimizer = tf_keras.optimizers.Adam(0.25)
+
+    assert learning_rate_of(optimizer) == 0.25
