@@ -137,6 +137,13 @@ def test_numbers_that_stand_for_missing_labels_are_left_out(evaluate: Any) -> No
     assert report["mean_baseline"]["mean"] == [3.0]
 
 
+def test_model_of_another_task_is_refused(evaluate: Any) -> None:
+    tasks = {"price": NodeRegression(label_feature="price"), "cost": GraphRegression(label_feature="year")}
+
+    with pytest.raises(ValueError, match=r"got no output 'cost/prediction' among .*Name the task that it was trained"):
+        evaluate(task=MultiTask(tasks=tasks))
+
+
 def test_slices_are_those_of_the_seed_and_are_judged(evaluate: Any) -> None:
     evaluation, report = evaluate(
         task=GraphRegression(label_feature="price"),

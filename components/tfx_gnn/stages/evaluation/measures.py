@@ -131,7 +131,7 @@ class ClassificationMeasure(Measure):
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ClassCounts:
         """Counts pairs of true and predicted class."""
-        labels = outputs[self.output_prefix + signature.LABEL_OUTPUT].tolist()
+        labels = _output(outputs, self.output_prefix + signature.LABEL_OUTPUT).tolist()
         return ClassCounts.of(truth.tolist(), map(_as_text, labels))
 
     def label_sums(self, truth: Array) -> ClassCounts:
@@ -211,7 +211,7 @@ class RegressionMeasure(Measure):
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RegressionSums:
         """Sums up errors, and those of the mean of `baseline`."""
         name = self.output_prefix + signature.PREDICTION_OUTPUT
-        predicted = np.asarray(outputs[name], np.float64).reshape(truth.shape)
+        predicted = np.asarray(_output(outputs, name), np.float64).reshape(truth.shape)
         _check_finite(predicted, name)
         return RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
 
@@ -281,8 +281,8 @@ class RankingMeasure(Measure):
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
         """Ranks the true pairs."""
         name = self.output_prefix + signature.SCORES_OUTPUT
-        counts = outputs[self.output_prefix + signature.NUM_CANDIDATES_OUTPUT]
-        scores = np.asarray(outputs[name])
+        counts = _output(outputs, self.output_prefix + signature.NUM_CANDIDATES_OUTPUT)
+        scores = np.asarray(_output(outputs, name))
         is_labelled = ~np.isnan(truth)
         width = min(truth.shape[1], scores.shape[1])
         is_answered = np.arange(truth.shape[1]) < np.asarray(counts)[:, np.newaxis]
@@ -327,6 +327,15 @@ def _as_text(value: Any) -> str:
 
 def _means(baseline: RegressionSums | None, num_targets: int) -> list[float]:
     return [0.0] * num_targets if baseline is None else baseline.means.tolist()
+
+
+def _output(outputs: Mapping[str, Array], name: str) -> Array:
+    if name not in outputs:
+        raise ValueError(
+            f"`model_dir` must hold a model of this task; got no output {name!r} among {sorted(outputs)}. Name the "
+            "task that it was trained for."
+        )
+    return outputs[name]
 
 
 def _check_finite(values: Array, name: str) -> None:
