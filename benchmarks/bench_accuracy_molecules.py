@@ -1,9 +1,9 @@
 """Molecules as whole graphs: does one make bacteria mutate (MUTAG), and how does it like water (FreeSolv)?
 
-MUTAG is judged by cross-validation in ten stratified folds, FreeSolv on random splits. Nothing is chosen by
+MUTAG is judged by cross-validation in ten stratified folds, FreeSolv on random splits. No epoch is chosen by
 what is judged: on MUTAG all folds are trained for the same number of epochs, and on FreeSolv the epoch
-is the best on the validation split. Settings of MUTAG were tried on folds of another seed, those of FreeSolv on the
-validation split of seed 0.
+is the best on the validation split. About nine settings of MUTAG were tried on folds of another seed, which are of the
+same molecules; three of FreeSolv on the validation split of seed 0.
 """
 
 from __future__ import annotations
