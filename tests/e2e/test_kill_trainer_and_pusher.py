@@ -74,7 +74,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def prepared(shell: Shell) -> Shell:
     """Examples, schemas, transform and budgets, each by its verb."""
     write_plan = (
-        "from tiny_project.task import TASK; from tfx_gnn.stages import options_json; "
+        "from tiny_project.task import TASK; from tfx_gnn.stages.files import options_json; "
         "print(options_json.to_json(TASK.plan))"
     )
     plan = shell.run([sys.executable, "-c", write_plan]).stdout
@@ -150,7 +150,7 @@ def _some_file(folder: Path, pattern: str) -> Callable[[], bool]:
 @pytest.mark.parametrize(
     ("name", "sign"),
     [
-        ("killed-in-an-epoch", ".run.partial-*/checkpoints/epoch-1.index"),
+        ("killed-in-an-epoch", ".checkpoints-*/step-*.json"),
         ("killed-in-the-export", ".model.partial-*/Format-Serving"),
     ],
 )

@@ -238,7 +238,7 @@ class RankingMeasure(Measure):
     """True and false pairs for each example, in the order of their scores; the baseline is a random order.
 
     Attributes:
-        label_key: key of the labels in a raw tf.Example: 1 for a true pair, 0 for a false one; others do not count.
+        label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, others do not count.
         hits_at: ranks up to which a true pair counts as a hit.
         output_prefix: begins the names of this task's outputs.
     """

@@ -21,7 +21,7 @@ from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 NUM_NODES = (2, 4, 3)
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _metrics_without_autograph() -> Iterator[None]:
     """As in training: it would take AutoGraph seconds to read the metrics of Keras."""
     with libraries_traced_as_written():
