@@ -41,6 +41,24 @@ BeamArgs = Annotated[
     ),
 ]
 
+TaskKind = Annotated[
+    str,
+    typer.Option(
+        help="What is predicted: 'node_classification', 'graph_classification', 'node_regression', "
+        "'graph_regression' or 'link_prediction'."
+    ),
+]
+LabelFeature = Annotated[
+    str,
+    typer.Option(
+        help="Label feature of node set `_readout`, or of the context for tasks about graphs.", show_default=False
+    ),
+]
+ClassVocabulary = Annotated[
+    str,
+    typer.Option(help="`vocab_filename` of the vocabulary that made the class index of the label.", show_default=False),
+]
+
 
 def say_written(**folders: str) -> None:
     """Prints where the outputs of a verb are.

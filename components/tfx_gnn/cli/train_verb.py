@@ -26,25 +26,9 @@ def train(
     ],
     model_dir: Annotated[str, arguments.folder("Where to write the model that serves.")],
     model_run_dir: Annotated[str, arguments.folder("Where to write TensorBoard logs, checkpoints and the summary.")],
-    task: Annotated[
-        str,
-        typer.Option(
-            help="What is predicted: 'node_classification', 'graph_classification', 'node_regression', "
-            "'graph_regression' or 'link_prediction'."
-        ),
-    ] = "node_classification",
-    label_feature: Annotated[
-        str,
-        typer.Option(
-            help="Label feature of node set `_readout`, or of the context for tasks about graphs.", show_default=False
-        ),
-    ] = "",
-    class_vocabulary: Annotated[
-        str,
-        typer.Option(
-            help="`vocab_filename` of the vocabulary that made the class index of the label.", show_default=False
-        ),
-    ] = "",
+    task: arguments.TaskKind = "node_classification",
+    label_feature: arguments.LabelFeature = "",
+    class_vocabulary: arguments.ClassVocabulary = "",
     task_json: Annotated[
         str,
         typer.Option(
