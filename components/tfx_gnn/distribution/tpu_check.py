@@ -117,7 +117,8 @@ def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
     seen: set[tuple[str, ...]] = set()
     from_constants: set[tf.Operation] = set()
     for op in graph.operations:
-        if graph.calls_functions(op) and tpu_kernels.is_known(op.type):
+        is_alright = tpu_kernels.is_known(op.type) and not graph.has_branches_of_other_shapes(op)
+        if graph.calls_functions(op) and is_alright:
             # What is called is looked at itself.
             continue
         is_computed = op.inputs and not op.op_def.is_stateful
@@ -139,15 +140,17 @@ def _broken_rules(
 ) -> Iterator[tuple[str, str]]:
     if _grows_an_empty_list(op, graph):
         yield "loop_shape", tpu_fixes.GIVE_LOOPS_SIZES
+    if graph.has_branches_of_other_shapes(op):
+        yield "dynamic_shape", tpu_fixes.fix_of_dynamic_shape(op.type)
     if not tpu_kernels.has_kernel(op):
         host_fix = None if tpu_kernels.is_known(op.type) else tpu_fixes.fix_of_host_operation(op.type)
         if host_fix is not None:
             yield "host_only", host_fix
-        elif tpu_kernels.is_known(op.type):
+        elif not tpu_kernels.is_known(op.type):
+            yield "no_kernel", tpu_fixes.fix_of_missing_kernel(op.type)
+        elif not _hands_text_on(op):
             dtype = tpu_kernels.refused_dtype(op)
             yield "dtype", tpu_fixes.fix_of_refused_dtype("" if dtype is None else dtype.name)
-        else:
-            yield "no_kernel", tpu_fixes.fix_of_missing_kernel(op.type)
     elif op.type != "Placeholder" and op not in from_constants:
         dtype = tpu_kernels.refused_dtype(op)
         handed_on = any(
@@ -158,6 +161,13 @@ def _broken_rules(
             yield "dtype", tpu_fixes.fix_of_refused_dtype(dtype.name)
     elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
         yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
+
+
+def _hands_text_on(op: tf.Operation) -> bool:
+    """Tells whether an operation merely hands on a text that another one of the step made, which is told of itself."""
+    if op.type != "Identity" or op.inputs[0].dtype != tf.string:
+        return False
+    return op.inputs[0].op.type not in ("Placeholder", "Const")
 
 
 def _grows_an_empty_list(op: tf.Operation, graph: StepGraph) -> bool:

@@ -8,6 +8,7 @@ _UNSORTED = (
     "Use tf.math.unsorted_segment_sum, or tf.math.unsorted_segment_mean and so on, with a number of segments that "
     "is a Python int."
 )
+_COUNT_OR_NUMBER = "Number the values in the input pipeline, or count them by tf.math.unsorted_segment_sum."
 _WITHOUT_STRINGS = "Turn strings into numbers in `preprocessing_fn` or in the input pipeline, and give the model these."
 
 GIVE_LOOPS_SIZES = "Give the tensors of a loop, and tf.TensorArray, one size that is known before it begins."
@@ -31,6 +32,10 @@ _HOST_ONLY = (
         r"Iterator\w*|\w*Dataset\w*|Parse\w+|Decode\w+|ReadFile|TFRecordReader\w*",
         "Read data in the input pipeline, and give the step tensors.",
     ),
+    (
+        r"Encode\w+|SerializeTensor|WriteFile|Save(V2|Slices)?",
+        "Return the values from the step, and write them outside of it.",
+    ),
     (r"Timestamp", "Take the time outside of the step."),
     (r"\w*String\w*|\w*Regex\w*|Unicode\w*|Substr", _WITHOUT_STRINGS),
 )
@@ -39,9 +44,18 @@ _HOST_ONLY = (
 _NO_KERNEL = (
     (r"(Sparse)?Segment(Sum|Mean|Max|Min|Prod|SqrtN)\w*", _UNSORTED),
     (
+        r"SparseReshape|SparseFillEmptyRows\w*",
+        "Pad the values of an item to a fixed number in `preprocessing_fn`, and embed them by FeatureEncoder.",
+    ),
+    (
         r"\w*Sparse\w*",
         "Gather the rows at the edges' ends and add them up by tf.math.unsorted_segment_sum, as the convolutions do.",
     ),
+    (
+        r"(Stateless)?Random\w*|\w*CandidateSampler\w*",
+        "Draw by tf.random.uniform, tf.random.normal or tf.random.categorical, or let the input pipeline draw.",
+    ),
+    (r"Unique\w*|\w*SetOperation|SetSize|ListDiff", _COUNT_OR_NUMBER),
     (r"\w*Ragged\w*", "Make values dense in `preprocessing_fn`, or pad them to a fixed length in the input pipeline."),
 )
 
@@ -62,7 +76,11 @@ _DYNAMIC = (
         r"Where",
         "Keep all rows and weigh them by the mask, or use tf.where with three arguments, not one, nor tf.boolean_mask.",
     ),
-    (r"Unique\w*", "Number the values in the input pipeline, or count them by tf.math.unsorted_segment_sum."),
+    (r"Unique\w*", _COUNT_OR_NUMBER),
+    (
+        r"(Stateless)?(If|Case)",
+        "Give tf.cond results of the same shape in all branches, or compute both and choose by tf.where.",
+    ),
     (r"DynamicPartition", "Keep all rows, and weigh those of each part by a mask."),
     (r"StridedSlice|Slice", "Slice at positions that are Python ints, or weigh rows by a mask."),
 )

@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 _GRADIENT = "gradient_tape/"
+_BRANCHES = frozenset({"If", "StatelessIf", "Case", "StatelessCase"})
 _LIBRARIES = ("tensorflow", "tf_keras", "tfx_gnn")
 
 
@@ -128,6 +129,14 @@ class StepGraph:
     def calls_functions(self, op: tf.Operation) -> bool:
         """Tells whether an operation is a loop, a branch or a call."""
         return op in self._bodies
+
+    def has_branches_of_other_shapes(self, op: tf.Operation) -> bool:
+        """Tells whether an operation is a branch whose result has another static shape in another case."""
+        if op.type not in _BRANCHES:
+            return False
+        results = zip(*(body.outputs for body in self._bodies.get(op, ())), strict=True)
+        shapes = ([tensor.shape for tensor in cases if tensor.shape.is_fully_defined()] for cases in results)
+        return any(len(set(map(tuple, known))) > 1 for known in shapes)
 
     def _add(self, graph: Any) -> None:
         live = _live_operations(graph)

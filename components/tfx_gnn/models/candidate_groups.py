@@ -48,6 +48,20 @@ def static_rows(value: tf.Tensor) -> int | tf.Tensor:
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 
+def have_false_ones(candidates: Candidates) -> tf.Tensor:
+    """Tells which candidates have a false one in their example: among others, no rank says anything.
+
+    Args:
+        candidates: what the labels tell.
+
+    Returns:
+        bool [n].
+    """
+    is_false = tf.cast(candidates.is_false, tf.int32)
+    num_false = tf.math.unsorted_segment_sum(is_false, candidates.group, static_rows(is_false))
+    return tf.gather(num_false, candidates.group) > 0
+
+
 def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Ranks each candidate among the false ones of its example.
 

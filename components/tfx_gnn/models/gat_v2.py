@@ -9,8 +9,9 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv
+from tfx_gnn.models.layered_network import layered_network
 from tfx_gnn.models.message_passing import convolution_update
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with, rounds_of
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with
 from tfx_gnn.models.state_block import next_state_from_block
 
 
@@ -27,6 +28,7 @@ def gat_v2(
     activation: str = "relu",
     normalization: str = "layer",
     residual: bool = False,
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -47,6 +49,7 @@ def gat_v2(
         activation: of attention and state.
         normalization: as for `state_block`.
         residual: as for `gcn`.
+        jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
 
@@ -86,11 +89,13 @@ def gat_v2(
 
         return convolution_update(plan, convolution, next_state)
 
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="gat_v2",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="gat_v2")

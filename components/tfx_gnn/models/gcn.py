@@ -9,9 +9,10 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv
+from tfx_gnn.models.layered_network import layered_network
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.next_state import NextStateFromConvolutions
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with, relations_of, rounds_of
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with, relations_of
 
 
 def gcn(
@@ -25,6 +26,7 @@ def gcn(
     activation: str = "relu",
     normalization: str = "none",
     residual: bool = False,
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -45,6 +47,8 @@ def gcn(
         normalization: as for `NextStateFromConvolutions`.
         residual: whether old states are added to new ones where they have the same width: in all
             layers but the first, and there if `graph_spec` says so.
+        jumping_knowledge: as for `layered_network`: whether the result is the last state or "concat", "max" or
+            "sum" of the states before and after every layer.
         receiver_tags: ends of edges that receive: `SOURCE`, `TARGET` or both, with weights of their own.
         readout_node_sets: names of the node sets whose last state matters; None for all. Others have the
             last state that these need.
@@ -87,11 +91,13 @@ def gcn(
 
         return convolution_update(plan, convolution, next_state)
 
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="gcn",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="gcn")

@@ -9,9 +9,10 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
+from tfx_gnn.models.layered_network import layered_network
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.next_state import NextStateFromConvolutions
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, rounds_of
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round
 
 
 def graph_sage(
@@ -25,6 +26,7 @@ def graph_sage(
     activation: str = "relu",
     normalization: str = "l2",
     residual: bool = False,
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -40,6 +42,7 @@ def graph_sage(
         activation: as for `NextStateFromConvolutions`.
         normalization: as for `NextStateFromConvolutions`; the paper's is "l2".
         residual: as for `gcn`.
+        jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
 
@@ -65,11 +68,13 @@ def graph_sage(
 
         return convolution_update(plan, convolution, next_state)
 
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="graph_sage",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="graph_sage")

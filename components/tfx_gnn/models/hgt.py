@@ -9,7 +9,8 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round, rounds_of
+from tfx_gnn.models.layered_network import layered_network
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round
 
 
 def hgt(
@@ -22,6 +23,7 @@ def hgt(
     activation: str = "gelu",
     normalization: str = "layer",
     skip: str = "weighted",
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -37,6 +39,7 @@ def hgt(
         normalization: as for `HGTGraphUpdate`.
         skip: as for `HGTGraphUpdate`, in all layers but the first, and there if `graph_spec` says that the
             states have the width `units` already.
+        jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
 
@@ -61,11 +64,13 @@ def hgt(
             activation=activation,
         )
 
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="hgt",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="hgt")

@@ -2,7 +2,9 @@
 
 Labels, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
 batch of one replica, as they are where an example is one graph. A true pair weighs what its row
-weighs; weights of false pairs are not asked for, since a loss may give them none.
+weighs; weights of false pairs are not asked for, since a loss may give them none. A true pair without
+a false one in its example has no rank: it is counted by `UnrankedPairs`, and by no mean of ranks, as
+GraphEvaluator has it, too.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.candidate_groups import Candidates, ranks_of_candidates, static_rows
+from tfx_gnn.models.candidate_groups import Candidates, have_false_ones, ranks_of_candidates, static_rows
 
 _NUM_BINS = 1 << 16
 
 
 class _RankMetric(tf_keras.metrics.Metric):
-    """Weighted mean over true pairs of a value of their rank."""
+    """Weighted mean, over true pairs that have a rank, of a value of it."""
 
     def __init__(self, *, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
@@ -36,14 +38,14 @@ class _RankMetric(tf_keras.metrics.Metric):
         """
         candidates = Candidates.of(y_true)
         scores = tf.reshape(tf.cast(y_pred, tf.float32), [-1])
-        weights = _true_weights(candidates, sample_weight)
+        weights = tf.where(have_false_ones(candidates), _true_weights(candidates, sample_weight), 0.0)
         order, ranks = ranks_of_candidates(candidates, scores)
         weights = tf.gather(weights, order)
         self._total.assign_add(tf.reduce_sum(weights * self._value(ranks)))
         self._weight.assign_add(tf.reduce_sum(weights))
 
     def result(self) -> tf.Tensor:
-        """The mean so far; 0 before any true pair."""
+        """The mean so far; 0 before any true pair that has a rank."""
         return tf.math.divide_no_nan(self._total, self._weight)
 
     def _value(self, ranks: tf.Tensor) -> tf.Tensor:
@@ -92,6 +94,37 @@ class HitsAt(_RankMetric):
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal metric."""
         return {**super().get_config(), "k": self._k}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class UnrankedPairs(tf_keras.metrics.Metric):
+    """Number of true pairs without a false one in their example, which the metrics of ranks leave out.
+
+    Args:
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, *, name: str = "unranked_pairs", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._count = self.add_weight("count", initializer="zeros", dtype=tf.float32)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: int64 [n, 2], as the module says.
+            y_pred: scores, float [n]; they do not matter.
+            sample_weight: float [n]; a true pair of any weight but 0 counts. None for equal weights.
+        """
+        candidates = Candidates.of(y_true)
+        is_counted = _true_weights(candidates, sample_weight) > 0.0
+        is_unranked = is_counted & ~have_false_ones(candidates)
+        self._count.assign_add(tf.reduce_sum(tf.cast(is_unranked, tf.float32)))
+
+    def result(self) -> tf.Tensor:
+        """The number so far."""
+        return tf.identity(self._count)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

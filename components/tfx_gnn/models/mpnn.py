@@ -10,8 +10,9 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
+from tfx_gnn.models.layered_network import layered_network
 from tfx_gnn.models.message_passing import convolution_update
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with, rounds_of
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with
 from tfx_gnn.models.state_block import next_state_from_block
 
 
@@ -28,6 +29,7 @@ def mpnn(
     activation: str = "relu",
     normalization: str = "layer",
     residual: bool = False,
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -46,6 +48,7 @@ def mpnn(
         activation: of messages and states.
         normalization: as for `state_block`.
         residual: as for `gcn`.
+        jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
 
@@ -87,11 +90,13 @@ def mpnn(
 
         return convolution_update(plan, convolution, next_state, edge_update=edge_update if update_edges else None)
 
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="mpnn",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="mpnn")

@@ -11,7 +11,7 @@ that with the task's loss and metrics.
 - "sort_edges" (true): whether `SortEdgesInTraining` comes first;
 - "learning_rate" is the trainer's.
 
-`gat_v2` and `mpnn` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
+`gat_v2`, `mpnn` and `gin` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
 feature. `gcn` uses the weight that is named, `rgcn` the relation; others and `hgt` use none.
 """
 
@@ -30,6 +30,7 @@ from tfx_gnn.keras.feature_encoders import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.category_counts import TransformOutput
 from tfx_gnn.models import gat_v2 as gat_v2_network
 from tfx_gnn.models import gcn as gcn_network
+from tfx_gnn.models import gin as gin_network
 from tfx_gnn.models import graph_sage as graph_sage_network
 from tfx_gnn.models import hgt as hgt_network
 from tfx_gnn.models import mpnn as mpnn_network
@@ -135,6 +136,30 @@ def mpnn(
         ValueError: as for `gcn`.
     """
     return _model(mpnn_network.mpnn, graph_spec, objective, hyperparameters, tft_output)
+
+
+def gin(
+    graph_spec: GraphTensorSpec,
+    *,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any] | None = None,
+    tft_output: TransformOutput | None = None,
+) -> tf_keras.Model:
+    """Makes a graph isomorphism network for a task.
+
+    Args:
+        graph_spec: as for `gcn`.
+        objective: as for `gcn`.
+        hyperparameters: as for `gcn`; the others are those of `tfx_gnn.models.gin.gin`.
+        tft_output: as for `gcn`.
+
+    Returns:
+        Model, as for `gcn`.
+
+    Raises:
+        ValueError: as for `gcn`.
+    """
+    return _model(gin_network.gin, graph_spec, objective, hyperparameters, tft_output)
 
 
 def rgcn(

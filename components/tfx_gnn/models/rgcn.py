@@ -10,9 +10,10 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv
 from tfx_gnn.models.convolutions.rgcn_update import RGCNGraphUpdate
+from tfx_gnn.models.layered_network import layered_network
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.next_state import NextStateFromConvolutions
-from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, rounds_of
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round
 
 
 def rgcn(
@@ -28,6 +29,7 @@ def rgcn(
     activation: str = "relu",
     normalization: str = "none",
     residual: bool = False,
+    jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
 ) -> tf_keras.Sequential:
@@ -49,6 +51,7 @@ def rgcn(
         activation: as for `NextStateFromConvolutions`.
         normalization: as for `NextStateFromConvolutions`.
         residual: as for `gcn`.
+        jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
 
@@ -101,11 +104,13 @@ def rgcn(
         return convolution_update(plan, convolution, next_state)
 
     layer = by_edge_set if relation_feature is None else by_feature
-    plans = rounds_of(
+    return layered_network(
         graph_spec,
-        num_layers=num_layers,
+        layer,
+        name="rgcn",
         units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
     )
-    return tf_keras.Sequential([layer(plan) for plan in plans], name="rgcn")

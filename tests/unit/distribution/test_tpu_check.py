@@ -47,6 +47,12 @@ def _writes_to_a_growing_array(states, indices):
     ].stack()
 
 
+def _writes_as_often_as_data_say(states, indices):
+    array = tf.TensorArray(tf.float32, size=indices[0], element_shape=[4])
+    loop = (lambda i, _: i < indices[0], lambda i, a: (i + 1, a.write(i, states[0])))
+    return tf.while_loop(*loop, [0, array])[1].stack()
+
+
 @pytest.mark.parametrize(
     ("step", "rule", "op", "tensor"),
     [
@@ -72,6 +78,17 @@ def _writes_to_a_growing_array(states, indices):
             "SparseTensorDenseMatMul",
             "float32 [6, 4]",
         ),
+        (lambda _, i: tf.unique_with_counts(i)[2], "no_kernel", "UniqueWithCounts", "int32 [?]"),
+        (lambda x, _: x * tf.random.gamma([6, 4], 2.0), "no_kernel", "RandomGamma", "float32 [6, 4]"),
+        (lambda x, _: tf.io.serialize_tensor(x), "host_only", "SerializeTensor", "string []"),
+        (
+            lambda x, i: tf.RaggedTensor.from_row_lengths(x, i, validate=False).to_tensor(),
+            "no_kernel",
+            "RaggedTensorToTensor",
+            "float32 [6, ?, 4]",
+        ),
+        (lambda x, i: tf.cond(i[0] > 0, lambda: x, lambda: x[:3]), "dynamic_shape", "StatelessIf", "float32 [?, 4]"),
+        (_writes_as_often_as_data_say, "compile_time_constant", "TensorListReserve", "input 1, int32 []"),
         (lambda x, _: tf.numpy_function(np.sin, [x], tf.float32), "host_only", "PyFunc", "float32 of unknown rank"),
         (lambda _, i: tf.strings.length(tf.strings.as_string(i)), "host_only", "AsString", "string [6]"),
         (lambda *_: tf.timestamp(), "host_only", "Timestamp", "float64 []"),

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank
+from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 
 # Ranks of the true pairs: 1 of 3; a tie with the lower two of three false ones, at 2, 3 and 4, so 3; and, with
 # the filtered candidate above both left out, 2 of 2.
@@ -24,6 +24,7 @@ WEIGHTS = np.array([1.0] * 10 + [0.0] * 2, np.float32)
         (HitsAt(1), 1 / 3),
         (HitsAt(2), 2 / 3),
         (HitsAt(3), 1.0),
+        (UnrankedPairs(), 0.0),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -69,8 +70,32 @@ def test_ranks_are_those_of_counting():
     reciprocals = []
     for row in np.flatnonzero(labels[:, 0] == 1):
         rivals = scores[(starts == starts[row]) & (labels[:, 0] == 0)]
+        if not len(rivals):
+            continue
         reciprocals.append(1 / (1 + np.sum(rivals > scores[row]) + 0.5 * np.sum(rivals == scores[row])))
     assert float(metric.result()) == pytest.approx(np.mean(reciprocals), rel=1e-5)
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_true_pairs_without_false_ones_are_counted_and_not_ranked(jit_compile):
+    """Of the examples at 0, 1, 4 and 6 only the second and the last have a false pair; the last is padding."""
+    labels = np.array([[1, 0], [1, 1], [0, 1], [1, 1], [1, 4], [-1, 4], [1, 6], [0, 6]])
+    scores = np.array([5.0, 1.0, 2.0, 3.0, 1.0, 9.0, 1.0, 2.0], np.float32)
+    # Weights of the trainer are scaled, so that they are no ones.
+    weights = np.array([2.5] * 6 + [0.0] * 2, np.float32)
+    mrr, hits, unranked = MeanReciprocalRank(), HitsAt(1), UnrankedPairs()
+
+    @tf.function(jit_compile=jit_compile)
+    def update():
+        for metric in (mrr, hits, unranked):
+            metric.update_state(labels, scores, weights)
+
+    update()
+    update()
+
+    assert float(mrr.result()) == pytest.approx((1 / 2 + 1) / 2)
+    assert float(hits.result()) == pytest.approx(1 / 2)
+    assert float(unranked.result()) == 4.0
 
 
 @pytest.mark.parametrize("among_true_pairs", [False, True], ids=["sigmoid weights", "softmax weights"])

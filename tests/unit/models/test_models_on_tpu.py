@@ -1,6 +1,9 @@
-"""All ready models are such as a TPU trains, also in bfloat16, where they learn what they learn in float32."""
+"""All ready models are such as a TPU trains, for every task; in bfloat16 they learn what they learn in float32."""
 
 from __future__ import annotations
+
+import dataclasses
+import inspect
 
 import numpy as np
 import pytest
@@ -10,8 +13,17 @@ import tf_keras
 from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.keras.feature_encoders import PrepareFeatures
 from tfx_gnn.models import ready
-from tfx_gnn.models.tasks import LinkPrediction, NodeClassification
+from tfx_gnn.models.tasks import (
+    GraphClassification,
+    GraphRegression,
+    LabelSummary,
+    LinkPrediction,
+    MultiTask,
+    NodeClassification,
+    NodeRegression,
+)
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
@@ -19,15 +31,23 @@ from tfx_gnn.stages.training.model_building import ModelBuilder
 from tfx_gnn.stages.training.tpu_readiness import check_model_for_tpu
 
 SETS = """
+context {
+  features { key: "kind" value { dtype: DT_INT64 } }
+  features { key: "energy" value { dtype: DT_FLOAT shape { dim { size: 2 } } } } }
 node_sets { key: "user" value {
   features { key: "x" value { dtype: DT_FLOAT shape { dim { size: 4 } } } }
-  features { key: "category" value { dtype: DT_INT64 } } } }
+  features { key: "category" value { dtype: DT_INT64 } }
+  features { key: "city" value { dtype: DT_INT64 } }
+  features { key: "tags" value { dtype: DT_INT64 shape { dim { size: 3 } } } } } }
 node_sets { key: "item" value { features { key: "price" value { dtype: DT_FLOAT } } } }
 edge_sets { key: "knows" value { source: "user" target: "user"
   features { key: "weight" value { dtype: DT_FLOAT shape { dim { size: 2 } } } } } }
 edge_sets { key: "buys" value { source: "user" target: "item" } }
 node_sets { key: "_readout" value {
-  features { key: "color" value { dtype: DT_INT64 } } features { key: "label" value { dtype: DT_INT64 } } } }
+  features { key: "color" value { dtype: DT_INT64 } }
+  features { key: "age" value { dtype: DT_FLOAT } }
+  features { key: "relation" value { dtype: DT_INT64 } }
+  features { key: "label" value { dtype: DT_INT64 } } } }
 """
 SEED = 'edge_sets { key: "_readout/seed" value { source: "user" target: "_readout" } }'
 PAIR = """
@@ -36,35 +56,83 @@ edge_sets { key: "_readout/target" value { source: "item" target: "_readout" } }
 """
 NODES = {"user": 24, "item": 16, "_readout": 5}
 EDGES = {"knows": 32, "buys": 40}
+FEATURES = {
+    "embeddings": {
+        "user.category": {"rows": 10, "units": 4, "oov_rows": 2},
+        # As many rows as `Vocabularies` says.
+        "user.city": {"shared_name": "places"},
+        "user.tags": {"rows": 6, "combiner": "sum"},
+    },
+}
+CLASSES = LabelSummary(num_labels=40, num_counted=40, class_counts=(20, 15, 5))
+NUMBER = LabelSummary(num_labels=40, num_counted=40, mean=(3.0,), std=(2.0,))
+
 COLOR = NodeClassification(label_feature="color", num_classes=3)
+BALANCED_COLOR = NodeClassification(label_feature="color", num_classes=3, class_weights="balanced", label_smoothing=0.1)
+AGE = NodeRegression(label_feature="age", standardize=True, loss="huber", missing_values=(-1.0,))
+KIND = GraphClassification(label_feature="kind", num_classes=3, class_weights={"1": 2.0}, pooling="mean|sum|max")
+ENERGY = GraphRegression(label_feature="energy", num_outputs=2, loss="mae", mean=(1.0, 2.0), std=(0.5, 3.0))
+TASKS = {
+    "node classification": (BALANCED_COLOR, SEED, CLASSES),
+    "node regression": (AGE, SEED, NUMBER),
+    "graph classification": (KIND, SEED, None),
+    "graph regression": (ENERGY, PAIR, None),
+    "links by dot": (LinkPrediction(label_smoothing=0.1), PAIR, None),
+    "links by Hadamard": (
+        LinkPrediction(scoring="hadamard", hidden_units=(8,), loss="softmax", label_smoothing=0.1),
+        PAIR,
+        None,
+    ),
+    "links by distmult": (
+        LinkPrediction(
+            scoring="distmult", relation_feature="relation", num_relations=3, projects_states=False, loss="softmax"
+        ),
+        PAIR,
+        None,
+    ),
+    "several tasks": (
+        MultiTask(
+            tasks={"color": BALANCED_COLOR, "age": AGE, "kind": KIND, "energy": ENERGY}, loss_weights={"age": 0.5}
+        ),
+        SEED,
+        {"color": CLASSES, "age": NUMBER},
+    ),
+}
+MODELS = sorted(
+    name
+    for name, value in vars(ready).items()
+    if inspect.isfunction(value) and value.__module__ == ready.__name__ and not name.startswith("_")
+)
 
 
-def _builder(name, objective, graph_spec, precision="float32"):
-    hyperparameters = {
-        "units": 8,
-        "num_layers": 1,
-        "dropout_rate": 0.0,
-        "features": {"embeddings": {"user.category": {"rows": 10, "units": 4}}},
-    }
+class Vocabularies:
+    """What a transform tells of vocabularies."""
+
+    def vocabulary_size_by_name(self, vocab_filename):
+        return {"city": 7}[vocab_filename]
+
+
+def _builder(name, objective, graph_spec, precision="float32", **options):
     return ModelBuilder(
         model_fn=getattr(ready, name),
         reference=name,
         graph_spec=graph_spec,
-        tft_output=None,
+        tft_output=Vocabularies(),
         objective=objective,
-        hyperparameters=hyperparameters,
+        hyperparameters={"units": 8, "num_layers": 1, "dropout_rate": 0.1, "features": FEATURES, **options},
         num_steps=10,
         precision=precision,
     )
 
 
-def _labelled(task, readout_edges):
-    spec = create_graph_spec_from_schema_pb(parse_schema(SETS + readout_edges))
-    return LabelledGraphs(graph_spec=spec, objective=task.objective())
+def _labelled(task, readout_edges, summary=None, sets=SETS):
+    spec = create_graph_spec_from_schema_pb(parse_schema(sets + readout_edges))
+    objective = task.objective(summary=summary)
+    objective.check_spec(spec)
+    return LabelledGraphs(graph_spec=spec, objective=objective)
 
 
-def _check(name, task, readout_edges, precision):
-    labelled = _labelled(task, readout_edges)
+def _problems(name, labelled, precision="float32", **options):
     readout_sets = [edge_set for edge_set in labelled.graph_spec.edge_sets_spec if edge_set.startswith("_readout/")]
     budget = Budget(
         kind="tight",
@@ -78,20 +146,74 @@ def _check(name, task, readout_edges, precision):
         fill_by_set={},
         bytes_per_batch=0,
     )
-    return check_model_for_tpu(
-        lambda spec: _builder(name, labelled.objective, spec, precision), labelled, training=budget, evaluation=budget
+    readiness = check_model_for_tpu(
+        lambda spec: _builder(name, labelled.objective, spec, precision, **options),
+        labelled,
+        training=budget,
+        evaluation=budget,
+    )
+    return [str(problem) for problem in readiness.problems]
+
+
+def test_all_ready_models_are_among_those_below():
+    assert {"gat_v2", "gcn", "gin", "graph_sage", "hgt", "mpnn", "rgcn"} <= set(MODELS)
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_ready_model_is_ready_for_a_tpu_with_every_task(model, task):
+    assert _problems(model, _labelled(*TASKS[task])) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "task"),
+    [(MODELS[i % len(MODELS)], list(TASKS)[i % len(TASKS)]) for i in range(max(len(MODELS), len(TASKS)))],
+)
+def test_every_ready_model_and_every_task_is_ready_for_a_tpu_in_bfloat16(model, task):
+    assert _problems(model, _labelled(*TASKS[task]), "mixed_bfloat16") == []
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("gat_v2", {"heads_merge_type": "mean", "edge_dropout": 0.2, "normalization": "none", "residual": True}),
+        ("gcn", {"degree_normalization": "in_in", "normalization": "layer", "receiver_tags": [1]}),
+        ("gin", {"num_layers": 2, "learn_epsilon": True, "jumping_knowledge": "concat"}),
+        ("gin", {"edge_feature": None, "normalization": "layer", "hidden_units": 16}),
+        ("graph_sage", {"aggregator": "pool", "sort_edges": False}),
+        ("graph_sage", {"aggregator": "max"}),
+        ("hgt", {"num_layers": 2, "skip": "sum", "jumping_knowledge": "max"}),
+        ("mpnn", {"reduce_type": "max", "message_units": [8, 8]}),
+        ("mpnn", {"num_layers": 2, "update_edges": True, "sort_edges": False}),
+        ("rgcn", {"num_bases": 2}),
+        ("rgcn", {"num_blocks": 2}),
+    ],
+)  # fmt: skip
+def test_options_of_networks_are_ready_for_a_tpu(model, options):
+    assert _problems(model, _labelled(COLOR, SEED), **options) == []
+
+
+def test_values_that_are_hashed_or_many_are_ready_for_a_tpu_once_the_input_pipeline_prepared_them():
+    several = SETS.replace("shape { dim { size: 3 } } } } } }", "shape { dim { size: -1 } } } } } }")
+    raw = _labelled(COLOR, SEED, sets=several)
+    embeddings = {
+        **FEATURES["embeddings"],
+        "user.category": {"rows": 10, "hashed": True},
+        "user.tags": {"rows": 6, "max_values": 4},
+    }
+    prepare = PrepareFeatures(raw.graph_spec, {"embeddings": embeddings}, tft_output=Vocabularies())
+    embeddings_of_integers = dataclasses.asdict(prepare.encoder_options)["embeddings"]
+
+    in_the_step = _problems("graph_sage", raw, features={"embeddings": embeddings})
+    before = _problems(
+        "graph_sage",
+        LabelledGraphs(graph_spec=prepare.output_spec, objective=raw.objective),
+        features={"embeddings": embeddings_of_integers},
     )
 
-
-@pytest.mark.parametrize("name", ["gcn", "graph_sage", "gat_v2", "mpnn", "rgcn", "hgt"])
-def test_a_ready_model_is_ready_for_a_tpu_in_bfloat16(name):
-    assert [str(problem) for problem in _check(name, COLOR, SEED, "mixed_bfloat16").problems] == []
-
-
-def test_predicted_links_are_ready_for_a_tpu():
-    task = LinkPrediction(scoring="hadamard", loss="softmax")
-
-    assert [str(problem) for problem in _check("gcn", task, PAIR, "float32").problems] == []
+    assert [problem.partition(" ")[0] for problem in in_the_step][:1] == ["nodes/user.tags"]
+    assert any(problem.startswith("AsString ") and "`preprocessing_fn`" in problem for problem in in_the_step)
+    assert before == []
 
 
 def test_bfloat16_learns_what_float32_learns_and_answers_in_float32():
@@ -109,7 +231,7 @@ def test_bfloat16_learns_what_float32_learns_and_answers_in_float32():
         elif key.startswith("edges/_readout"):
             value = np.arange(5)
         elif spec.dtype.is_integer:
-            value = random.integers(0, ends.get(key, 3), size)
+            value = random.integers(0, ends.get(key, 3), [size, *spec.shape[1:]])
         else:
             value = random.normal(size=[size, *spec.shape[1:]])
         flat[key] = tf.cast(value, spec.dtype)
@@ -120,7 +242,7 @@ def test_bfloat16_learns_what_float32_learns_and_answers_in_float32():
     for precision in ("float32", "mixed_bfloat16"):
         tf_keras.utils.set_random_seed(1)
         with libraries_traced_as_written():
-            model = _builder("graph_sage", labelled.objective, graph.spec, precision).build(graph)
+            model = _builder("graph_sage", labelled.objective, graph.spec, precision, dropout_rate=0.0).build(graph)
             step = tf.function(model.train_step)
             losses[precision] = []
             for _ in range(10):

@@ -17,6 +17,7 @@ from tfx_gnn.graph.padding import pad_to_total_sizes
 from tfx_gnn.graph.size_constraints import SizeConstraints
 from tfx_gnn.models.gat_v2 import gat_v2
 from tfx_gnn.models.gcn import gcn
+from tfx_gnn.models.gin import gin
 from tfx_gnn.models.graph_sage import graph_sage
 from tfx_gnn.models.hgt import hgt
 from tfx_gnn.models.mpnn import mpnn
@@ -31,6 +32,9 @@ NETWORKS = {
     "gat_v2_mean": (gat_v2, {"num_heads": 3, "heads_merge_type": "mean", "normalization": "none"}),
     "mpnn": (mpnn, {"edge_feature": "weight", "message_units": [5, 4]}),
     "mpnn_edges": (mpnn, {"edge_feature": "weight", "update_edges": True, "reduce_type": "max"}),
+    "gin": (gin, {"learn_epsilon": True, "residual": True}),
+    "gin_plain": (gin, {"epsilon": 0.5, "hidden_units": 5, "normalization": "none"}),
+    "gine": (gin, {"edge_feature": "weight", "normalization": "layer"}),
     "rgcn": (rgcn, {"num_bases": 2}),
     "rgcn_blocks": (rgcn, {"num_blocks": 2, "residual": True}),
     "rgcn_kinds": (rgcn, {"relation_feature": "kind", "num_relations": 2}),

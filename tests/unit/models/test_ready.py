@@ -15,7 +15,7 @@ from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.models import ready
 from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, NodeRegression, Task
 
-MODELS = ("gcn", "graph_sage", "gat_v2", "mpnn", "rgcn", "hgt")
+MODELS = ("gcn", "graph_sage", "gat_v2", "mpnn", "gin", "rgcn", "hgt")
 CLASSES = NodeClassification(label_feature="label", num_classes=3)
 FEATURES = {"embeddings": {"paper.venue": {"rows": 5}}}
 

@@ -3,6 +3,7 @@
 from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv
+from tfx_gnn.models.convolutions.gin_conv import GINConv
 from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
 from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
 from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv
@@ -13,6 +14,7 @@ __all__ = [
     "EdgeMLP",
     "GATv2Conv",
     "GCNConv",
+    "GINConv",
     "HGTGraphUpdate",
     "MPNNConv",
     "RGCNConv",

@@ -18,8 +18,8 @@ class EdgeMLP(tf_keras.layers.Layer):
     """Computes a vector for each edge from its source, its target and its own features.
 
     A Dense layer of the three side by side is the sum of one of each: nodes are multiplied by the
-    matrix before they are copied to edges, of which there are many more. As the update of an edge set in
-    `GraphUpdate`, it gives edges their next state.
+    matrix before they are copied to edges, of which there are many more. Where padded shapes tell that there are
+    fewer, edges are multiplied. As the update of an edge set in `GraphUpdate`, it gives edges their next state.
 
     Shapes: states [num_nodes, any] at both ends and edge features [num_edges, any] of a scalar graph; result
     [num_edges, units[-1]].
@@ -97,7 +97,11 @@ class EdgeMLP(tf_keras.layers.Layer):
         if self._node_feature is not None:
             for tag, layer in ((const.SOURCE, self._of_source), (const.TARGET, self._of_target)):
                 states = graph.node_sets[edge_set.adjacency.node_set_name(tag)][self._node_feature]
-                terms.append(copy_to_edges(graph, edge_set_name, tag, layer(states)))
+                num_nodes, num_edges = states.shape[0], edge_set.adjacency[tag].shape[0]
+                if num_nodes is not None and num_edges is not None and num_edges < num_nodes:
+                    terms.append(layer(copy_to_edges(graph, edge_set_name, tag, states)))
+                else:
+                    terms.append(copy_to_edges(graph, edge_set_name, tag, layer(states)))
         if self._edge_feature is not None:
             terms.append(self._of_edge(edge_set[self._edge_feature]))
         values = self._activation(tf.add_n(terms) + self._bias)

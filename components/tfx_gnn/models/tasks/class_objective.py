@@ -20,6 +20,7 @@ from tfx_gnn.models.tasks.label_places import LabelPlace
 from tfx_gnn.models.tasks.label_summary import LabelSummary
 from tfx_gnn.models.tasks.objective import Objective
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
+from tfx_gnn.models.tasks.shape_texts import shape_in_words
 from tfx_gnn.models.tasks.task import Vocabulary
 from tfx_gnn.serving import signature
 
@@ -59,7 +60,8 @@ class ClassObjective(Objective):
         if not isinstance(label, tf.TensorSpec) or label.dtype != tf.int64 or label.shape.rank != 1:
             raise ValueError(
                 f"`task` must name a class index, int64 with one value a readout; got {label.dtype.name} of shape "
-                f"{label.shape} in {self._place.label_feature!r}. Make it by tft.compute_and_apply_vocabulary."
+                f"{shape_in_words(label.shape)} in {self._place.label_feature!r}. Make it by "
+                "tft.compute_and_apply_vocabulary."
             )
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:

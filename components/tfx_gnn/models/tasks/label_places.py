@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import tensorflow as tf
@@ -190,11 +190,7 @@ class ContextLabels(LabelPlace):
 
     def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
         """Describes a graph without the label, which may be missing already."""
-        context = spec.context_spec
-        features = {name: feature for name, feature in context.features_spec.items() if name != self.label_feature}
-        return GraphTensorSpec.from_piece_specs(
-            _context_spec(context, features), dict(spec.node_sets_spec), dict(spec.edge_sets_spec)
-        )
+        return without_context_features(spec, [self.label_feature])
 
     def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
         """Describes a graph with nothing but the label."""
@@ -267,6 +263,23 @@ def without_readout_feature(spec: GraphTensorSpec, feature_name: const.FieldName
     features = {name: feature for name, feature in readout.features_spec.items() if name != feature_name}
     node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
     return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
+
+
+def without_context_features(spec: GraphTensorSpec, feature_names: Collection[const.FieldName]) -> GraphTensorSpec:
+    """Describes a graph without features of the context, which may be missing already.
+
+    Args:
+        spec: spec of a graph.
+        feature_names: the features.
+
+    Returns:
+        The spec without them.
+    """
+    context = spec.context_spec
+    features = {name: feature for name, feature in context.features_spec.items() if name not in feature_names}
+    return GraphTensorSpec.from_piece_specs(
+        _context_spec(context, features), dict(spec.node_sets_spec), dict(spec.edge_sets_spec)
+    )
 
 
 def readout_features_only(spec: GraphTensorSpec, feature_names: list[const.FieldName]) -> GraphTensorSpec:

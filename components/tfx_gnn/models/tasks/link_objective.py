@@ -15,7 +15,7 @@ from tfx_gnn.keras.layers.readout import Readout
 from tfx_gnn.keras.layers.structured_readout import StructuredReadout
 from tfx_gnn.models.candidate_groups import Candidates
 from tfx_gnn.models.link_losses import CandidateSigmoid, CandidateSoftmax
-from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank
+from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore, StateProjection
 from tfx_gnn.models.tasks.label_places import (
     ReadoutLabels,
@@ -26,6 +26,7 @@ from tfx_gnn.models.tasks.label_places import (
 )
 from tfx_gnn.models.tasks.objective import Objective
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
+from tfx_gnn.models.tasks.shape_texts import shape_in_words
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET
 from tfx_gnn.serving import signature
 
@@ -62,7 +63,8 @@ class LinkObjective(Objective):
             if not isinstance(feature, tf.TensorSpec) or feature.dtype != tf.int64 or feature.shape.rank != 1:
                 raise ValueError(
                     f"`task` must name int64 features with one value a candidate; got {feature.dtype.name} of shape "
-                    f"{feature.shape} in {name!r}. Cast it in `preprocessing_fn`, or look it up in a vocabulary."
+                    f"{shape_in_words(feature.shape)} in {name!r}. Cast it in `preprocessing_fn`, or look it up "
+                    "in a vocabulary."
                 )
         missing = sorted({SOURCE_EDGE_SET, TARGET_EDGE_SET} - set(spec.edge_sets_spec))
         if missing:
@@ -126,9 +128,12 @@ class LinkObjective(Objective):
         return kind(self._task.label_smoothing)
 
     def weighted_metrics(self) -> list[tf_keras.metrics.Metric]:
-        """Makes MRR and hits@k among the candidates of each example, and AUC and average precision over all."""
+        """Makes MRR and hits@k among the candidates of each example, and AUC and average precision over all.
+
+        Beside them, the number of true pairs that have no rank.
+        """
         hits = [HitsAt(k) for k in self._task.hits_at]
-        return [MeanReciprocalRank(), *hits, CandidateAuc("ROC"), CandidateAuc("PR")]
+        return [MeanReciprocalRank(), *hits, CandidateAuc("ROC"), CandidateAuc("PR"), UnrankedPairs()]
 
     def output_layers(self, *, embeddings_name: str = "embeddings", output_name: str = "scores") -> OutputLayers:
         """Makes the readout of both ends and the layer that scores them; see `Objective`.

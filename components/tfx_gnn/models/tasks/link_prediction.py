@@ -41,7 +41,8 @@ class LinkPrediction(Task):
             of the true pair among all candidates of its example, for which every example counts once a true pair.
         label_smoothing: share of the target that goes in equal parts to both answers ("sigmoid") or to all
             candidates ("softmax"), in [0, 1).
-        hits_at: ranks for which the metrics have the share of true pairs that reach them.
+        hits_at: ranks for which the metrics have the share of true pairs that reach them. A true pair without a
+            false one in its example has no rank: metrics count it as `unranked_pairs` and leave it out.
     """
 
     label_feature: str = "label"

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.models.tasks.shape_texts import shape_in_words
 
 
 class OutputLayers(tf.Module):
@@ -86,10 +87,10 @@ def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, 
     elif not output.dtype.is_floating:
         got = f"dtype {output.dtype.name}"
     elif not (output.shape.rank == expected.rank and output.shape.is_compatible_with(expected)):
-        got = f"shape {output.shape}"
+        got = f"shape {shape_in_words(output.shape)}"
     else:
         return
     raise ValueError(
-        f"`model_fn` must return a model with one output of shape {form}, {expected.as_list()} for this batch; got "
-        f"{got}. {advice}"
+        f"`model_fn` must return a model with one output of shape {form}, {shape_in_words(expected)} for this batch; "
+        f"got {got}. {advice}"
     )

@@ -17,6 +17,7 @@ from tfx_gnn.models.tasks.label_places import LabelPlace
 from tfx_gnn.models.tasks.label_summary import LabelSummary
 from tfx_gnn.models.tasks.objective import Objective
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
+from tfx_gnn.models.tasks.shape_texts import shape_in_words
 from tfx_gnn.serving import signature
 
 if TYPE_CHECKING:
@@ -75,8 +76,8 @@ class RegressionObjective(Objective):
         if not (fits and label.shape.rank and [None, *label.shape[1:]] in shapes):
             raise ValueError(
                 f"`task` must name a float32 label with {self._num_outputs} values a readout; got {label.dtype.name} "
-                f"of shape {label.shape} in {self._place.label_feature!r}. Cast it in `preprocessing_fn`, or set "
-                "`num_outputs`."
+                f"of shape {shape_in_words(label.shape)} in {self._place.label_feature!r}. Cast it in "
+                "`preprocessing_fn`, or set `num_outputs`."
             )
 
     def check_budget(self, budget: SizeConstraints, spec: GraphTensorSpec) -> None:

@@ -137,9 +137,9 @@ def test_names_that_are_unknown_are_refused(call, message):
 @pytest.mark.parametrize(
     ("output", "got"),
     [
-        (tf.zeros([3, 2]), r"shape \(3, 2\)"),
-        (tf.zeros([2, 3]), r"shape \(2, 3\)"),
-        (tf.zeros([3]), r"shape \(3,\)"),
+        (tf.zeros([3, 2]), r"shape \[3, 2\]"),
+        (tf.zeros([2, 3]), r"shape \[2, 3\]"),
+        (tf.zeros([3]), r"shape \[3\]"),
         (tf.zeros([3, 3], tf.int32), "dtype int32"),
         ({"logits": tf.zeros([3, 3])}, "<class 'dict'>"),
     ],

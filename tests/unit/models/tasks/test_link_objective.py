@@ -135,7 +135,7 @@ def test_budget_must_tie_every_candidate(pairs):
 
 
 def test_output_must_have_a_score_a_candidate(pairs):
-    with pytest.raises(ValueError, match=r"shape \[num_readouts\], \[6\] for this batch; got shape \(6, 1\)"):
+    with pytest.raises(ValueError, match=r"shape \[num_readouts\], \[6\] for this batch; got shape \[6, 1\]"):
         LINKS.objective().check_output(tf.zeros([6, 1]), pairs)
 
 

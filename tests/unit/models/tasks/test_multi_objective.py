@@ -79,7 +79,7 @@ def test_answers_bear_the_names_of_their_tasks(seeds):
         ({"color": tf.zeros([3, 3])}, r"got \['color'\]"),
         (
             {"color": tf.zeros([3, 2]), "price": tf.zeros([3, 1]), "energy": tf.ones([3, 2])},
-            r"\[num_readouts, num_classes\], \[3, 3\] for this batch; got shape \(3, 2\)",
+            r"\[num_readouts, num_classes\], \[3, 3\] for this batch; got shape \[3, 2\]",
         ),
     ],
     ids=["tensor", "too few", "shape"],

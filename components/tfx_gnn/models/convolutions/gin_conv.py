@@ -1,0 +1,160 @@
+"""The convolution of graph isomorphism networks, with and without features of edges."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.models.graph_normalization import GraphNormalization
+from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges, pool_neighbors
+from tfx_gnn.models.state_block import check_normalization
+
+# Statistics of a batch are none of them: padding would count.
+_NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {
+    "graph": GraphNormalization,
+    "layer": tf_keras.layers.LayerNormalization,
+    "none": functools.partial(tf_keras.layers.Activation, "linear"),
+}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class GINConv(tf_keras.layers.Layer):
+    """Adds the neighbours' states to the own state, and transforms the sum by two layers.
+
+    GIN of arXiv:1810.00826, equation 4.1: MLP((1 + epsilon) * own + sum of neighbours), which tells
+    neighbourhoods apart that means and maxima confuse. With features of edges it is GINE of arXiv:1905.12265,
+    section 5: a neighbour's message is the ReLU of its state plus the transformed feature of the edge.
+
+    Shapes: states [num_nodes, any] of a scalar graph, of one width at both ends, and edge features [num_edges,
+    any]; result [num_receivers, units].
+
+    Init args:
+        units: width of the result.
+        hidden_units: width of the first layer; None: `units`.
+        receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
+        node_feature: the states.
+        edge_feature: float feature of the edges; None for none.
+        epsilon: what the own state counts more than a neighbour's.
+        learn_epsilon: whether `epsilon` is where a weight begins, rather than fixed.
+        activation: Keras activation of the first layer. The result has none.
+        normalization: of the result: "graph" for `GraphNormalization`; "none"; "layer", of each node by itself,
+            which hides how many neighbours there were.
+
+    Call args:
+        graph: a scalar graph.
+        edge_set_name: the edges.
+
+    Raises:
+        ValueError: if there is no such normalization; when called, if the states at both ends differ in width.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        hidden_units: int | None = None,
+        receiver_tag: const.IncidentNodeTag = const.TARGET,
+        node_feature: const.FieldName = const.HIDDEN_STATE,
+        edge_feature: const.FieldName | None = None,
+        epsilon: float = 0.0,
+        learn_epsilon: bool = False,
+        activation: Any = "relu",
+        normalization: str = "graph",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_normalization(normalization, tuple(_NORMALIZATIONS))
+        self._arguments = {
+            "units": units,
+            "hidden_units": hidden_units,
+            "receiver_tag": receiver_tag,
+            "node_feature": node_feature,
+            "edge_feature": edge_feature,
+            "epsilon": epsilon,
+            "learn_epsilon": learn_epsilon,
+            "activation": tf_keras.activations.serialize(tf_keras.activations.get(activation)),
+            "normalization": normalization,
+        }
+        self._receiver_tag, self._sender_tag = receiver_tag, reverse_tag(receiver_tag)
+        self._node_feature, self._edge_feature = node_feature, edge_feature
+        self._message = _EdgeMessage(dtype=self.dtype_policy, name="message")
+        self._hidden = tf_keras.layers.Dense(
+            hidden_units or units, activation=activation, dtype=self.dtype_policy, name="hidden"
+        )
+        self._output = tf_keras.layers.Dense(units, dtype=self.dtype_policy, name="output")
+        self._normalize = _NORMALIZATIONS[normalization](dtype=self.dtype_policy)
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the weight of the own state, if it is learned."""
+        self._epsilon = self._arguments["epsilon"]
+        if self._arguments["learn_epsilon"]:
+            self._epsilon = self.add_weight(
+                "epsilon", (), initializer=tf_keras.initializers.Constant(self._arguments["epsilon"])
+            )
+        super().build(input_shape)
+
+    def call(self, graph: GraphTensor, *, edge_set_name: const.EdgeSetName) -> tf.Tensor:
+        """Convolves along one edge set; see the class.
+
+        Args:
+            graph: a scalar graph.
+            edge_set_name: the edges.
+
+        Returns:
+            Tensor of shape [num_receivers, units].
+        """
+        edge_set = graph.edge_sets[edge_set_name]
+        sender, receiver = (edge_set.adjacency.node_set_name(tag) for tag in (self._sender_tag, self._receiver_tag))
+        states, own = (
+            tf.cast(graph.node_sets[name][self._node_feature], self.compute_dtype) for name in (sender, receiver)
+        )
+        if states.shape[-1] != own.shape[-1]:
+            raise ValueError(
+                f"`graph` must have states of one width at both ends of edges; got {states.shape[-1]} in node set "
+                f"{sender!r} and {own.shape[-1]} in {receiver!r}, ends of {edge_set_name!r}. "
+                "Give both a Dense layer of the same width first."
+            )
+        if self._edge_feature is None:
+            heard = pool_neighbors(graph, edge_set_name, self._receiver_tag, states, "sum")
+        else:
+            copied = copy_to_edges(graph, edge_set_name, self._sender_tag, states)
+            messages = self._message((copied, edge_set[self._edge_feature]))
+            heard = pool_edges(graph, edge_set_name, self._receiver_tag, messages)
+        values = (1 + tf.cast(self._epsilon, self.compute_dtype)) * own + heard
+        result = self._output(self._hidden(values))
+        if self._arguments["normalization"] == "graph":
+            return self._normalize(result, graph=graph, node_set_name=receiver)
+        return self._normalize(result)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), **self._arguments}
+
+
+class _EdgeMessage(tf_keras.layers.Layer):
+    """ReLU of a sender's state plus a Dense layer of the edge's feature, which gets the state's width."""
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the Dense layer of the edge's feature."""
+        states, _ = input_shape
+        self._of_edge = tf_keras.layers.Dense(states[-1], dtype=self.dtype_policy, name="edge")
+        super().build(input_shape)
+
+    def call(self, inputs: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+        """Makes messages.
+
+        Args:
+            inputs: states [num_edges, units] and features [num_edges, any].
+
+        Returns:
+            Tensor of shape [num_edges, units].
+        """
+        states, features = inputs
+        return tf.nn.relu(states + self._of_edge(features))

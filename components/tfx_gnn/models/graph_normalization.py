@@ -1,0 +1,75 @@
+"""Normalization of the states of each graph of a batch by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.broadcasting import broadcast_context_to_nodes
+from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.pooling import pool_nodes_to_context
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class GraphNormalization(tf_keras.layers.Layer):
+    """Scales the states of a node set to variance 1 within each graph, and shifts them by a learned share of the mean.
+
+    GraphNorm of arXiv:2009.03294, equation 5. Statistics are those of one graph component, so that neither
+    padding nor other graphs of a batch change them, and training and serving compute the same. How
+    many neighbours a sum was over stays visible, unlike where each node is normalized by itself. The one
+    node of a component keeps no more than what the learned share leaves of it.
+
+    Shapes: values [num_nodes, units] of a node set of a scalar graph in and out.
+
+    Init args:
+        epsilon: what is added to the variance, so that equal states do not become infinite.
+
+    Call args:
+        values: the states; they need not be a feature of the graph.
+        graph: a scalar graph.
+        node_set_name: whose states they are.
+    """
+
+    def __init__(self, *, epsilon: float = 1e-3, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._epsilon = epsilon
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the weights, one each for every value of a state."""
+        width = (input_shape[-1],)
+        self._share = self.add_weight("mean_share", width, initializer="ones")
+        self._scale = self.add_weight("scale", width, initializer="ones")
+        self._offset = self.add_weight("offset", width, initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, values: tf.Tensor, *, graph: GraphTensor, node_set_name: const.NodeSetName) -> tf.Tensor:
+        """Normalizes; see the class.
+
+        Args:
+            values: the states.
+            graph: a scalar graph.
+            node_set_name: whose states they are.
+
+        Returns:
+            Tensor of the shape and dtype of `values`.
+        """
+        # Sums over a graph in half precision would stop growing.
+        exact = tf.cast(values, tf.float32)
+        shifted = exact - tf.cast(self._share, tf.float32) * _mean(graph, node_set_name, exact)
+        variance = _mean(graph, node_set_name, tf.square(shifted))
+        normalized = tf.cast(shifted * tf.math.rsqrt(variance + self._epsilon), values.dtype)
+        return normalized * tf.cast(self._scale, values.dtype) + tf.cast(self._offset, values.dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), "epsilon": self._epsilon}
+
+
+@tf.autograph.experimental.do_not_convert
+def _mean(graph: GraphTensor, node_set_name: const.NodeSetName, values: tf.Tensor) -> tf.Tensor:
+    """Gives each node the mean over all nodes of its component."""
+    means = pool_nodes_to_context(graph, node_set_name, "mean", feature_value=values)
+    return broadcast_context_to_nodes(graph, node_set_name, feature_value=means)
