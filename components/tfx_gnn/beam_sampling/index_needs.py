@@ -109,7 +109,7 @@ def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeNeeds
 
 def _has_ranks(plan: SamplingPlan, schema: GraphSchema, edge_set: str) -> bool:
     if plan.is_link_plan:
-        return edge_set == plan.seed_edge_set or edge_set in plan.reverse_edge_sets
+        return edge_set in plan.split_edge_sets
     ends = {schema.edge_sets[edge_set].source, schema.edge_sets[edge_set].target}
     return plan.splits.visibility == "inductive" and plan.seed_node_set in ends
 

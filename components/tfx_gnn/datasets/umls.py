@@ -21,6 +21,7 @@ WHEEL = WheelFiles(package="pykeen", folder="pykeen/datasets/umls")
 FACTS_FILE = "facts.parquet"
 """Table of all facts with their splits, for `SeedTable`; the graph has those of training only."""
 
+_ASKED = {"relation": "asked_relation"}
 _SPLITS = {"train": "train.txt", "val": "valid.txt", "test": "test.txt"}
 
 
@@ -44,7 +45,9 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
 
     Edge set `fact` holds the facts of the training split, with the name of their relation; those of the
     other splits are in no edge set. `facts.parquet` has all of them with columns `source`, `target`,
-    `relation` and `split`: the seeds of link prediction.
+    `asked_relation` and `split`: the seeds of link prediction, for
+    `SeedTable(filename="facts.parquet", features={"asked_relation": "string"},
+    identity_features=("asked_relation",), splits_edges=False)`.
 
     Args:
         output_dir: folder to write into, made if absent.
@@ -89,7 +92,8 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
             )
         },
         ends={"fact": ("concept", "concept")},
-        loose_tables={FACTS_FILE: facts},
+        # A label of the seeds must not have the name of a feature of edges.
+        loose_tables={FACTS_FILE: facts.rename_columns([_ASKED.get(name, name) for name in facts.column_names])},
     )
     write_tables_folder(output_dir, graph)
     return UmlsReport(

@@ -26,10 +26,10 @@ def ranked_edge_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]
 
     Returns:
         Names in alphabetical order. Of a link plan: the seed edge set and its reverse
-        ones; of an inductive node plan: those that end in the seed node set.
+        ones, unless `splits_edges` is False; of an inductive node plan: those that end in the seed node set.
     """
     if plan.is_link_plan:
-        ranked = {plan.seed_edge_set, *plan.reverse_edge_sets}
+        ranked = set(plan.split_edge_sets)
     elif plan.splits.visibility == "inductive":
         ranked = {
             name

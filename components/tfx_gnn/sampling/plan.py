@@ -7,10 +7,11 @@ JSON between machines.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tfx_gnn.sampling.hop import SEED, SOURCE, TARGET, Hop, name_hops
+from tfx_gnn.sampling.plan_parts import Negatives, SeedTable, Temporal, check_names
 from tfx_gnn.sampling.split_plan import SplitPlan
 
 if TYPE_CHECKING:
@@ -35,115 +36,6 @@ __all__ = [
 
 LABEL_FEATURE = "label"
 """Feature of `_readout` that tells positive (1) from negative pairs (0) where a plan draws negatives."""
-
-_SEED_DTYPES = ("int64", "float32", "string")
-_DISTRIBUTIONS = ("uniform", "in_degree")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Temporal:
-    """Hides edges that are newer than the seed.
-
-    Attributes:
-        seed_time: integer feature of the seed node set or seed edge set, or int64
-            column of the seed table, with the time of each seed.
-        edge_times: by edge set, its integer feature with the time of each edge, in the
-            unit of `seed_time`; at least one. Edge sets that are not named are not
-            filtered. `excluded_features` may keep the features out of the examples.
-        inclusive: whether an edge of the very time of the seed is visible.
-    """
-
-    seed_time: str
-    edge_times: Mapping[str, str]
-    inclusive: bool = False
-
-    def __post_init__(self) -> None:
-        _check_text("seed_time", self.seed_time, " in `temporal`")
-        _check_texts("edge_times", self.edge_times, " in `temporal`")
-        if not self.edge_times:
-            raise ValueError(
-                "`edge_times` must name at least one edge set in `temporal`; got none. "
-                "Leave `temporal` out to see edges of all times."
-            )
-        object.__setattr__(self, "edge_times", dict(self.edge_times))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SeedTable:
-    """A table of seeds: each row is the seed of one subgraph.
-
-    Attributes:
-        filename: file beside the graph schema, of any format that tables may have.
-        columns: other names of the columns "id" (node plans) or "source" and "target"
-            (link plans), by these names.
-        features: by column, its type: "int64", "float32" or "string". Those that
-            `label_features` names become features of `_readout`; they may also be the
-            plan's `seed_time` or split column.
-        identity_features: those of `features`, integers or strings, that tell seeds of the same
-            nodes apart, as the relation does where two nodes may be linked by several. Seeds that are
-            equal in all of this are refused.
-    """
-
-    filename: str
-    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    features: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    identity_features: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        _check_text("filename", self.filename, " in `seed_table`")
-        _check_texts("columns", self.columns, " in `seed_table`")
-        _check_texts("features", self.features, " in `seed_table`")
-        for name, dtype in self.features.items():
-            if dtype not in _SEED_DTYPES:
-                raise ValueError(
-                    f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
-                    "`seed_table`. Choose one of them."
-                )
-        _check_names("identity_features", self.identity_features)
-        unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
-        if unfit:
-            raise ValueError(
-                "`identity_features` must be integers or strings that `features` declares; got "
-                f"{unfit} in `seed_table`. Declare them, or name others."
-            )
-        object.__setattr__(self, "columns", dict(self.columns))
-        object.__setattr__(self, "features", dict(self.features))
-        object.__setattr__(self, "identity_features", tuple(self.identity_features))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Negatives:
-    """Pairs that are no edges, drawn for each seed pair from the same source.
-
-    Attributes:
-        num_per_positive: how many for one seed pair, at least 1.
-        distribution: "uniform" over the target nodes, or in proportion to their
-            "in_degree" in the seed edge set.
-        same_feature: feature of the target node set; if given, only nodes with the
-            value of the true target are drawn.
-        excludes_neighbors: never draws a true neighbor of the source.
-        num_draws: draws for each negative; if all of them are refused, the negative is
-            missing, which is counted.
-    """
-
-    num_per_positive: int
-    distribution: Literal["uniform", "in_degree"] = "uniform"
-    same_feature: str = ""
-    excludes_neighbors: bool = True
-    num_draws: int = 8
-
-    def __post_init__(self) -> None:
-        for field, value in (("num_per_positive", self.num_per_positive), ("num_draws", self.num_draws)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ValueError(
-                    f"`{field}` must be an integer of at least 1; got {value!r} in `negatives`. "
-                    "Leave `negatives` out to draw none."
-                )
-        if self.distribution not in _DISTRIBUTIONS:
-            raise ValueError(
-                f"`distribution` must be one of {list(_DISTRIBUTIONS)}; got {self.distribution!r} in `negatives`. "
-                "Choose one of them."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -207,10 +99,10 @@ class SamplingPlan:
             )
         self._check_types()
         for field in ("label_features", "induced_edge_sets", "reverse_edge_sets", "context_features"):
-            _check_names(field, getattr(self, field))
+            check_names(field, getattr(self, field))
             object.__setattr__(self, field, tuple(getattr(self, field)))
         for set_name, names in self.excluded_features.items():
-            _check_names(f"excluded_features[{set_name!r}]", names)
+            check_names(f"excluded_features[{set_name!r}]", names)
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         object.__setattr__(self, "hops", name_hops(self.hops))
         self._check_labels()
@@ -242,6 +134,13 @@ class SamplingPlan:
     def table_edge_sets(self) -> tuple[str, ...]:
         """Names of the edge sets whose tables sampling needs, in alphabetical order."""
         return tuple(sorted({*self.edge_set_names, *((self.seed_edge_set,) if self.is_link_plan else ())}))
+
+    @property
+    def split_edge_sets(self) -> tuple[str, ...]:
+        """Names of the edge sets whose edges belong to splits, in alphabetical order; none of a node plan."""
+        if not self.is_link_plan or (self.seed_table and not self.seed_table.splits_edges):
+            return ()
+        return tuple(sorted({self.seed_edge_set, *self.reverse_edge_sets} & set(self.table_edge_sets)))
 
     @property
     def seed_table_features(self) -> Mapping[str, str]:
@@ -309,6 +208,11 @@ class SamplingPlan:
                 "`splits.visibility` must be 'transductive' in a link plan, whose splits are of edges; got "
                 "'inductive'. Leave it out: edges of later splits are hidden from earlier ones."
             )
+        if self.seed_table and not self.seed_table.splits_edges and not self.is_link_plan:
+            raise ValueError(
+                "`splits_edges` must be left out of the `seed_table` of a node plan; got False. Its edges are of no "
+                "split anyway."
+            )
         if self.keeps_seed_edge and (self.seed_table or self.negatives):
             raise ValueError(
                 "`keeps_seed_edge` must not be set in a plan with `seed_table` or `negatives`, "
@@ -375,22 +279,3 @@ def hop_ends(hop: Hop, schema: GraphSchema) -> tuple[str, str]:
     if hop.direction == "forward":
         return edge_set.source, edge_set.target
     return edge_set.target, edge_set.source
-
-
-def _check_text(field: str, value: str, place: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
-
-
-def _check_texts(field: str, values: Mapping[str, str], place: str) -> None:
-    if not isinstance(values, Mapping) or not all(
-        isinstance(text, str) and text for pair in values.items() for text in pair
-    ):
-        raise ValueError(f"`{field}` must map names to names{place}; got {values!r}. Write {{'name': 'name'}}.")
-
-
-def _check_names(field: str, names: Iterable[str]) -> None:
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
-    if len(set(names)) != len(tuple(names)):
-        raise ValueError(f"`{field}` must name each once; got {tuple(names)!r}. Remove the repetition.")

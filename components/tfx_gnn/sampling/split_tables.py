@@ -64,10 +64,9 @@ def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
         The tables; names in alphabetical order.
     """
     has_node_splits = not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
-    edge_sets = {plan.seed_edge_set, *plan.reverse_edge_sets} & set(plan.table_edge_sets) if plan.is_link_plan else ()
     return TablesWithSplits(
         node_sets=(plan.seed_node_set,) if has_node_splits else (),
-        edge_sets=tuple(sorted(edge_sets)),
+        edge_sets=plan.split_edge_sets,
         has_seed_table=plan.seed_table is not None,
         extra_columns=tuple(name for name in (plan.splits.column, plan.splits.group_column) if name),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
+from tfx_gnn.graph.context_labels import mark_context_labels
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema
 from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.tables.schema_layouts import CONTEXT, TableLayouts, layouts_of
@@ -32,7 +33,8 @@ class WholeGraphs:
         graph_id_column: column with the id of the graph, in every table. It is no
             feature of the examples, declared as one or not; the id is the feature
             `#id` of the context.
-        label_features: features of the context that are to be predicted. They stay there.
+        label_features: features of the context that are to be predicted. They stay there, and the schema marks
+            them: a model sees none of them, and requests need not have them.
         splits: which split each graph belongs to: by hash of its id, or by a column or
             a feature of the context table.
         excluded_features: by name of a node set or edge set, and "context", the
@@ -176,7 +178,7 @@ def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> Gr
         ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
         Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
         id, declare a feature with that column as its `source`. Where the tables came
-        from is left out.
+        from is left out. Labels are marked; see `tfx_gnn.graph.context_labels`.
 
     Raises:
         ValueError: if the spec does not fit the tables.
@@ -187,6 +189,7 @@ def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> Gr
     _copy_features(schema.context.features, tables_schema.context.features, _left_out(spec, CONTEXT))
     schema.context.features[ID_FEATURE].dtype = tf.string.as_datatype_enum
     schema.context.features[ID_FEATURE].description = "Id of the graph."
+    mark_context_labels(schema, spec.label_features)
     for name, node_set in sorted(tables_schema.node_sets.items()):
         copy = schema.node_sets[name]
         if node_set.HasField("description"):

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from tfx_gnn.serving import signature
 from tfx_gnn.serving.answers import as_text, plain_answers
+from tfx_gnn.serving.request_refusals import explain_refusal
 
 # Head and trailer of a gzip stream, and a block of nothing.
 _EMPTY_GZIP_BYTES = 20
@@ -68,7 +69,7 @@ class ServingModel:
 
         Raises:
             tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
-                the model's schema.
+                the model's schema; the message names the feature and the record.
         """
         try:
             outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
@@ -77,6 +78,9 @@ class ServingModel:
             raise tf.errors.InvalidArgumentError(
                 None, None, "`serialized` must hold graph tf.Examples; got a record that cannot be parsed as one."
             ) from error
+        except tf.errors.InvalidArgumentError as error:
+            told = explain_refusal(error.message, [bytes(record) for record in serialized.numpy()])
+            raise tf.errors.InvalidArgumentError(None, None, told) from error
         return outputs
 
     def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:

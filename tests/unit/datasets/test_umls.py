@@ -6,9 +6,14 @@ import zipfile
 
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.datasets.umls import UmlsReport, build_umls
 from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.sampling.plan import Hop, SamplingPlan, SeedTable
+from tfx_gnn.sampling.split_plan import SplitPlan
+from tfx_gnn.stages.examples_folder import read_split
+from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
 
 FILES = {
     "train.txt": "virus\tcauses\tdisease\ndrug\ttreats\tdisease\nvirus\tisa\torganism\n",
@@ -33,6 +38,9 @@ def test_the_graph_has_the_facts_of_training_alone(tmp_path):
         ("virus", "organism", "isa", "train"), ("drug", "disease", "causes", "val"),
         ("organism", "disease", "causes", "test"),
     ]  # fmt: skip
+    assert pq.read_schema(tmp_path / "tables" / "facts.parquet").names == [
+        *("source", "target", "asked_relation", "split"),
+    ]
     schema = read_schema(str(tmp_path / "tables" / "graph_schema.pbtxt"))
     assert set(schema.edge_sets) == {"fact"}
     assert set(schema.edge_sets["fact"].features) == {"relation"}
@@ -62,3 +70,39 @@ def _wheel(folder, changes=()):
             if text is not None:
                 archive.writestr(f"pykeen/datasets/umls/{name}", text)
     return str(path)
+
+
+PLAN = SamplingPlan(
+    seed_edge_set="fact",
+    seed_table=SeedTable(
+        filename="facts.parquet",
+        features={"asked_relation": "string"},
+        identity_features=("asked_relation",),
+        splits_edges=False,
+    ),
+    hops=(Hop(edge_set="fact", fan_out=9, inputs=("target",), direction="backward"),),
+    label_features=("asked_relation",),
+    splits=SplitPlan(column="split"),
+)
+
+
+@pytest.mark.parametrize("execution", ["in_memory", "beam"])
+def test_facts_are_seeds_with_their_relation_and_the_edges_need_no_split(tmp_path, execution):
+    build_umls(str(tmp_path / "tables"), wheel=_wheel(tmp_path))
+
+    generate_subgraph_examples(
+        tables_dir=str(tmp_path / "tables"),
+        examples_dir=str(tmp_path / "examples"),
+        options=SubgraphExampleGenOptions(plan=PLAN, num_shards=1, execution=execution),
+    )
+
+    def features(split, key):
+        records = read_split(str(tmp_path / "examples"), split).as_numpy_iterator()
+        return [tf.train.Example.FromString(record).features.feature[key] for record in records]
+
+    for split, relations in {"train": ["causes", "isa", "treats"], "val": ["causes"], "test": ["causes"]}.items():
+        asked = [value.bytes_list.value[0].decode() for value in features(split, "nodes/_readout.asked_relation")]
+        assert sorted(asked) == relations
+    # All splits see both training facts about the disease; of a pair that is itself read out, none.
+    for split, seen in {"train": [0, 1, 1], "val": [1], "test": [2]}.items():
+        assert sorted(value.int64_list.value[0] for value in features(split, "edges/fact.#size")) == seen

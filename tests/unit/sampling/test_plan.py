@@ -314,3 +314,20 @@ def test_a_plan_refuses(make, message):
 def test_a_plan_that_does_not_fit_the_graph_is_refused(plan, message):
     with pytest.raises(ValueError, match=message):
         check_plan(plan, SCHEMA)
+
+
+def test_edges_of_a_node_plan_are_of_no_split():
+    with pytest.raises(
+        ValueError, match="`splits_edges` must be left out of the `seed_table` of a node plan; got False"
+    ):
+        SamplingPlan(seed_node_set="n", seed_table=SeedTable(filename="s.csv", splits_edges=False))
+
+
+def test_edges_are_divided_unless_a_seed_table_says_no():
+    table = SeedTable(filename="s.csv", splits_edges=False)
+    hops = (Hop(edge_set="r", fan_out=1, inputs=("source",)),)
+
+    assert SamplingPlan(seed_edge_set="e", reverse_edge_sets=("r",), hops=hops).split_edge_sets == ("e", "r")
+    assert SamplingPlan(seed_edge_set="e", seed_table=SeedTable(filename="s.csv")).split_edge_sets == ("e",)
+    assert SamplingPlan(seed_edge_set="e", seed_table=table).split_edge_sets == ()
+    assert SamplingPlan(seed_node_set="n").split_edge_sets == ()

@@ -1,6 +1,7 @@
 import pytest
 from google.protobuf import text_format
 
+from tfx_gnn.graph.context_labels import context_labels
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.sampling.whole_graphs import (
@@ -62,6 +63,13 @@ def test_examples_have_the_features_but_ids_and_splits():
         GraphSchema(),
     )
     assert schema == expected
+
+
+def test_labels_are_marked_in_the_schema_of_the_examples():
+    schema = make_whole_graph_schema(SCHEMA, WholeGraphs(label_features=("toxic",)))
+
+    assert context_labels(schema) == {"toxic"}
+    assert context_labels(SCHEMA) == frozenset()
 
 
 def test_every_table_is_read_with_the_graphs_id(tmp_path):

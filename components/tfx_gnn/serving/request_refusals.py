@@ -1,0 +1,108 @@
+"""Why an exported model refuses a request, in words: TensorFlow tells it by keys, operations and functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from tfx_gnn.serving import signature
+
+_NOISE = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[\[.*?\]\]|\s*\[Op:[^\]]*\]\s*$", re.DOTALL)
+_ASSERTION = re.compile(r"assertion failed: \[(?P<rule>[^\]]*)\](?: \[(?P<more>[^\]]*)\])?", re.DOTALL)
+_OTHER_DTYPE = re.compile(
+    r"Key: (?P<key>.+?), Index: (?P<position>\d+)\.\s+Data types don't match\. "
+    r"Expected type: (?P<expected>\w+), Actual type: (?P<actual>\w+)"
+)
+_ABSENT = re.compile(r"Feature: (?P<key>.+?) \(data type: \w+\) is required but could not be found")
+_QUOTED_KEY = re.compile(r"\\?'((?:nodes|edges)/.+?|context/.+?)\\?'")
+_KEY = re.compile(r"(?P<kind>nodes|edges)/(?P<set>[^.]+)\.(?P<name>.+)")
+_ADVICE = "Take examples of the schema that the model was trained on."
+
+
+def explain_refusal(message: str, records: Sequence[bytes]) -> str:
+    """Says what is wrong with a request.
+
+    Args:
+        message: of the error that TensorFlow raised.
+        records: the request: serialized tf.Examples.
+
+    Returns:
+        One line. Features and their sets are named, and the first example at fault by its position.
+    """
+    plain = plain_message(message)
+    if found := _OTHER_DTYPE.search(plain):
+        return _sentence(
+            f"must hold {found['expected']} values of {feature_in_words(found['key'])}",
+            f"{found['actual']} in example {found['position']}",
+        )
+    if found := _ABSENT.search(plain):
+        return _absent(found["key"], _first_without(found["key"], records))
+    assertion = _ASSERTION.search(plain)
+    if assertion is None:
+        return plain
+    keys = [key for key in _QUOTED_KEY.findall(assertion["more"] or "") if not key.endswith(".#size")]
+    for key in keys:
+        position = _first_without(key, records)
+        if position is not None:
+            return _absent(key, position)
+    if keys:
+        return _sentence(
+            "must hold as many values of each feature as its set has items",
+            f"more or fewer of {', '.join(map(feature_in_words, keys))}",
+        )
+    rule = assertion["rule"].replace("`serialized`", f"`{signature.EXAMPLES_INPUT}`")
+    return f"{rule}: {assertion['more']}. {_ADVICE}" if assertion["more"] else rule
+
+
+def plain_message(message: str) -> str:
+    """Leaves the names of functions, nodes and operations out of a message of TensorFlow's.
+
+    Args:
+        message: the message.
+
+    Returns:
+        The rest, in one line.
+    """
+    return " ".join(_NOISE.sub("", message).split())
+
+
+def feature_in_words(key: str) -> str:
+    """Names a feature as its users know it.
+
+    Args:
+        key: its key in a tf.Example.
+
+    Returns:
+        The feature and its set.
+
+    Example:
+        >>> feature_in_words("nodes/paper.venue"), feature_in_words("context/year")
+        ("feature 'venue' of node set 'paper'", "feature 'year' of the context")
+    """
+    if found := _KEY.fullmatch(key):
+        return f"feature {found['name']!r} of {found['kind'][:-1]} set {found['set']!r}"
+    return f"feature {key.removeprefix('context/')!r} of the context"
+
+
+def _absent(key: str, position: int | None) -> str:
+    which = "one" if position is None else f"example {position}"
+    return _sentence(f"must have {feature_in_words(key)}", f"{which} without it")
+
+
+def _sentence(rule: str, got: str) -> str:
+    return f"`{signature.EXAMPLES_INPUT}` {rule}; got {got}. {_ADVICE}"
+
+
+def _first_without(key: str, records: Sequence[bytes]) -> int | None:
+    found = _KEY.fullmatch(key)
+    size_key = f"{found['kind']}/{found['set']}.#size" if found else ""
+    for position, record in enumerate(records):
+        features = tf.train.Example.FromString(record).features.feature
+        # A set without items needs no features.
+        has_items = not size_key or any(features[size_key].int64_list.value if size_key in features else ())
+        is_absent = key not in features or features[key].WhichOneof("kind") is None
+        if is_absent and has_items:
+            return position
+    return None
