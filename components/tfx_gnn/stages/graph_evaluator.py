@@ -17,7 +17,8 @@ from tfx_gnn.serving.versions import resolve_saved_model
 from tfx_gnn.stages.evaluation import judgement
 from tfx_gnn.stages.evaluation.evaluation_pipeline import EvaluationSums, gather_sums
 from tfx_gnn.stages.evaluation.evaluation_report import GraphEvaluation
-from tfx_gnn.stages.evaluation.measures import Measure
+from tfx_gnn.stages.evaluation.known_links import KnownLinks
+from tfx_gnn.stages.evaluation.measures import Measure, RankingMeasure
 from tfx_gnn.stages.evaluation.slices import check_slice_keys, check_slices_are_of_seeds
 from tfx_gnn.stages.evaluation.task_measures import label_measure, measures_of
 from tfx_gnn.stages.evaluation.thresholds import checked_thresholds
@@ -61,6 +62,12 @@ class GraphEvaluatorOptions:
             reported; at least 1. All are judged.
         slice_thresholds: bounds that every slice must keep, in the form of `thresholds`.
         min_slice_examples: labelled examples that a slice must have to be judged, at least 1.
+        known_links: for link prediction, path of a table of true links of all splits, with columns "source" and
+            "target". Candidates that are labelled false and stand there are left out of rankings, which are
+            "filtered" then, and of areas under curves; they are counted. The ids are compared as text, so the
+            model must answer them. A pipeline's cache sees the path alone: give changed links another one.
+        known_link_features: further columns of that table, and features of `_readout` in the examples, that tell
+            links of the same ends apart, such as the relation.
     """
 
     label_feature: str = ""
@@ -76,6 +83,8 @@ class GraphEvaluatorOptions:
     num_slices: int = 10
     slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     min_slice_examples: int = 1
+    known_links: str = ""
+    known_link_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if bool(self.label_feature) == (self.task is not None):
@@ -95,6 +104,7 @@ class GraphEvaluatorOptions:
                 raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
         check_slice_keys(self.slices)
         self._check_thresholds()
+        self._check_known_links()
 
     def _check_thresholds(self) -> None:
         measures = self.measures()
@@ -108,6 +118,18 @@ class GraphEvaluatorOptions:
         names = [_full_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
         for option in ("thresholds", "slice_thresholds"):
             object.__setattr__(self, option, checked_thresholds(option, getattr(self, option), names))
+
+    def _check_known_links(self) -> None:
+        object.__setattr__(self, "known_link_features", tuple(self.known_link_features))
+        if self.known_link_features and not self.known_links:
+            raise ValueError(
+                f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
+                "table. Name it."
+            )
+        if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in self.measures().values()):
+            raise ValueError(
+                f"`known_links` must be empty where no links are predicted; got {self.known_links!r}. Leave it out."
+            )
 
     def measures(self) -> dict[str, Measure]:
         """Tells how each task is measured.
@@ -161,13 +183,18 @@ def evaluate_graph_model(
             baseline_split=options.baseline_split,
             measures=measures,
             slices=options.slices,
+            known_links=KnownLinks(path=options.known_links, features=options.known_link_features)
+            if options.known_links
+            else None,
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
         evaluation = _judge(sums, measures, examples_dir, options)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
-        write_blessing(blessing_partial, blessed=evaluation.blessed, reasons=evaluation.reasons)
+        # Who asks why a blessing is withheld has no use for the bounds that were kept.
+        reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
+        write_blessing(blessing_partial, blessed=evaluation.blessed, reasons=reasons)
     return evaluation
 
 
@@ -195,6 +222,7 @@ def _judge(
         tasks=tasks,
         blessed=all(verdict.passed for verdict in verdicts),
         reasons=tuple(verdict.sentence for verdict in verdicts),
+        objections=tuple(verdict.sentence for verdict in verdicts if not verdict.passed),
     )
 
 

@@ -17,30 +17,37 @@ from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.files.process_lock import has_locks
 from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
-from tfx_gnn.stages.training.agreement import wait_for_all
+from tfx_gnn.stages.training.agreement import is_so_anywhere, leave_together, wait_for_all
 from tfx_gnn.stages.training.callbacks import BestWeights
+from tfx_gnn.stages.training.checkpoint_files import locked_checkpoints, num_checkpoint_bytes
 from tfx_gnn.stages.training.checkpoints import create_training_variables, remove_checkpoints
 from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.finished_training import FinishedTraining
 from tfx_gnn.stages.training.input_scalars import InputScalars
-from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs
+from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs, check_places
+from tfx_gnn.stages.training.output_folders import OutputFolders
 from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training.preemption import StopSignal
-from tfx_gnn.stages.training.progress import TrainingProgress
+from tfx_gnn.stages.training.progress import TrainingProgress, say
 from tfx_gnn.stages.training.resumption import Resumption
 from tfx_gnn.stages.training.served_model import ServedModel
-from tfx_gnn.stages.training.summary import TrainingSummary, layers_of, write_training_summary
+from tfx_gnn.stages.training.summary import (
+    TrainingSummary,
+    layers_of,
+    read_training_summary,
+    write_training_summary,
+)
 from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
 from tfx_gnn.stages.training.trainer_inputs import (
     TrainerFolders,
 )
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
-from tfx_gnn.stages.training.trainer_outputs import errors_of_other_processes, output_folders
+from tfx_gnn.stages.training.trainer_outputs import errors_of_other_processes
 from tfx_gnn.stages.training.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.stages.training.training_loop import TrainingState, train
+from tfx_gnn.stages.training.training_loop import TrainingPreemptedError, TrainingState, train
 from tfx_gnn.stages.training.training_report import write_training_report
 from tfx_gnn.stages.training.training_setup import TrainingSetup
 from tfx_gnn.stages.transform.application import SavedGraphTransform
@@ -76,7 +83,8 @@ def train_graph_model(
         size_constraints_dir: padding budgets, learned from the same examples.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
-            `training_path/` (what training saw, for GraphSkewValidator), `training_summary.json` and `report.html`.
+            `training_path/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`
+            and `finished.json`, by which the same training knows that it has ended.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
         ready_batches_dir: output of `write_ready_batches` for the training split and the budget of `options`:
@@ -94,12 +102,18 @@ def train_graph_model(
             a TPU would refuse the model, or the loss is not finite.
         ModuleNotFoundError: if the module of `model_fn` cannot be found.
         ConnectionError: if another process that takes part is gone.
+        BlockingIOError: if another process is writing the same outputs, or uses the same checkpoints.
+        FileExistsError: if outputs of another training are there. Those of this very one end it at once.
         TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
+        KeyboardInterrupt: if it got SIGINT, as by Ctrl-C, after that was saved from which the same call goes on.
     """
     options = with_best_hyperparameters(options, best_hyperparameters_dir)
     role = cluster_role()
     if options.strategy == PARAMETER_SERVER and role.serves:
         serve(role)
+    places = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": options.checkpoint_dir}
+    if role.is_alone:
+        check_places(**places)
     folders = TrainerFolders(
         transformed_examples_dir=transformed_examples_dir,
         transform_graph_dir=transform_graph_dir,
@@ -114,36 +128,48 @@ def train_graph_model(
         _refuse_for_tpu(folders, options)
     # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
     strategy = make_strategy(options.strategy_options)
+    if role.is_chief and not role.is_alone:
+        # Others learn of an error here only once they are connected, and would wait for this process.
+        check_places(**places)
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
-    training = _Training(folders, strategy, role, options)
-    fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
-    checkpoint_dir = trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
-    finished = FinishedTraining(
-        fingerprint=name_of(fingerprint),
-        num_epochs=options.num_epochs,
-        model_dir=model_dir,
-        model_run_dir=model_run_dir,
-    )
-    done = finished.summary(checkpoint_dir) if options.checkpoint_dir else None
-    if done is not None:
-        return done
-    with (
-        libraries_traced_as_written(),
-        output_folders(model_dir, model_run_dir, is_chief=role.is_chief) as (model_partial, run_partial),
-        seeded(options.training_seed, deterministic=options.deterministic),
-    ):
-        summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
-        if role.is_chief and options.checkpoint_dir:
-            finished.note(checkpoint_dir)
-    # A worker that ended while the chief still exports could not help it to start again.
-    with errors_of_other_processes(role):
-        wait_for_all(strategy)
-    if role.is_chief and options.checkpoint_dir:
-        remove_checkpoints(checkpoint_dir)
-    elif role.is_chief and tf.io.gfile.exists(checkpoint_dir):
-        tf.io.gfile.rmtree(checkpoint_dir)
+    with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
+        training = _Training(folders, strategy, role, options)
+        fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
+        checkpoint_dir = trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+        if role.is_chief and not has_locks(checkpoint_dir):
+            say(f"There are no locks in {checkpoint_dir!r}: start one training at a time there.")
+        with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
+            whole_fingerprint = {**fingerprint, "options.num_epochs": str(options.num_epochs)}
+            with errors_of_other_processes(role):
+                # The chief alone knows: it may have completed just now what it was killed in.
+                has_ended = is_so_anywhere(strategy, is_so_here=outputs.complete(whole_fingerprint))
+            if has_ended:
+                summary = read_training_summary(model_run_dir)
+                if role.is_chief:
+                    say(f"This training has ended: its model is in {model_dir!r}. Nothing is left to do.")
+            else:
+                with (
+                    libraries_traced_as_written(),
+                    outputs.written(whole_fingerprint) as (model_partial, run_partial),
+                    seeded(options.training_seed, deterministic=options.deterministic),
+                ):
+                    summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
+                # A worker that ended while the chief still exports could not help it to start again.
+                with errors_of_other_processes(role):
+                    wait_for_all(strategy)
+            leave_together(strategy)
+            if role.is_chief:
+                _remove_checkpoints(checkpoint_dir, keeps_folder=bool(options.checkpoint_dir))
     return summary
+
+
+def _remove_checkpoints(checkpoint_dir: str, *, keeps_folder: bool) -> None:
+    if keeps_folder:
+        remove_checkpoints(checkpoint_dir)
+    folder = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR) if keeps_folder else checkpoint_dir
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
 
 
 def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
@@ -158,7 +184,8 @@ def _check_room(model: tf_keras.Model, model_dir: str, run_dir: str, checkpoint_
         {
             "model_dir": (model_dir, sizes.model),
             "model_run_dir": (run_dir, sizes.run),
-            "checkpoint_dir": (checkpoint_dir, sizes.checkpoints),
+            # What is there already will not be written again.
+            "checkpoint_dir": (checkpoint_dir, max(sizes.checkpoints - num_checkpoint_bytes(checkpoint_dir), 0)),
         }
     )
 
@@ -189,6 +216,7 @@ class _Training:
             transform=SavedGraphTransform(self._folders.transform_graph_dir),
             model=exported,
             objective=setup.inputs.objective,
+            other_labels=setup.inputs.other_labels,
             raw_tensor_signature=options.raw_tensor_signature,
         )
         # A trial: what cannot be exported is found out now, not after hours of training.
@@ -270,18 +298,25 @@ class _Training:
             StopSignal(strategy=self._strategy, say=progress.say) as stop,
         ):
             resumption.resume()
-            train(
-                model,
-                steps,
-                evaluate=evaluate,
-                num_epochs=options.num_epochs,
-                state=state,
-                callbacks=callbacks,
-                hooks=resumption.hooks,
-                stop=stop,
-            )
+            try:
+                train(
+                    model,
+                    steps,
+                    evaluate=evaluate,
+                    num_epochs=options.num_epochs,
+                    state=state,
+                    callbacks=callbacks,
+                    hooks=resumption.hooks,
+                    stop=stop,
+                )
+            except TrainingPreemptedError as stopped:
+                if stop.is_interrupt:
+                    progress.say(f"{stopped} Run the same again: it goes on from there.")
+                    raise KeyboardInterrupt from stopped
+                raise
         if self._role.is_chief:
-            trainer_outputs.move_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
+            # Who is killed from here on will want them again.
+            trainer_outputs.copy_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
 
     def _summary(
         self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float

@@ -123,6 +123,44 @@ def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
     return batch.cache().repeat()
 
 
+def ended_batches(
+    batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
+) -> tf.data.Dataset:
+    """Marks the end of a pass for replicas that take its batches in turns: the last step is of padding alone.
+
+    Args:
+        batches: `PaddedBatch`es of one pass.
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+        num_replicas: how many batches make a step.
+
+    Returns:
+        Data set of `PaddedBatch`: the same ones, padding for replicas that have none in the last of their steps, and a
+        step of padding.
+    """
+    most = 2 * num_replicas - 1
+    padding = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).repeat(most).map(_pad_to(spec, budget))
+    if num_replicas == 1:
+        return batches.concatenate(padding)
+    as_written = tf.autograph.experimental.do_not_convert
+
+    def step(state: tuple[tf.Tensor, tf.Tensor], element: Any) -> Any:
+        (num_real, number), (batch, is_real) = state, element
+        num_real += tf.cast(is_real, tf.int64)
+        num_steps = (num_real + num_replicas - 1) // num_replicas + 1
+        return (num_real, number + 1), (batch, number < num_steps * num_replicas)
+
+    def marked(dataset: tf.data.Dataset, *, is_real: bool) -> tf.data.Dataset:
+        return dataset.map(as_written(lambda batch: (batch, is_real)))
+
+    zero = tf.zeros([], tf.int64)
+    counted = (
+        marked(batches, is_real=True).concatenate(marked(padding, is_real=False)).scan((zero, zero), as_written(step))
+    )
+    wanted = counted.take_while(as_written(lambda _, is_wanted: is_wanted))
+    return wanted.map(as_written(lambda batch, _: batch))
+
+
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
     """Describes the elements of `padded_batches`, without records.
 

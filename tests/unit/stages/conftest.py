@@ -111,6 +111,12 @@ def task_graphs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def ring_project() -> ModuleType:
+    """The module `ring_project`, importable by that name as a user's module is."""
+    return _module_of_file("ring_project")
+
+
+@pytest.fixture(scope="session")
 def tuned_model() -> ModuleType:
     """The module `tuned_model`, importable by that name as a user's module is."""
     return _module_of_file("tuned_model")

@@ -106,7 +106,15 @@ def test_one_threshold_that_is_missed_is_enough(tmp_path: Path, toy_model_dir: s
     )
 
     assert not evaluation.blessed
-    assert "macro-F1 0.7333 is below 0.74" in evaluation.reasons
+    assert list(evaluation.reasons) == [
+        "accuracy 0.7500 exceeds the majority class's 0.2500 by more than 0",
+        "macro-F1 0.7333 is below 0.74",
+    ]
+    assert evaluation.objections == ("macro-F1 0.7333 is below 0.74",)
+    assert json.loads((tmp_path / "evaluation" / "metrics.json").read_text())["objections"] == [
+        "macro-F1 0.7333 is below 0.74"
+    ]
+    assert read_reasons(str(tmp_path / "blessing")) == ["macro-F1 0.7333 is below 0.74"]
 
 
 def _with_blue_majority(tmp_path: Path, toy_examples_dir: str) -> str:

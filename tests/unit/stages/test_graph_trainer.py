@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import socket
 import sys
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from tfx_gnn.stages.examples_folder import read_split
 from tfx_gnn.stages.files.blessing import write_blessing
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 from tfx_gnn.stages.ready_batches import write_ready_batches
+from tfx_gnn.stages.training.checkpoint_files import locked_checkpoints
 from tfx_gnn.stages.training.nonfinite_batch import read_nonfinite_batch
 from tfx_gnn.stages.training.nonfinite_guard import NonfiniteError
+from tfx_gnn.stages.training.output_folders import OutputFolders
 from tfx_gnn.stages.training.preemption import StopSignal
 from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions, read_manifest
 from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
@@ -340,7 +343,7 @@ def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
         (
             {"model_fn": "colored_items:three_class_model_fn"},
             ValueError,
-            r"one output of shape \[num_readouts, num_classes\], \[.*, 2\] for this batch; got shape \(9, 3\)",
+            r"one output of shape \[num_readouts, num_classes\], \[rows, 2\] for this batch; got shape \[9, 3\]",
         ),
         ({"model_fn": "colored_items:table_model_fn"}, ValueError, "a model of variables and operations only"),
         ({"model_fn": "colored_items:diverging_model_fn"}, ValueError, r"loss stays finite; got (nan|inf) in epoch 1"),
@@ -471,15 +474,105 @@ def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_pa
     assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
 
 
-def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path):
-    checkpoints = tmp_path / "checkpoints"
-    first = prepared.train(tmp_path, num_epochs=1, checkpoint_dir=str(checkpoints))
+@pytest.mark.parametrize("checkpoint_dir", ["checkpoints", ""])
+def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path, capfd, checkpoint_dir):
+    options = {"checkpoint_dir": str(tmp_path / checkpoint_dir)} if checkpoint_dir else {}
+    first = prepared.train(tmp_path, num_epochs=1, **options)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    capfd.readouterr()
 
-    assert os.listdir(checkpoints) == ["finished.json"]
-    second = prepared.train(tmp_path, num_epochs=1, checkpoint_dir=str(checkpoints))
+    second = prepared.train(tmp_path, num_epochs=1, **options)
+
+    said = f"This training has ended: its model is in '{tmp_path}/model'. Nothing is left to do.\n"
+    assert capfd.readouterr().err.endswith(said)
     assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
-    with pytest.raises(FileExistsError):
-        prepared.train(tmp_path, num_epochs=2, checkpoint_dir=str(checkpoints))
+    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '1' -> '2'\. Name"):
+        prepared.train(tmp_path, num_epochs=2, **options)
+
+
+def test_training_that_was_ended_between_two_renamings_is_completed(prepared, tmp_path, monkeypatch):
+    rename = tf.io.gfile.rename
+
+    def interrupt_at_the_run(source, target, **options):
+        if target == str(tmp_path / "run"):
+            raise KeyboardInterrupt
+        rename(source, target, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.io.gfile, "rename", interrupt_at_the_run)
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, num_epochs=1)
+    written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns
+    assert not (tmp_path / "run").exists()
+
+    summary = prepared.train(tmp_path, num_epochs=1)
+
+    assert len(summary.epochs) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
+    assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns == written
+
+
+def test_logs_outlive_an_export_that_was_ended(prepared, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, num_epochs=1)
+    assert [name for name in os.listdir(tmp_path) if not name.startswith(".checkpoints-")] == []
+
+    prepared.train(tmp_path, num_epochs=1)
+
+    assert {path.parent.name for path in (tmp_path / "run").glob("logs/*/events.*")} == {"train", "validation", "input"}
+
+
+def _interrupted_at(name, write):
+    """`Checkpoint.write` that is interrupted at a file of this name."""
+
+    def write_or_raise(checkpoint, path, **options):
+        if os.path.basename(path) == name:
+            raise KeyboardInterrupt
+        return write(checkpoint, path, **options)
+
+    return write_or_raise
+
+
+def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared, tmp_path):
+    mine = f"process {os.getpid()} on {socket.gethostname()} since"
+    checkpoints = str(tmp_path / "checkpoints")
+
+    with (
+        OutputFolders(str(tmp_path / "other_model"), str(tmp_path / "run"), is_chief=True),
+        pytest.raises(BlockingIOError, match=f"`model_run_dir` must be written by one process .* {mine}"),
+    ):
+        prepared.train(tmp_path)
+    with (
+        locked_checkpoints(checkpoints),
+        pytest.raises(BlockingIOError, match=f"`checkpoint_dir` must be used by one training .* {mine}"),
+    ):
+        prepared.train(tmp_path, checkpoint_dir=checkpoints)
+
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["model_dir", "model_run_dir", "checkpoint_dir"])
+def test_place_that_cannot_be_written_is_named_before_anything_is_read(tmp_path, name):
+    options = {"model_fn": "nowhere:model_fn", "task": TASK}
+    places = {"model_dir": str(tmp_path / "model"), "model_run_dir": str(tmp_path / "run"), name: "/proc/x/y"}
+    checkpoint_dir = places.pop("checkpoint_dir", "")
+
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*; got '/proc/x/y' in '/proc', where nothing can be"):
+        train_graph_model(
+            transformed_examples_dir="absent",
+            transform_graph_dir="absent",
+            graph_schema_dir="absent",
+            transformed_graph_schema_dir="absent",
+            size_constraints_dir="absent",
+            **places,
+            options=GraphTrainerOptions(**options, checkpoint_dir=checkpoint_dir),
+        )
+
+    assert os.listdir(tmp_path) == []
 
 
 def test_checkpoints_of_another_training_are_refused(prepared, tmp_path, monkeypatch):

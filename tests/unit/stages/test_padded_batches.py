@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.schema import parse_schema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.stages.padded_batches import padded_batches
+from tfx_gnn.stages.padded_batches import ended_batches, padded_batches
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
 
 SPEC = create_graph_spec_from_schema_pb(
@@ -150,6 +150,19 @@ def test_features_stay_with_their_graphs(records):
         expected = np.repeat(numbers(batch), sizes).tolist()
         assert items["x"].numpy()[:num_real, 1].tolist() == expected
         assert items["name"].numpy()[:num_real].tolist() == [b"%d" % number for number in expected]
+
+
+@pytest.mark.parametrize(
+    ("num_replicas", "num_batches", "num_padding"), [(1, 3, 1), (2, 3, 3), (2, 4, 2), (3, 4, 5), (2, 0, 2), (1, 0, 1)]
+)
+def test_a_pass_ends_with_a_step_of_padding(records, num_replicas, num_batches, num_padding):
+    budget = make_budget("tight", items=11)
+    batches = padded_batches(records, SPEC, budget, "tight").take(num_batches)
+
+    ended = list(ended_batches(batches, SPEC, budget, num_replicas=num_replicas))
+
+    expected = [[2 * number, 2 * number + 1] for number in range(num_batches)]
+    assert [numbers(batch) for batch in ended] == expected + [[]] * num_padding
 
 
 def test_wrong_arguments_are_refused(records):

@@ -17,7 +17,8 @@ from google.protobuf.message import DecodeError
 
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.stages.evaluation.example_sums import ExampleSums
-from tfx_gnn.stages.evaluation.measures import Measure
+from tfx_gnn.stages.evaluation.known_links import KnownLinks
+from tfx_gnn.stages.evaluation.measures import Measure, RankingMeasure
 from tfx_gnn.stages.evaluation.slices import slice_value
 from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
@@ -51,6 +52,7 @@ def gather_sums(
     baseline_split: str,
     measures: Mapping[str, Measure],
     slices: Sequence[str],
+    known_links: KnownLinks | None,
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
@@ -63,6 +65,7 @@ def gather_sums(
         baseline_split: split whose labels baselines are learned from.
         measures: how each task is measured, by its name.
         slices: features by which examples are also measured apart.
+        known_links: true links, which are left out of rankings where they are labelled false.
         scratch_file: file to write in between, in an existing folder.
         beam_args: command-line arguments of Apache Beam.
 
@@ -88,7 +91,8 @@ def gather_sums(
             pipeline
             | "EvaluatedFiles" >> beam.Create(evaluated_files)
             | "SpreadEvaluated" >> beam.Reshuffle()
-            | "Evaluate" >> beam.ParDo(_Evaluate(saved_model_dir, measures, slices), pvalue.AsDict(baselines))
+            | "Evaluate"
+            >> beam.ParDo(_Evaluate(saved_model_dir, measures, slices, known_links), pvalue.AsDict(baselines))
             | "MergeEvaluated" >> beam.CombinePerKey(_merged)
         )
         # A pipeline cannot return a value to its launcher on every runner; a file it can write.
@@ -115,10 +119,17 @@ def gather_sums(
 class _Evaluate(beam.DoFn):
     """Files of raw examples to sums by task and slice."""
 
-    def __init__(self, saved_model_dir: str, measures: Mapping[str, Measure], slices: Sequence[str]) -> None:
+    def __init__(
+        self,
+        saved_model_dir: str,
+        measures: Mapping[str, Measure],
+        slices: Sequence[str],
+        known_links: KnownLinks | None,
+    ) -> None:
         self._saved_model_dir = saved_model_dir
         self._measures = measures
         self._slices = slices
+        self._known_links = known_links
         self._model: ServingModel | None = None
 
     def setup(self) -> None:
@@ -129,14 +140,23 @@ class _Evaluate(beam.DoFn):
     ) -> Iterator[tuple[SliceKey, ExampleSums]]:
         assert self._model is not None
         for records, examples, places in _batches(element, _MAX_BATCH):
-            answers = self._model(tf.constant(records, tf.string))
+            answers = self._answers(records, places)
             outputs = {name: value.numpy() for name, value in answers.items()}
             groups = self._groups(examples, places)
             for task, measure in self._measures.items():
                 truth = measure.truth(examples, places)
+                if self._known_links is not None and isinstance(measure, RankingMeasure):
+                    truth = self._known_links.without_false_negatives(truth, examples, outputs)
                 for (slicing, value), rows in groups.items():
                     of_rows = {name: output[rows] for name, output in outputs.items()}
                     yield (task, slicing, value), measure.sums(truth[rows], of_rows, baselines.get(task))
+
+    def _answers(self, records: Sequence[bytes], places: Sequence[str]) -> dict[str, tf.Tensor]:
+        assert self._model is not None
+        try:
+            return self._model(tf.constant(records, tf.string))
+        except tf.errors.InvalidArgumentError as error:
+            raise ValueError(f"{error.message} The first example of this request is {places[0]}.") from error
 
     def _groups(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> dict[tuple[str, str], Any]:
         """Positions of a batch's examples by feature and value."""

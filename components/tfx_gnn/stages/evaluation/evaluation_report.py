@@ -61,12 +61,14 @@ class GraphEvaluation:
         tasks: by name, what was found for each task; a single task has the name "".
         blessed: whether every threshold is met.
         reasons: one sentence a threshold.
+        objections: those of the thresholds that are missed.
     """
 
     split: str
     tasks: dict[str, TaskEvaluation]
     blessed: bool
     reasons: tuple[str, ...]
+    objections: tuple[str, ...]
 
     def report(self) -> dict[str, Any]:
         """Puts `metrics.json` together.
@@ -84,6 +86,7 @@ class GraphEvaluation:
             "split": self.split,
             "blessed": self.blessed,
             "reasons": list(self.reasons),
+            "objections": list(self.objections),
             **of_tasks,
         }
 

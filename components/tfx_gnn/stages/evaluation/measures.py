@@ -307,7 +307,9 @@ class RankingMeasure(Measure):
         """Computes mean ranks, hits and areas under curves."""
         values, by_chance = sums.metrics(), sums.metrics_by_chance()
         counts = {"num_ranked": sums.num_ranked, "num_true_pairs": int(sums.scores.positives.sum())}
+        counts["num_unranked"] = counts["num_true_pairs"] - sums.num_ranked
         counts["num_false_pairs"] = int(sums.scores.negatives.sum())
+        counts["num_left_out"] = sums.num_left_out
         report = {**values, **counts, "random_baseline": by_chance}
         return Quality(metrics=values, baseline=by_chance, report=report)
 

@@ -39,6 +39,7 @@ class RankingSums(ExampleSums):
 
     Attributes:
         hits_at: ranks up to which a true pair counts as a hit.
+        num_left_out: pairs that are neither true nor false, and so count for nothing.
         num_ranked: true pairs whose example has false pairs, too; only they have a rank worth the name.
         ranked: float64 array, shape [1 + number of ranks]: sums over them of 1 / rank, and of hits by `hits_at`.
         by_chance: float64 array of the same shape: what random orders would give on average.
@@ -46,6 +47,7 @@ class RankingSums(ExampleSums):
     """
 
     hits_at: tuple[int, ...]
+    num_left_out: int
     num_ranked: int
     ranked: npt.NDArray[np.float64]
     by_chance: npt.NDArray[np.float64]
@@ -57,8 +59,8 @@ class RankingSums(ExampleSums):
 
         Args:
             scores: floats, shape [num_examples, max_pairs]; finite where there is a labelled pair.
-            labels: numbers of the same shape: 1 for a true pair, 0 for a false one, anything else for a pair that
-                does not count, and for padding.
+            labels: numbers of the same shape: 1 for a true pair, 0 for a false one, NaN for padding, any other for
+                a pair that does not count.
             hits_at: ranks up to which a true pair counts as a hit.
 
         Returns:
@@ -78,6 +80,7 @@ class RankingSums(ExampleSums):
             hits_at=tuple(hits_at),
             num_examples=num_examples,
             num_without_label=len(labels) - num_examples,
+            num_left_out=int(np.sum(~counted & ~np.isnan(labels))),
             num_ranked=len(rows),
             ranked=np.array([np.sum(1.0 / ranks), *(np.sum(ranks <= k) for k in hits_at)], np.float64),
             by_chance=np.array(
@@ -100,12 +103,13 @@ class RankingSums(ExampleSums):
         Returns:
             The sums.
         """
-        hits_at, num_examples, num_without_label, num_ranked, ranked, by_chance, *counts = plain
+        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranked, by_chance, *counts = plain
         levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
         return cls(
             hits_at=tuple(hits_at),
             num_examples=num_examples,
             num_without_label=num_without_label,
+            num_left_out=num_left_out,
             num_ranked=num_ranked,
             ranked=np.asarray(ranked, np.float64),
             by_chance=np.asarray(by_chance, np.float64),
@@ -116,7 +120,8 @@ class RankingSums(ExampleSums):
         """Writes the sums as lists of numbers."""
         counts = (self.scores.levels, self.scores.positives, self.scores.negatives)
         arrays = (self.ranked, self.by_chance, *counts)
-        numbers = (list(self.hits_at), self.num_examples, self.num_without_label, self.num_ranked)
+        counted = (self.num_examples, self.num_without_label, self.num_left_out, self.num_ranked)
+        numbers = (list(self.hits_at), *counted)
         return [*numbers, *(array.tolist() for array in arrays)]
 
     def merged_with(self, other: RankingSums) -> RankingSums:
@@ -132,6 +137,7 @@ class RankingSums(ExampleSums):
             hits_at=self.hits_at,
             num_examples=self.num_examples + other.num_examples,
             num_without_label=self.num_without_label + other.num_without_label,
+            num_left_out=self.num_left_out + other.num_left_out,
             num_ranked=self.num_ranked + other.num_ranked,
             ranked=self.ranked + other.ranked,
             by_chance=self.by_chance + other.by_chance,

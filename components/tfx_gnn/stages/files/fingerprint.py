@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -31,6 +31,29 @@ def fingerprint_files(paths: Iterable[str]) -> str:
     for path in ordered:
         digest.update(os.path.basename(path).encode() + b"\0")
         digest.update(_file_digest(path))
+    return digest.hexdigest()
+
+
+def fingerprint_folders(folders: Sequence[str]) -> str:
+    """Hashes the files of folders as if these were one: their paths in it, and their contents.
+
+    Args:
+        folders: on any file system that TensorFlow reads; those that do not exist hold nothing. A file that is in
+            several counts as it is in the first of them.
+
+    Returns:
+        SHA-256 as 64 hexadecimal digits.
+    """
+    files: dict[str, str] = {}
+    for folder in folders:
+        for path, _, names in tf.io.gfile.walk(folder) if tf.io.gfile.exists(folder) else ():
+            for name in names:
+                place = os.path.join(path, name)
+                files.setdefault(os.path.relpath(place, folder), place)
+    digest = hashlib.sha256()
+    for relative, place in sorted(files.items()):
+        digest.update(relative.encode() + b"\0")
+        digest.update(_file_digest(place))
     return digest.hexdigest()
 
 

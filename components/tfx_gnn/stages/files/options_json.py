@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args, get_origin
 
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
 from tfx_gnn.models.tasks import TASK_KINDS, Task
+from tfx_gnn.stages.files.json_checks import JsonCheck
 from tfx_gnn.stages.tuning.search_space import SEARCH_RANGES, SearchRange
 
 _Options = TypeVar("_Options")
@@ -16,20 +18,6 @@ _Options = TypeVar("_Options")
 _KIND = "kind"
 _KINDS: dict[type, dict[str, Any]] = {Task: TASK_KINDS, SearchRange: SEARCH_RANGES}
 """Abstract classes to what they stand for, by the name of each."""
-
-
-def _structure_integer(value: Any, _: type[int]) -> int:
-    # A whole float is one: ints come back from ML Metadata and protobuf Structs as floats.
-    if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
-        raise ValueError(f"`value` must be an integer; got {value!r}. Write a whole number.")
-    return int(value)
-
-
-def _structure_bool(value: Any, _: type[bool]) -> bool:
-    # 0 and 1 are what a bool becomes where a wire format has none.
-    if value not in (0, 1):
-        raise ValueError(f"`value` must be true or false; got {value!r}. Write one of them.")
-    return bool(value)
 
 
 def _has_integer_keys(kind: Any) -> bool:
@@ -50,15 +38,20 @@ def _kinds_of(kind: type) -> dict[str, type]:
     return next(kinds for base, kinds in _KINDS.items() if issubclass(kind, base))
 
 
-def _structure_by_kind(value: Any, kind: type) -> Any:
-    fields = dict(value)
+def _chosen_kind(kind: type, value: Mapping[str, Any]) -> type:
     # Before there were other tasks, none was named.
-    name = fields.pop(_KIND, "node_classification" if issubclass(kind, Task) else None)
-    chosen = _kinds_of(kind).get(name)
+    name = value.get(_KIND, "node_classification" if issubclass(kind, Task) else None)
+    chosen: type | None = _kinds_of(kind).get(name) if isinstance(name, str) else None
     if chosen is None or not issubclass(chosen, kind):
         allowed = sorted(name for name, known in _kinds_of(kind).items() if issubclass(known, kind))
         raise ValueError(f"`{_KIND}` must be one of {allowed}; got {name!r}. Choose one of these.")
-    return make_dict_structure_fn(chosen, _CONVERTER, _cattrs_forbid_extra_keys=True)(fields, chosen)
+    return chosen
+
+
+def _structure_by_kind(value: Any, kind: type) -> Any:
+    chosen = _chosen_kind(kind, value)
+    fields = {key: field for key, field in value.items() if key != _KIND}
+    return make_dict_structure_fn(chosen, _CONVERTER)(fields, chosen)
 
 
 def _unstructure_by_kind(value: Any) -> dict[str, Any]:
@@ -73,9 +66,7 @@ def _structure_text_or_numbers(value: Any, _: Any) -> str | dict[str, float]:
     return value if isinstance(value, str) else _CONVERTER.structure(value, dict[str, float])
 
 
-_CONVERTER = cattrs.Converter(forbid_extra_keys=True, detailed_validation=False)
-_CONVERTER.register_structure_hook(int, _structure_integer)
-_CONVERTER.register_structure_hook(bool, _structure_bool)  # else the hook of int takes it, a subclass
+_CONVERTER = cattrs.Converter(detailed_validation=False)
 _CONVERTER.register_structure_hook_func(_has_integer_keys, _structure_integer_keys)
 _CONVERTER.register_structure_hook_func(_names_its_kind, _structure_by_kind)
 _CONVERTER.register_unstructure_hook_func(_names_its_kind, _unstructure_by_kind)
@@ -97,25 +88,26 @@ def to_json(options: object) -> str:
     return json.dumps(_CONVERTER.unstructure(options), sort_keys=True)
 
 
-def from_json(text: str, kind: type[_Options]) -> _Options:
+def from_json(text: str, kind: type[_Options], *, name: str = "text") -> _Options:
     """Reads what `to_json` wrote.
 
     Args:
         text: JSON text.
         kind: class (or type expression) to build.
+        name: what the text is of, for messages.
 
     Returns:
         Value of that kind; dataclasses have checked themselves.
 
     Raises:
-        ValueError: if the text is not JSON or does not describe such a value.
+        ValueError: if the text is not JSON or does not describe such a value; the message names the field.
     """
     try:
         plain: Any = json.loads(text)
-        return _CONVERTER.structure(plain, kind)
-    except (cattrs.ForbiddenExtraKeysError, AttributeError, KeyError, TypeError, ValueError) as error:
-        # cattrs raises whatever the wrong shape of the value happens to trigger.
-        name = getattr(kind, "__name__", str(kind))
+    except ValueError as error:
+        described = getattr(kind, "__name__", str(kind))
         raise ValueError(
-            f"`text` must be JSON that describes a {name}; got {text[:200]!r}. Cause: {error!r}."
+            f"`{name}` must be JSON that describes a {described}; got {text[:200]!r}: {error}. Mend it."
         ) from error
+    JsonCheck(name, _chosen_kind, tuple(_KINDS))(plain, kind)
+    return _CONVERTER.structure(plain, kind)

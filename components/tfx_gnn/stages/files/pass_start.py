@@ -35,6 +35,15 @@ class PassStart:
         read = tf.autograph.experimental.do_not_convert(lambda _: self._epoch.read_value())
         return tf.data.Dataset.from_tensors(0).map(read)
 
+    def epochs_until(self, end: int) -> tf.data.Dataset:
+        """Returns the data set of the numbers of this epoch and those after it, int64 scalars.
+
+        Args:
+            end: number of the first epoch that is left out.
+        """
+        following = tf.autograph.experimental.do_not_convert(lambda epoch: tf.data.Dataset.range(epoch, end))
+        return self.epochs().flat_map(following)
+
     def keep(self, number: tf.Tensor) -> tf.Tensor:
         """Tells whether a batch is wanted.
 
@@ -45,3 +54,15 @@ class PassStart:
             Bool scalar.
         """
         return number >= self._first_batch
+
+    def keep_in_epoch(self, epoch: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """Tells whether a batch is wanted, where one iteration reads several epochs.
+
+        Args:
+            epoch: number of the epoch, int64 scalar.
+            number: the batch's number in that epoch, int64 scalar.
+
+        Returns:
+            Bool scalar; of epochs after the first one all batches are wanted.
+        """
+        return tf.logical_or(epoch > self._epoch, self.keep(number))

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 
 import tensorflow as tf
 
 from tfx_gnn.stages.files.atomic_folder import check_absent_or_empty, rename_to
+from tfx_gnn.stages.files.process_lock import has_locks, process_lock
 
 UNFINISHED_MARK = ".unfinished-"
 """Beginning of the name of every folder whose making was begun and can be taken up again."""
-
-_LOCK_FILE = ".lock"
 
 
 @contextlib.contextmanager
@@ -44,21 +42,16 @@ def resumable_folder(path: str, *, fingerprint: str) -> Iterator[str]:
     path = path.rstrip("/")
     check_absent_or_empty(path)
     unfinished = unfinished_folder(path, fingerprint=fingerprint)
-    tf.io.gfile.makedirs(unfinished)
-    lock_path = os.path.join(unfinished, _LOCK_FILE)
-    try:
-        with _locked(lock_path):
+    with _locked(unfinished, path):
+        tf.io.gfile.makedirs(unfinished)
+        try:
             yield unfinished
             check_absent_or_empty(path)
-            if tf.io.gfile.exists(lock_path):
-                tf.io.gfile.remove(lock_path)
             rename_to(unfinished, path)
-    except BlockingIOError:
-        raise
-    except BaseException:
-        if tf.io.gfile.exists(unfinished) and not set(tf.io.gfile.listdir(unfinished)) - {_LOCK_FILE}:
-            tf.io.gfile.rmtree(unfinished)
-        raise
+        except BaseException:
+            if tf.io.gfile.exists(unfinished) and not tf.io.gfile.listdir(unfinished):
+                tf.io.gfile.rmtree(unfinished)
+            raise
 
 
 def unfinished_folder(path: str, *, fingerprint: str) -> str:
@@ -75,16 +68,11 @@ def unfinished_folder(path: str, *, fingerprint: str) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: str) -> Iterator[None]:
-    if "://" in path:
+def _locked(unfinished: str, path: str) -> Iterator[None]:
+    if not has_locks(unfinished):
         yield
         return
-    with open(path, "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise BlockingIOError(
-                f"`path` must be made by one process at a time; got another that holds {os.path.dirname(path)!r} now. "
-                "Wait for its end."
-            ) from error
+    rule = f"`path` must be made by one process at a time; got {path!r}, made in {unfinished!r}"
+    # Beside the folder, whose renaming must happen under the lock.
+    with process_lock(f"{os.path.abspath(unfinished)}.lock", rule=rule):
         yield

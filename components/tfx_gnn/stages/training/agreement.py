@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -26,6 +27,21 @@ def sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[float], flo
     return lambda value: float(total(tf.constant(value, tf.float32)))
 
 
+def is_so_anywhere(strategy: tf.distribute.Strategy, *, is_so_here: bool) -> bool:
+    """Tells all workers in step what one of them knows; all have to call it together.
+
+    Args:
+        strategy: what they run under.
+        is_so_here: what this process says.
+
+    Returns:
+        Whether any of them says True; under a strategy of one process, what it says.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return is_so_here
+    return sum_over_replicas(strategy)(float(is_so_here)) > 0.0
+
+
 def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """Waits until all workers in step have come here; a strategy of one process does not wait.
 
@@ -37,3 +53,17 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
     """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         sum_over_replicas(strategy)(0.0)
+
+
+def leave_together(strategy: tf.distribute.Strategy) -> None:
+    """Stays until all workers in step have what they agreed on last; call it before a process ends well.
+
+    Workers fetch a sum from each other. One that has it and ends may leave another without, which then fails although
+    all is done, and waits after its restart for a cluster that will not come back.
+
+    Args:
+        strategy: what they run under.
+    """
+    # That another one is gone already is no error here: nobody owes anybody anything any more.
+    with contextlib.suppress(tf.errors.OpError):
+        wait_for_all(strategy)

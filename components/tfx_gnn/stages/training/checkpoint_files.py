@@ -6,15 +6,18 @@ one renaming. What lacks a manifest, or is not what its manifest says, was not w
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.files.process_lock import has_locks, process_lock
+from tfx_gnn.stages.training.training_fingerprint import differences
 from tfx_gnn.stages.training.training_loop import TrainingPosition
 
 FORMAT_VERSION = 1
@@ -22,6 +25,50 @@ FORMAT_VERSION = 1
 _START = "step-"
 _MANIFEST = ".json"
 _UNNAMED_MANIFEST = ".json.writing"
+_LOCK_FILE = ".lock"
+
+
+@contextlib.contextmanager
+def locked_checkpoints(folder: str) -> Iterator[None]:
+    """Keeps other trainings from a folder of checkpoints; object stores know no locks, and there nobody is kept out.
+
+    One process of a training holds it: the one that writes.
+
+    Args:
+        folder: made if need be, and removed at the end if it is empty then.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        BlockingIOError: if another process holds it.
+    """
+    if not has_locks(folder):
+        yield
+        return
+    was_there = os.path.isdir(folder)
+    try:
+        rule = f"`checkpoint_dir` must be used by one training at a time; got {folder!r}"
+        with process_lock(os.path.join(folder, _LOCK_FILE), rule=rule):
+            yield
+    finally:
+        if not was_there and os.path.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)
+
+
+def num_checkpoint_bytes(folder: str) -> int:
+    """Tells the size of the checkpoints that are there.
+
+    Args:
+        folder: of checkpoints; may be missing.
+
+    Returns:
+        Bytes of all their files.
+    """
+    if not tf.io.gfile.exists(folder):
+        return 0
+    names = [name for name in tf.io.gfile.listdir(folder) if name.startswith(_START)]
+    return sum(tf.io.gfile.stat(os.path.join(folder, name)).length for name in names)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,13 +190,11 @@ class CheckpointFiles:
         return manifest, None
 
     def _check_fingerprint(self, manifest: CheckpointManifest) -> None:
-        found, wanted = manifest.fingerprint, self._fingerprint
-        names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
-        if names:
-            differences = ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
+        differing = differences(manifest.fingerprint, self._fingerprint)
+        if differing:
             raise ValueError(
                 f"`checkpoint_dir` must hold checkpoints of this very training; got those of another one in "
-                f"{self.folder!r}, and since then there changed: {differences}. Remove the folder to begin anew, or "
+                f"{self.folder!r}, and since then there changed: {differing}. Remove the folder to begin anew, or "
                 "name another one."
             )
 
@@ -178,7 +223,3 @@ def _name(position: TrainingPosition) -> str:
 def _owner(file: str) -> str:
     """Tells of which checkpoint a file is; TensorFlow writes into a folder `<name>_temp` first."""
     return file.partition(".")[0].partition("_")[0]
-
-
-def _short(value: str | None) -> str:
-    return "absent" if value is None else repr(value if len(value) <= 40 else value[:12] + "...")

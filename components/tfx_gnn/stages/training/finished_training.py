@@ -1,7 +1,7 @@
-"""A training whose processes are started again although it has ended: its supervisor did not learn of the end.
+"""The note of a training that has ended.
 
-In a folder of checkpoints that was asked for by name a note stays behind, so the same command finds that nothing
-is left to do. It is written before the outputs appear, and holds once they are there.
+It is the last thing that is written, into the hidden folder of the model run: from then on all that is left to do is
+to give two folders their names. Who starts the same training again finds by it what is left, and that nothing else is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import tensorflow as tf
 
 from tfx_gnn.stages.files import options_json
-from tfx_gnn.stages.training.summary import SUMMARY_FILE, TrainingSummary
 
 FINISHED_FILE = "finished.json"
 
@@ -22,44 +21,38 @@ class FinishedTraining:
     """What has ended.
 
     Attributes:
-        fingerprint: name of the training.
-        num_epochs: epochs that were asked for.
-        model_dir: the model.
-        model_run_dir: its run.
+        fingerprint: what the training hung on: names to values or hashes.
+        model: fingerprint of the files of the model.
+        hidden_folders: last parts of the paths where the model and its run were written.
     """
 
-    fingerprint: str
-    num_epochs: int
-    model_dir: str
-    model_run_dir: str
+    fingerprint: dict[str, str]
+    model: str
+    hidden_folders: tuple[str, str]
 
-    def note(self, checkpoint_dir: str) -> None:
-        """Notes that the outputs are about to appear.
+    @classmethod
+    def read(cls, run_dir: str) -> FinishedTraining | None:
+        """Reads the note of a model run.
 
         Args:
-            checkpoint_dir: folder of the training's checkpoints.
+            run_dir: folder of the run, hidden or not; may be missing.
+
+        Returns:
+            The note; None if the training has not ended there.
         """
-        tf.io.gfile.makedirs(checkpoint_dir)
-        path = os.path.join(checkpoint_dir, FINISHED_FILE)
+        path = os.path.join(run_dir, FINISHED_FILE)
+        if not tf.io.gfile.exists(path):
+            return None
+        with tf.io.gfile.GFile(path) as file:
+            return options_json.from_json(file.read(), cls)
+
+    def write(self, run_dir: str) -> None:
+        """Writes the note, whole or not at all.
+
+        Args:
+            run_dir: hidden folder of the run, in which nothing is missing but this.
+        """
+        path = os.path.join(run_dir, FINISHED_FILE)
         with tf.io.gfile.GFile(path + ".writing", "w") as file:
             file.write(options_json.to_json(self))
         tf.io.gfile.rename(path + ".writing", path, overwrite=True)
-
-    def summary(self, checkpoint_dir: str) -> TrainingSummary | None:
-        """Looks whether this very training has ended.
-
-        Args:
-            checkpoint_dir: folder of its checkpoints.
-
-        Returns:
-            What it did; None if it has to be done, or to go on.
-        """
-        path = os.path.join(checkpoint_dir, FINISHED_FILE)
-        summary_path = os.path.join(self.model_run_dir, SUMMARY_FILE)
-        if not all(map(tf.io.gfile.exists, (path, self.model_dir, summary_path))):
-            return None
-        with tf.io.gfile.GFile(path) as file:
-            if options_json.from_json(file.read(), FinishedTraining) != self:
-                return None
-        with tf.io.gfile.GFile(summary_path) as file:
-            return options_json.from_json(file.read(), TrainingSummary)

@@ -202,22 +202,23 @@ def evaluation_dataset(
     pipeline: int = 0,
     num_pipelines: int = 1,
 ) -> tf.data.Dataset:
-    """Reads a split once, in the order of its files; nothing is left out.
+    """Reads a split again and again, in the order of its files; nothing is left out.
 
-    The batches of all replicas together are those that one replica would get, and padding behind them.
+    The batches of all replicas together are in each pass those that one replica would get, and padding behind them.
 
     Args:
         files: files of the split.
         labelled: applied to every batch.
         budget: what batches are padded to, of kind "tight".
-        num_batches: batches that all replicas get together, some at the end without a graph: steps times replicas.
+        num_batches: batches that all replicas get together in a pass, some at its end without a graph: steps times
+            replicas.
         num_counted: labels of the split that count, by output; "" for the only one.
         pipeline: number of this pipeline, which takes every n-th batch.
         num_pipelines: how many there are.
 
     Returns:
-        Dataset of `TrainingBatch` of static shapes; after the last batch follows padding without end. The mean
-        loss of the `num_batches` of all pipelines is the mean over the labels that count.
+        Endless dataset of `TrainingBatch` of static shapes; each pipeline gets its share of `num_batches` a pass.
+        The mean loss of the batches of a pass is the mean over the labels that count.
     """
     keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
     batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight", keep=keep)
@@ -230,7 +231,9 @@ def evaluation_dataset(
         ]
         return tf.nest.pack_sequence_as(labels.counts, weights)
 
-    return _weighted(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled, weigh)
+    a_pass = batches.concatenate(empty_batches(labelled.graph_spec, budget)).take(num_batches // num_pipelines)
+    # In one iterator: to make one for each evaluation would take TensorFlow half a second.
+    return _weighted(a_pass.repeat(), labelled, weigh)
 
 
 def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget) -> LabelledBatch:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
 
@@ -131,6 +132,10 @@ def _warn_of_unweighted_metrics(model: tf_keras.Model, reference: str) -> None:
     compiled = getattr(model, "compiled_metrics", None)
     unweighted = getattr(compiled, "_user_metrics", None)
     if unweighted:
+        names = sorted(str(getattr(metric, "name", metric)) for metric in tf.nest.flatten(unweighted))
         _LOG.warning(
-            "`metrics` of %s count padding like everything else. Compile with `weighted_metrics` instead.", reference
+            "`model_fn` must compile its metrics as `weighted_metrics`; got `metrics` %s in %r, which count padding as "
+            "if it were examples: their figures are wrong. Write `weighted_metrics=` in `model.compile`.",
+            names,
+            reference,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pathlib
 import shutil
 import tempfile
 import uuid
@@ -12,10 +13,12 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.stages.files.process_lock import has_locks
 from tfx_gnn.stages.training.checkpoints import MAX_TO_KEEP, num_state_bytes
+from tfx_gnn.stages.training.finished_training import FINISHED_FILE
 
 LOGS_BYTES = 16 << 20
-"""Room for TensorBoard's logs, the summary, and vocabularies of an export."""
+"""Room for TensorBoard's logs, the summary, and vocabularies of an export: what the smallest model needs, too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,7 @@ class OutputSizes:
     """What a training is going to write, in bytes: an estimate by the sizes of what it trains.
 
     Attributes:
-        checkpoints: all that are there at a time: those that are kept, and the one that is being written.
+        checkpoints: all that are there at a time: those that are kept, and the one that is being written; and logs.
         model: the exported model.
         run: the weights once as a checkpoint and once for GraphSkewValidator, and logs.
     """
@@ -45,7 +48,7 @@ class OutputSizes:
         """
         weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
         return cls(
-            checkpoints=(MAX_TO_KEEP + 1) * num_state_bytes(model),
+            checkpoints=(MAX_TO_KEEP + 1) * num_state_bytes(model) + LOGS_BYTES,
             model=weights + LOGS_BYTES,
             run=2 * weights + LOGS_BYTES,
         )
@@ -66,7 +69,7 @@ def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
     """
     needs: dict[int, list[tuple[str, str, int]]] = {}
     for name, (folder, num_bytes) in folders.items():
-        if "://" in folder:
+        if not has_locks(folder):
             _check_object_store(name, folder)
             continue
         existing = _nearest_existing(folder)
@@ -74,6 +77,23 @@ def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
         needs.setdefault(os.stat(existing).st_dev, []).append((name, existing, num_bytes))
     for on_one_disk in needs.values():
         _check_room(on_one_disk)
+
+
+def check_places(*, model_dir: str, model_run_dir: str, checkpoint_dir: str) -> None:
+    """Checks before anything is read that outputs can be written: what is known without a model.
+
+    Args:
+        model_dir: folder for the model.
+        model_run_dir: folder for its run, beside which checkpoints lie if no folder is given.
+        checkpoint_dir: folder for checkpoints; may be empty.
+
+    Raises:
+        ValueError: as `check_outputs`.
+    """
+    folders = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": checkpoint_dir}
+    # Where a training has ended, no room is needed to find that out.
+    if not (has_locks(model_run_dir) and os.path.exists(os.path.join(model_run_dir, FINISHED_FILE))):
+        check_outputs({name: (folder, LOGS_BYTES) for name, folder in folders.items() if folder})
 
 
 def _nearest_existing(folder: str) -> str:
@@ -91,8 +111,9 @@ def _check_writable(name: str, folder: str, existing: str) -> None:
         reason = "which is no folder"
     else:
         try:
-            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing):
-                pass
+            # Where a quota is used up, a folder may yet be made.
+            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing) as made:
+                pathlib.Path(made, "file").write_bytes(b"x")
         except OSError as error:
             reason = f"where nothing can be written: {error.strerror}"
     if reason is not None:

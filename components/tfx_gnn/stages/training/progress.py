@@ -11,6 +11,15 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 
+def say(line: str) -> None:
+    """Shows a line on stderr where no training is shown yet, or none any more.
+
+    Args:
+        line: what to show.
+    """
+    Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
+
+
 class TrainingProgress(tf_keras.callbacks.Callback):
     """Shows epoch, loss and metrics on stderr instead of Keras' own output.
 

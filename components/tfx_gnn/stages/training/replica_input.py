@@ -13,6 +13,7 @@ from tfx_gnn.distribution.per_replica import distribute
 from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
 from tfx_gnn.stages.files.pass_start import PassStart
 from tfx_gnn.stages.files.record_files import RecordFile
+from tfx_gnn.stages.padded_batches import ended_batches
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
 from tfx_gnn.stages.training import input_pipeline
 from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
@@ -90,35 +91,66 @@ class TrainingInput:
 class DistributedTrainingInput:
     """Epochs of a training for all replicas in step.
 
+    One pipeline knows when its replicas are through with an epoch, and goes on with the next one: making an iterator
+    takes TensorFlow half a second, and while the model is evaluated the next epoch is read ahead. Of several
+    pipelines none knows when the others are through, so there each epoch has an iterator of its own.
+
     Args:
         strategy: any but parameter servers.
         data: what is read.
+        num_epochs: epochs to read.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput) -> None:
+    def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput, *, num_epochs: int) -> None:
         self._start = PassStart()
+        self._data = data
+        self._num_epochs = num_epochs
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
-
-        def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            batches = data.of_pipeline(context, epochs=self._start.epochs(), keep=self._start.keep)
-            return input_pipeline.training_dataset(batches, data.labelled, data.budget)
-
+        self._goes_on = data.sharding.num_pipelines == 1
+        self._iterator: Iterator[Any] | None = None
         # Not by `distribution.per_replica`, which looks into data sets, and cannot where they look at variables.
-        self._dataset = strategy.distribute_datasets_from_function(of_pipeline)
+        self._dataset = strategy.distribute_datasets_from_function(
+            self._epoch_after_epoch if self._goes_on else self._one_epoch
+        )
 
-    def epoch(self, number: int, first_step: int = 0) -> Iterator[Any]:
+    def epoch(self, number: int, first_step: int = 0, *, is_next: bool = False) -> Iterator[Any]:
         """Begins to read an epoch.
 
         Args:
             number: number of the epoch, from 0.
             first_step: steps of it that are left out, without parsing what they would read.
+            is_next: whether the one before was read to its end, and nothing of this one is left out.
 
         Returns:
-            Endless iterator of `TrainingBatch` as the strategy distributes it: an epoch ends with batches of
-            padding alone.
+            Iterator of `TrainingBatch` as the strategy distributes it: an epoch ends with a step of padding alone,
+            behind which nothing of it may be read.
         """
-        self._start.set(number, first_step * self._replicas_of_pipeline)
-        return iter(self._dataset)
+        if self._iterator is None or not (is_next and self._goes_on):
+            self._start.set(number, first_step * self._replicas_of_pipeline)
+            self._iterator = iter(self._dataset)
+        return self._iterator
+
+    def _one_epoch(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        batches = self._data.of_pipeline(context, epochs=self._start.epochs(), keep=self._start.keep)
+        return input_pipeline.training_dataset(batches, self._data.labelled, self._data.budget)
+
+    def _epoch_after_epoch(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        data = self._data
+
+        def ended_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+            batches = data.of_pipeline(
+                context,
+                epochs=tf.data.Dataset.from_tensors(epoch),
+                keep=functools.partial(self._start.keep_in_epoch, epoch),
+            )
+            return ended_batches(
+                batches, data.labelled.graph_spec, data.budget, num_replicas=self._replicas_of_pipeline
+            )
+
+        epochs = self._start.epochs_until(self._num_epochs)
+        # Nothing here needs AutoGraph, which takes seconds to read it all.
+        batches = epochs.flat_map(tf.autograph.experimental.do_not_convert(ended_epoch))
+        return input_pipeline.weighted_training_batches(batches, data.labelled)
 
 
 def distributed_evaluation_input(
@@ -143,7 +175,7 @@ def distributed_evaluation_input(
         num_pipelines: input pipelines of the strategy.
 
     Returns:
-        Distributed endless dataset of `TrainingBatch`, of which the first `num_steps` steps count.
+        Distributed endless dataset of `TrainingBatch`, of which `num_steps` steps are an evaluation.
     """
 
     def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:

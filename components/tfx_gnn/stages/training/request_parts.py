@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import tensorflow as tf
 
@@ -13,6 +14,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.readout import structured_readout
 from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.serving import signature
 
 _ID = "#id"
@@ -34,16 +36,17 @@ class RequestForm:
     roots: tuple[str, ...]
 
     @classmethod
-    def of(cls, raw_spec: GraphTensorSpec, objective: Objective) -> RequestForm:
+    def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
         """Describes requests.
 
         Args:
             raw_spec: spec of one raw graph; labels may be in it.
             objective: what is predicted.
+            other_labels: features of the context that are labels of other tasks.
 
         Returns:
-            The form: without the labels of the task, and of `_readout` nothing but what begins with `#` unless
-            the answer depends on its features.
+            The form: without labels of this task and of others, and of `_readout` nothing but what begins with `#`
+            unless the answer depends on its features.
 
         Raises:
             ValueError: if the graph has no `_readout`, but answers are about it.
@@ -54,7 +57,7 @@ class RequestForm:
                 f"`graph_schema_dir` must describe the examples before the transform, with node set "
                 f"{READOUT_NODE_SET!r}; got {sorted(raw_spec.node_sets_spec)}. Name the schema of the same examples."
             )
-        spec = objective.without_labels(raw_spec)
+        spec = without_context_features(objective.without_labels(raw_spec), other_labels)
         if READOUT_NODE_SET in spec.node_sets_spec and not objective.input_features:
             spec = _without_readout_features(spec)
         keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]

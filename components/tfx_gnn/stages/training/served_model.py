@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -54,6 +54,7 @@ class ServedModel(tf.Module):
         transform: SavedGraphTransform,
         model: tf_keras.Model,
         objective: Objective,
+        other_labels: Collection[str] = (),
         raw_tensor_signature: bool = False,
     ) -> None:
         """Puts the model together.
@@ -65,12 +66,13 @@ class ServedModel(tf.Module):
             transform: the saved transform.
             model: the trained model.
             objective: what it predicts.
+            other_labels: features of the raw context that are labels of other tasks.
             raw_tensor_signature: whether there is a signature `tensors`.
         """
         super().__init__(name="served_model")
         self._transform = transform
         self._variables = list(model.variables)
-        form = RequestForm.of(raw_spec, objective)
+        form = RequestForm.of(raw_spec, objective, other_labels=other_labels)
         # The models stay in closures: as attributes they would be saved as Keras models, too.
         embeddings = embedding_model(model, objective)
 

@@ -9,9 +9,12 @@ import tensorflow_transform as tft
 
 from tfx_gnn.distribution.per_replica import per_replica_batch_size
 from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.context_labels import context_labels
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.models.tasks import LabelSummary, Objective
+from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
+from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
 from tfx_gnn.stages.files.record_files import RecordFile, record_files
@@ -43,7 +46,8 @@ class TrainerInputs:
 
     Attributes:
         raw_spec: spec of one graph before the transform.
-        graph_spec: spec of one graph after it, labels included.
+        graph_spec: spec of one graph after it, labels of the task included.
+        other_labels: features of the context that are labels of other tasks. A model sees none of them.
         tft_output: the transform.
         objective: what is predicted, with what the training split's labels say.
         train_files: files of the training split.
@@ -54,6 +58,7 @@ class TrainerInputs:
 
     raw_spec: GraphTensorSpec
     graph_spec: GraphTensorSpec
+    other_labels: frozenset[str]
     tft_output: tft.TFTransformOutput
     objective: Objective
     train_files: Sequence[RecordFile]
@@ -110,7 +115,10 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
         ValueError: if the examples are not blessed, or features, labels or a split are not as they must be.
     """
     check_blessing(folders)
-    graph_spec = _graph_spec(folders.transformed_graph_schema_dir)
+    raw_schema = _schema(folders.graph_schema_dir)
+    other_labels = context_labels(raw_schema) - _labels_in_context(options.task)
+    transformed = create_graph_spec_from_schema_pb(_schema(folders.transformed_graph_schema_dir))
+    graph_spec = without_context_features(transformed, other_labels)
     tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
     objective = options.task.objective(tft_output.vocabulary_by_name)
     objective.check_spec(graph_spec)
@@ -122,8 +130,9 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     )
     check_train_labels(train_labels, objective, split=options.train_split)
     return TrainerInputs(
-        raw_spec=_graph_spec(folders.graph_schema_dir),
+        raw_spec=create_graph_spec_from_schema_pb(raw_schema),
         graph_spec=graph_spec,
+        other_labels=other_labels,
         tft_output=tft_output,
         objective=options.task.objective(tft_output.vocabulary_by_name, train_labels.get("", train_labels)),
         train_files=train_files,
@@ -191,5 +200,10 @@ def ready_batches_of_first_epoch(ready_batches_dir: str, options: GraphTrainerOp
     return manifest.epochs[0].num_batches
 
 
-def _graph_spec(graph_schema_dir: str) -> GraphTensorSpec:
-    return create_graph_spec_from_schema_pb(graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)))
+def _schema(graph_schema_dir: str) -> GraphSchema:
+    return graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
+
+
+def _labels_in_context(task: Task) -> set[str]:
+    parts = task.tasks.values() if isinstance(task, MultiTask) else [task]
+    return {part.label_feature for part in parts if isinstance(part, (GraphClassification, GraphRegression))}

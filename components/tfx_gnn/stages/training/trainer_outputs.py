@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.cluster import ClusterRole
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
 LOGS_DIR = "logs"
 CHECKPOINTS_DIR = "checkpoints"
@@ -23,41 +21,6 @@ _BETWEEN_PROCESSES = (
     tf.errors.InternalError,
     tf.errors.UnavailableError,
 )
-
-
-@contextlib.contextmanager
-def output_folders(model_dir: str, model_run_dir: str, *, is_chief: bool) -> Iterator[tuple[str, str]]:
-    """Yields folders to write into, which appear whole or not at all.
-
-    Args:
-        model_dir: absent or empty folder.
-        model_run_dir: absent or empty folder.
-        is_chief: whether this process is the one that writes. The others get folders that are
-            thrown away: some of what is written only works if all take part.
-
-    Yields:
-        Folders for the model and for its run.
-
-    Raises:
-        ValueError: if one of them would lie in the other.
-        FileExistsError: if one holds files already.
-    """
-    places = [os.path.join(os.path.normpath(folder), "") for folder in (model_dir, model_run_dir)]
-    if places[0].startswith(places[1]) or places[1].startswith(places[0]):
-        raise ValueError(
-            f"`model_dir` and `model_run_dir` must be two folders, none in the other; got {model_dir!r} and "
-            f"{model_run_dir!r}. Each appears whole at the end: put them side by side."
-        )
-    with contextlib.ExitStack() as stack:
-        if is_chief:
-            run = stack.enter_context(atomic_folder(model_run_dir))
-            yield stack.enter_context(atomic_folder(model_dir)), run
-            return
-        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-"))
-        folders = os.path.join(scratch, "model"), os.path.join(scratch, "run")
-        for folder in folders:
-            os.mkdir(folder)
-        yield folders
 
 
 @contextlib.contextmanager
@@ -99,21 +62,22 @@ def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str)
     return checkpoint_dir or os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
 
 
-def move_files(folder: str, target: str) -> None:
-    """Moves all files of a folder, which may be on another disk.
+def copy_files(folder: str, target: str) -> None:
+    """Copies all files of a folder, to another disk if need be.
 
     Args:
-        folder: where they are; it is gone afterwards. May be missing.
-        target: where they go.
+        folder: where they are. May be missing.
+        target: where they go; files of the same names are replaced.
     """
     if not tf.io.gfile.exists(folder):
         return
     for path, _, names in tf.io.gfile.walk(folder):
-        place = os.path.join(target, os.path.relpath(path, folder))
+        relative = os.path.relpath(path, folder)
+        # To an object store "." would be a name like any other.
+        place = target if relative == "." else os.path.join(target, relative)
         tf.io.gfile.makedirs(place)
         for name in names:
             tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
-    tf.io.gfile.rmtree(folder)
 
 
 def save_weights(model: tf_keras.Model, run_dir: str) -> str:

@@ -35,6 +35,8 @@ class StepsOfReplicas:
         self._data = data
         self._steps_per_execution = steps_per_execution
         self._batches: Any = None
+        self._epoch = 0
+        self._is_through = False
 
     def begin_epoch(self, position: TrainingPosition) -> None:
         """Begins to read an epoch.
@@ -42,7 +44,9 @@ class StepsOfReplicas:
         Args:
             position: its first step that is wanted.
         """
-        self._batches = self._data.epoch(position.epoch, position.step_in_epoch)
+        is_next = self._is_through and (position.epoch, position.step_in_epoch) == (self._epoch + 1, 0)
+        self._batches = self._data.epoch(position.epoch, position.step_in_epoch, is_next=is_next)
+        self._epoch, self._is_through = position.epoch, False
 
     def run(self) -> Execution:
         """Runs the next steps.
@@ -50,7 +54,9 @@ class StepsOfReplicas:
         Returns:
             What they did.
         """
-        return self._steps(self._batches, self._steps_per_execution)
+        execution = self._steps(self._batches, self._steps_per_execution)
+        self._is_through = execution.is_end
+        return execution
 
 
 class Evaluation:
@@ -87,6 +93,7 @@ class Evaluation:
             num_counted={name: labels.num_counted for name, labels in inputs.eval_labels.items()},
             num_pipelines=num_pipelines,
         )
+        self._batches: Any = None
 
     def __call__(self) -> Mapping[str, Any]:
         """Measures.
@@ -94,7 +101,9 @@ class Evaluation:
         Returns:
             Loss and metrics.
         """
-        return self._steps(iter(self._data), self._num_steps).logs
+        if self._batches is None:
+            self._batches = iter(self._data)
+        return self._steps(self._batches, self._num_steps).logs
 
 
 def training_steps(
@@ -133,6 +142,6 @@ def training_steps(
         )
     return StepsOfReplicas(
         ReplicaSteps(strategy, model, step, leave_out_uncounted=True, jit_compile=options.jit_compile),
-        DistributedTrainingInput(strategy, data),
+        DistributedTrainingInput(strategy, data, num_epochs=options.num_epochs),
         steps_per_execution=options.steps_per_execution,
     )

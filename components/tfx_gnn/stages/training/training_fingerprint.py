@@ -64,5 +64,23 @@ def name_of(fingerprint: Mapping[str, str]) -> str:
     return fingerprint_text(json.dumps(dict(fingerprint), sort_keys=True))
 
 
+def differences(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """Says what differs between two trainings.
+
+    Args:
+        found: fingerprint of one that was begun or has ended.
+        wanted: fingerprint of the one that is asked for.
+
+    Returns:
+        "<name> <found> -> <wanted>" for each difference; empty if there is none.
+    """
+    names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+    return ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
+
+
+def _short(value: str | None) -> str:
+    return "absent" if value is None else repr(value if len(value) <= 40 else value[:12] + "...")
+
+
 def _files(folder: str) -> list[str]:
     return [os.path.join(path, name) for path, _, names in tf.io.gfile.walk(folder) for name in names]

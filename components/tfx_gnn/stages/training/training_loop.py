@@ -241,7 +241,7 @@ def train(
         callbacks: of Keras; `on_train_batch_end` is called after each execution, with the number of the last step
             of the epoch.
         hooks: told of steps and epochs, after the callbacks.
-        stop: may end the training between two executions.
+        stop: may end the training between two executions, and after an epoch.
 
     Raises:
         TrainingPreemptedError: if `stop` ended it.
@@ -264,6 +264,8 @@ def train(
         told.on_epoch_end(epoch, logs)
         for hook in hooks:
             hook.on_epoch_end(state.position, logs)
+        # Who asked during the evaluation need not wait for a step of the next epoch, and there may be none.
+        _stop_if_asked(stop, state.position, hooks)
     told.on_train_end()
 
 
@@ -285,12 +287,16 @@ def _train_epoch(
             told.on_train_batch_end(state.position.step_in_epoch - 1, execution.logs)
             for hook in hooks:
                 hook.on_step_end(state.position, execution.logs)
-            if stop is not None and stop.is_made(state.position):
-                for hook in hooks:
-                    hook.on_stop(state.position)
-                raise TrainingPreemptedError(state.position)
+            _stop_if_asked(stop, state.position, hooks)
         if execution.is_end:
             return _numbers(execution.logs)
+
+
+def _stop_if_asked(stop: StopRequest | None, position: TrainingPosition, hooks: Sequence[TrainingHook]) -> None:
+    if stop is not None and stop.is_made(position):
+        for hook in hooks:
+            hook.on_stop(position)
+        raise TrainingPreemptedError(position)
 
 
 def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:

@@ -11,6 +11,7 @@ import tf_keras
 
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
 from tfx_gnn.stages.files.record_datasets import ordered_records
+from tfx_gnn.stages.padded_batches import PaddedBatch
 from tfx_gnn.stages.ready_batches import ready_batches_dataset
 from tfx_gnn.stages.training import input_pipeline
 from tfx_gnn.stages.training.input_pipeline import LabelledBatch, LabelledGraphs
@@ -136,7 +137,7 @@ class TrainingSetup:
         )
 
     def _read_ready(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
-        return ready_batches_dataset(
+        batches = ready_batches_dataset(
             self._folders.ready_batches_dir,
             transformed_examples_dir=self._folders.transformed_examples_dir,
             transformed_graph_schema_dir=self._folders.transformed_graph_schema_dir,
@@ -144,6 +145,12 @@ class TrainingSetup:
             epochs=epochs,
             keep=keep,
         )
+        # They have all that the examples have.
+        return batches.map(self._without_other_labels) if self.inputs.other_labels else batches
+
+    def _without_other_labels(self, batch: PaddedBatch) -> PaddedBatch:
+        features = [name for name in batch.graph.context.features if name in self.inputs.other_labels]
+        return batch._replace(graph=batch.graph.remove_features(context=features))
 
     def _sample_batch(self) -> LabelledBatch:
         records = ordered_records(self.inputs.eval_files)

@@ -12,6 +12,7 @@ import os
 from tensorflow.core.framework import types_pb2
 from tensorflow_metadata.proto.v0 import schema_pb2
 
+from tfx_gnn.graph.context_labels import remove_lost_marks
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages.examples.graph_layout import graph_layout, schema_features
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, read_tfmd_schema, write_tfmd_schema
@@ -82,6 +83,7 @@ def _transformed_graph_schema(
         for partition in representations[key].ragged_tensor.partition:
             size = partition.uniform_row_length if partition.HasField("uniform_row_length") else -1
             feature.shape.dim.add(size=size)
+    remove_lost_marks(schema)
     return schema
 
 

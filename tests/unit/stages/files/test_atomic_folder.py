@@ -2,9 +2,11 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK, atomic_folder
 
@@ -53,7 +55,7 @@ def test_a_folder_with_files_is_refused(tmp_path):
         pass
 
 
-def test_sigkill_leaves_only_a_marked_hidden_folder(tmp_path):
+def _die_while_writing(target):
     script = (
         "import os, signal, sys\n"
         "from tfx_gnn.stages.files.atomic_folder import atomic_folder\n"
@@ -61,10 +63,52 @@ def test_sigkill_leaves_only_a_marked_hidden_folder(tmp_path):
         "    open(os.path.join(partial, 'half.txt'), 'w').close()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-
-    result = subprocess.run([sys.executable, "-c", script, str(tmp_path / "out")], check=False)
-
+    result = subprocess.run([sys.executable, "-c", script, str(target)], check=False)
     assert result.returncode == -signal.SIGKILL
-    (left,) = os.listdir(tmp_path)
-    assert left.startswith(".out")
-    assert PARTIAL_MARK in left
+
+
+def test_sigkill_leaves_only_a_marked_hidden_folder_that_the_next_one_removes(tmp_path):
+    target = tmp_path / "out"
+    (tmp_path / f".other{PARTIAL_MARK}1").mkdir()
+
+    _die_while_writing(target)
+
+    other, lock, left = sorted(os.listdir(tmp_path))
+    assert (other, lock) == (".other.partial-1", ".out.lock")
+    assert left.startswith(f".out{PARTIAL_MARK}")
+    with atomic_folder(str(target)) as partial:
+        assert sorted(os.listdir(tmp_path)) == [".other.partial-1", ".out.lock", os.path.basename(partial)]
+    assert sorted(os.listdir(tmp_path)) == [".other.partial-1", "out"]
+
+
+def test_a_folder_that_another_one_writes_is_refused_and_left_alone(tmp_path):
+    target = tmp_path / "out"
+
+    with atomic_folder(str(target)) as partial:
+        with (
+            pytest.raises(BlockingIOError, match=r"`path` must be written by one process at a time; got .*/out'"),
+            atomic_folder(str(target)),
+        ):
+            pass
+        Path(partial, "a.txt").write_text("whole")
+
+    assert os.listdir(target) == ["a.txt"]
+
+
+def test_a_relative_path_is_written_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with atomic_folder("out"):
+        assert os.path.exists(".out.lock")
+
+    assert os.listdir() == ["out"]
+
+
+def test_an_object_store_has_no_lock_and_all_folders_stay():
+    bucket = f"ram://{uuid.uuid4().hex}"
+    tf.io.gfile.makedirs(f"{bucket}/.out{PARTIAL_MARK}of-another-one")
+
+    with atomic_folder(f"{bucket}/out"):
+        pass
+
+    assert sorted(tf.io.gfile.listdir(bucket)) == [f".out{PARTIAL_MARK}of-another-one", "out"]

@@ -1,6 +1,6 @@
 import pytest
 
-from tfx_gnn.stages.files.fingerprint import fingerprint_files, fingerprint_text
+from tfx_gnn.stages.files.fingerprint import fingerprint_files, fingerprint_folders, fingerprint_text
 
 
 def test_fingerprint_ignores_order_and_folder_but_not_names_or_bytes(tmp_path):
@@ -37,3 +37,23 @@ def test_no_file_is_refused():
 
 def test_text_fingerprint_is_sha256():
     assert fingerprint_text("abc").startswith("ba7816bf8f01cfea")
+
+
+def test_folders_count_as_one_whose_first_file_wins(tmp_path):
+    for path, text in {"whole/a": "1", "whole/deep/b": "2", "moved/a": "1", "rest/a": "3", "rest/deep/b": "2"}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    whole = fingerprint_folders([str(tmp_path / "whole")])
+
+    assert fingerprint_folders([str(tmp_path / name) for name in ("absent", "moved", "rest")]) == whole
+    assert fingerprint_folders([str(tmp_path / name) for name in ("rest", "moved")]) != whole
+    assert fingerprint_folders([str(tmp_path / "moved")]) != whole
+
+
+def test_place_of_a_file_counts(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two" / "deep").mkdir(parents=True)
+    (tmp_path / "one" / "a").write_text("1")
+    (tmp_path / "two" / "deep" / "a").write_text("1")
+
+    assert fingerprint_folders([str(tmp_path / "one")]) != fingerprint_folders([str(tmp_path / "two")])

@@ -41,13 +41,25 @@ def test_nested_options_come_back_equal():
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["{", "[1]", '{"stepz": []}', '{"steps": [], "extra": 1}', '{"steps": [{"name": "a", "fan_out": 0}]}', "{}"],
-    ids=["not json", "not an object", "misspelled", "extra field", "value out of range", "field missing"],
+    ("text", "message"),
+    [
+        ("{", "`--plan` must be JSON that describes a Plan; got '{': Expecting property name .* Mend it."),
+        ("[1]", r"`--plan` must be an object with fields of a Plan; got \[1\]. Write {...}."),
+        ('{"steps": [], "extra": 1}', r"`--plan` must have no fields but \['split', 'steps'\]; got \['extra'\]. Leave"),
+        ('{"steps": [{"name": "a", "fan_out": 0}]}', "`fan_out` must be positive."),
+        ("{}", r"`steps` must be given for a Plan; got \[\] in `--plan`. Add it."),
+        ('{"steps": {"name": "a"}}', r"`steps` must be a list; got {'name': 'a'} in `--plan`. Write \[...\]"),
+        ('{"steps": [{"name": "a"}, {"name": 3}]}', "`steps.1.name` must be a string; got 3 in `--plan`. Write one."),
+        (
+            '{"steps": [{"nam": "a"}]}',
+            r"`steps.0` must have no fields but \['fan_out', 'name'\]; got \['nam'\] in `--p",
+        ),
+        ('{"steps": [], "split": 3}', "`split` must be a string; got 3 in `--plan`"),
+    ],
 )
-def test_text_that_describes_no_such_value_is_refused(text):
-    with pytest.raises(ValueError, match="must be JSON that describes a Plan"):
-        from_json(text, Plan)
+def test_text_that_describes_no_such_value_is_refused(text, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        from_json(text, Plan, name="--plan")
 
 
 @pytest.mark.parametrize("number", ["2.5", "true", '"2"', "1e400"])
@@ -91,7 +103,7 @@ def test_keys_may_be_integers_although_json_has_only_strings():
 
 
 def test_a_key_that_is_no_integer_is_refused():
-    with pytest.raises(ValueError, match="must be JSON that describes a Steps"):
+    with pytest.raises(ValueError, match="`by_number` must have whole numbers for keys; got 'one' in `text`"):
         from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)
 
 
@@ -126,11 +138,25 @@ def test_a_task_without_a_kind_classifies_nodes():
     [
         ('{"kind": "poetry", "label_feature": "y"}', Task, "must be one of .*'node_regression'.*; got 'poetry'"),
         ('{"kind": "link_prediction"}', NodeRegression, r"must be one of \['node_regression'\]; got 'link_prediction'"),
-        ('{"kind": "node_regression", "label_feature": "y", "units": 3}', Task, "units"),
-        ('{"kind": "node_regression", "label_feature": "y", "loss": "x"}', Task, "`loss` must be one of"),
-        ("3", Task, "not iterable"),
+        ('{"kind": ["a"]}', Task, r"`kind` must be one of .*; got \['a'\]"),
+        ('{"kind": "node_regression", "label_feature": "y", "units": 3}', Task, r"no fields but .*; got \['units'\]"),
+        ('{"kind": "node_regression", "label_feature": "y", "loss": "x"}', Task, "^`loss` must be one of"),
+        ('{"kind": "node_regression"}', Task, "^`label_feature` must be given for a NodeRegression; got "),
+        ('{"kind": "node_regression", "label_feature": 5}', Task, "^`label_feature` must be a string; got 5"),
+        ('{"label_feature": "y", "class_weights": 2}', Task, "`class_weights` must be a string or an object; got 2"),
+        ('{"label_feature": "y", "class_weights": {"a": "b"}}', Task, "`class_weights.a` must be a number; got 'b'"),
+        (
+            '{"kind": "link_prediction", "hits_at": 3}',
+            Task,
+            r"`hits_at` must be a list; got 3 in `text`. Write \[...\]",
+        ),
+        ('{"kind": "node_regression", "label_feature": "y", "mean": "12"}', Task, "`mean` must be a list; got '12'"),
+        (
+            '{"kind": "multi_task", "tasks": {"a": {"kind": "link_prediction", "scoring": 1}}}',
+            *(Task, "`tasks.a.scoring` must be a string; got 1"),
+        ),
+        ("3", Task, "`text` must be an object with fields of a Task; got 3"),
     ],
-    ids=["unknown", "another", "field", "value", "no object"],
 )
 def test_text_that_is_no_task_is_refused(text, kind, cause):
     with pytest.raises(ValueError, match=cause):

@@ -32,6 +32,7 @@ from tfx_gnn.stages.training.replica_input import (
     distributed_evaluation_input,
 )
 from tfx_gnn.stages.training.replica_steps import ReplicaSteps, test_step_of, train_step_of
+from tfx_gnn.stages.training.trainer_steps import StepsOfReplicas
 from tfx_gnn.stages.training.training_loop import TrainingPosition, TrainingState, train
 
 SCHEMA = """
@@ -136,22 +137,23 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
         num_counted={"": NUM_EVAL},
         num_pipelines=num_pipelines,
     )
+    eval_batches = iter(eval_data)
     measure = ReplicaSteps(evaluator, model, test_step_of(model))
     step = train_step_of(model, strategy)
     if is_served:
         # One after another: in whatever order workers finished otherwise, no two trainings would be the same.
         steps = CoordinatedSteps(strategy, model, step, data, steps_per_epoch=1, steps_per_join=1)
     else:
-        steps = _Steps(
+        steps = StepsOfReplicas(
             ReplicaSteps(strategy, model, step, leave_out_uncounted=True, jit_compile=steps_options.pop("jit", False)),
-            DistributedTrainingInput(strategy, data),
-            steps_options.pop("at_once", 1),
+            DistributedTrainingInput(strategy, data, num_epochs=num_epochs),
+            steps_per_execution=steps_options.pop("at_once", 1),
         )
     state = TrainingState(position=start or TrainingPosition())
     train(
         model,
         steps,
-        evaluate=lambda: measure(iter(eval_data), num_eval_steps).logs,
+        evaluate=lambda: measure(eval_batches, num_eval_steps).logs,
         num_epochs=num_epochs,
         state=state,
     )
@@ -164,17 +166,6 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
         "waited": [figures.input_bound_share for figures in state.inputs],
         "iterations": int(model.optimizer.iterations.numpy()),
     }
-
-
-class _Steps:
-    def __init__(self, steps, data, at_once):
-        self._steps, self._data, self._at_once = steps, data, at_once
-
-    def begin_epoch(self, position):
-        self._batches = self._data.epoch(position.epoch, position.step_in_epoch)
-
-    def run(self):
-        return self._steps(self._batches, self._at_once)
 
 
 def mirrored(count):

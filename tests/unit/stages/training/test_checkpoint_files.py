@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.stages.training.checkpoint_files import CheckpointFiles
+from tfx_gnn.stages.training.checkpoint_files import CheckpointFiles, locked_checkpoints, num_checkpoint_bytes
 from tfx_gnn.stages.training.training_loop import TrainingPosition
 
 FINGERPRINT = {"options.training_seed": "0", "transformed_examples": "8" * 64}
@@ -129,3 +130,36 @@ def test_manifest_tells_what_the_checkpoint_is_of(files, tmp_path):
     assert manifest["position"] == {"epoch": 1, "step_in_epoch": 3, "global_step": 11}
     assert manifest["fingerprint"] == FINGERPRINT
     assert files.newest_whole() == position
+
+
+def test_locked_folder_is_made_and_goes_if_nothing_is_in_it(tmp_path):
+    folder = str(tmp_path / "checkpoints")
+
+    with locked_checkpoints(folder):
+        assert os.listdir(folder) == [".lock"]
+        with (
+            pytest.raises(BlockingIOError, match=r"`checkpoint_dir` must be used by one training at a time; got '.*'"),
+            locked_checkpoints(folder),
+        ):
+            pass
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_locked_folder_stays_if_it_was_there_or_holds_something(tmp_path):
+    (tmp_path / "mine").mkdir()
+
+    with locked_checkpoints(str(tmp_path / "mine")), locked_checkpoints(str(tmp_path / "made")):
+        (tmp_path / "made" / "checkpoint").write_text("")
+
+    assert os.listdir(tmp_path / "mine") == []
+    assert os.listdir(tmp_path / "made") == ["checkpoint"]
+
+
+def test_bytes_of_checkpoints_are_counted_without_other_files(files, tmp_path):
+    assert num_checkpoint_bytes(files.folder) == 0
+    _write(files, _at(5))
+    expected = sum(path.stat().st_size for path in (tmp_path / "checkpoints").iterdir())
+    (tmp_path / "checkpoints" / "other").write_text("other")
+
+    assert num_checkpoint_bytes(files.folder) == expected

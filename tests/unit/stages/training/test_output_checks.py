@@ -4,11 +4,13 @@ import errno
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 import tf_keras
 
-from tfx_gnn.stages.training.output_checks import LOGS_BYTES, OutputSizes, check_outputs
+from tfx_gnn.stages.training.finished_training import FINISHED_FILE
+from tfx_gnn.stages.training.output_checks import LOGS_BYTES, OutputSizes, check_outputs, check_places
 
 MIB = 1 << 20
 
@@ -67,6 +69,29 @@ def test_small_disk_is_not_confused_with_a_large_one(tmp_path, small_disk):
         check_outputs({"model_dir": (str(tmp_path), 2 * MIB), "checkpoint_dir": (str(small_disk), 2 * MIB)})
 
 
+def test_full_disk_is_told_before_there_is_a_model(tmp_path, small_disk):
+    (small_disk / "fills").write_bytes(b"x" * (MIB - 8192))
+
+    with pytest.raises(ValueError, match=r"must have room for 16,777,216 bytes \(`model_run_dir` 16,777,216\); got \d"):
+        check_places(model_dir=str(tmp_path / "model"), model_run_dir=str(small_disk / "run"), checkpoint_dir="")
+
+
+def test_read_only_file_system_is_told(tmp_path, small_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    folder = str(small_disk / "deep" / "checkpoints")
+
+    message = f"`checkpoint_dir` .* got '{folder}' in '{small_disk}', where nothing can be written: Read-only"
+    with pytest.raises(ValueError, match=message):
+        check_places(model_dir=str(tmp_path / "a"), model_run_dir=str(tmp_path / "b"), checkpoint_dir=folder)
+
+
+def test_training_that_has_ended_needs_no_room(small_disk):
+    (small_disk / "run").mkdir()
+    (small_disk / "run" / FINISHED_FILE).write_text("{}")
+
+    check_places(model_dir=str(small_disk / "model"), model_run_dir=str(small_disk / "run"), checkpoint_dir="")
+
+
 def test_sizes_follow_from_weights_and_slots():
     model = tf_keras.Sequential([tf_keras.layers.Dense(8)])
     model.build([None, 4])
@@ -75,5 +100,5 @@ def test_sizes_follow_from_weights_and_slots():
 
     weights = 4 * (4 * 8 + 8)
     assert OutputSizes.of_model(model) == OutputSizes(
-        checkpoints=3 * (3 * weights + 8), model=weights + LOGS_BYTES, run=2 * weights + LOGS_BYTES
+        checkpoints=3 * (3 * weights + 8) + LOGS_BYTES, model=weights + LOGS_BYTES, run=2 * weights + LOGS_BYTES
     )

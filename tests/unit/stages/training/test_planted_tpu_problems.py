@@ -35,6 +35,7 @@ RAGGED = 'features { key: "words" value { dtype: DT_INT64 shape { dim { size: -1
 COLORS = [b"blue", b"green", b"red"]
 HERE = Path(__file__).name
 SUMMARIES = tempfile.TemporaryDirectory()
+PICTURE = tf.io.encode_png(tf.zeros([1, 1, 1], tf.uint8)).numpy()
 
 
 def _budget(kind):
@@ -122,6 +123,14 @@ def _summary(states, _):
         tf.summary.scalar("mean", tf.reduce_mean(states), step=0)
 
 
+def _write_file(states, _):
+    tf.io.write_file(f"{SUMMARIES.name}/states", tf.io.serialize_tensor(states))
+
+
+def _ragged_rows(states, index):
+    return tf.RaggedTensor.from_row_lengths(states, index[:3], validate=False).to_tensor()
+
+
 def _print(states, _):
     tf.print(states[0])
 
@@ -173,6 +182,39 @@ SEEN_IN_THE_GRAPH = {
         "unsorted_segment_sum",
     ),
     "a product of sparse tensors": (_sparse_product, "no_kernel", "SparseTensorDenseMatMul", "unsorted_segment_sum"),
+    "rows of several lengths": (_ragged_rows, "no_kernel", "RaggedTensorToTensor", "dense in `preprocessing_fn`"),
+    "unique_with_counts": (
+        lambda _, i: tf.unique_with_counts(i)[2],
+        "no_kernel",
+        "UniqueWithCounts",
+        "unsorted_segment_sum",
+    ),
+    "random numbers of the host": (
+        lambda s, _: s * tf.random.gamma([24, 8], 2.0),
+        "no_kernel",
+        "RandomGamma",
+        "tf.random.normal",
+    ),
+    "a picture": (lambda *_: tf.image.decode_png(PICTURE), "host_only", "DecodePng", "input pipeline"),
+    "a file": (_write_file, "host_only", "SerializeTensor", "outside of it"),
+    "a dataset": (
+        lambda *_: tf.data.Dataset.range(1).get_single_element(),
+        "host_only",
+        "RangeDataset",
+        "input pipeline",
+    ),
+    "hashes by Keras": (
+        lambda _, i: tf_keras.layers.Hashing(3)(i),
+        "host_only",
+        "AsString",
+        "preprocessing_fn",
+    ),
+    "a branch of another shape": (
+        lambda s, i: tf.cond(i[0] > 0, lambda: s, lambda: s[:3]),
+        "dynamic_shape",
+        "If",
+        "same shape in all branches",
+    ),
     "an array that grows in a loop": (_collect_in_a_loop, "loop_shape", "TensorListSetItem", "before it begins"),
 }
 OF_UNKNOWN_SIZE = {
@@ -187,6 +229,12 @@ REFUSED_BY_XLA = {
         "compile_time_constant",
         "UnsortedSegmentSum",
         "static shape",
+    ),
+    "one-hot of the largest number": (
+        lambda _, i: tf.one_hot(i, tf.cast(tf.reduce_max(i), tf.int32) + 1),
+        "compile_time_constant",
+        "OneHot",
+        "static shapes",
     ),
     "a tensor that grows in a loop": (_grow_in_a_loop, "loop_shape", "While", "before it begins"),
     "the gradient of a loop without a bound": (
@@ -218,6 +266,49 @@ def test_each_fault_is_named_with_its_cause_its_layer_and_a_fix(planted, capfd):
         readiness.raise_if_not_ready("mine")
     # What tf.print shows comes from the first batch through the untrained model.
     assert "assert_op.cc" not in capfd.readouterr().err
+
+
+class _LossOfSome(tf_keras.losses.Loss):
+    def call(self, y_true, y_pred):
+        return tf.reduce_mean(tf.gather(y_pred, tf.where(y_true > 0)[:, 0]))
+
+
+class _NumLabels(tf_keras.metrics.Mean):
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        return super().update_state(tf.size(tf.unique(tf.reshape(y_true, [-1]))[0]))
+
+
+class _Printing(tf_keras.Model):
+    def train_step(self, data):
+        logs = super().train_step(data)
+        tf.print(logs)
+        return logs
+
+
+@pytest.mark.parametrize(
+    ("parts", "function", "op"),
+    [
+        ({"loss": _LossOfSome}, "call", "Where"),
+        ({"metric": _NumLabels}, "update_state", "Unique"),
+        ({"model": _Printing}, "train_step", "StringFormat"),
+    ],
+    ids=["loss", "metric", "step"],
+)
+def test_a_fault_beside_the_model_is_told_with_its_function(parts, function, op):
+    plain_loss = tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def make_model(graph_spec):
+        plain = _model(graph_spec)
+        model = parts.get("model", tf_keras.Model)(plain.inputs, plain.outputs)
+        metric = parts.get("metric", tf_keras.metrics.SparseCategoricalAccuracy)()
+        loss = parts["loss"]() if "loss" in parts else plain_loss
+        model.compile(tf_keras.optimizers.SGD(), loss, weighted_metrics=[metric])
+        return model
+
+    readiness = _check(make_model)
+
+    assert [(problem.op, problem.layer) for problem in readiness.problems] == [(op, f"function '{function}'")]
+    assert readiness.problems[0].where.startswith(f"tests/unit/stages/training/{HERE}:")
 
 
 def test_the_sparse_gradient_of_an_embedding_is_traced_to_its_layer():

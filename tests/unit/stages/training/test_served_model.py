@@ -135,6 +135,28 @@ def test_labels_do_not_matter(models, records) -> None:
         assert sorted(served.label_keys) == sorted(keys)
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda features: features["nodes/item.x"].Clear(), "must have feature 'x' of node set 'item'; got example 1"),
+        (lambda features: features.pop("nodes/item.x"), "must have feature 'x' of node set 'item'; got example 1 wit"),
+        (lambda features: features.pop("edges/link.#target"), "must have feature '#target' of edge set 'link'; got ex"),
+        (
+            lambda features: features["nodes/item.x"].int64_list.value.extend([1, 2]),
+            "must hold float values of feature 'x' of node set 'item'; got int64 in example 1",
+        ),
+    ],
+    ids=["empty", "feature", "structure", "dtype"],
+)
+def test_what_is_wrong_with_a_request_is_told_by_feature_and_set(models, records, change, told) -> None:
+    good, other = records["nodes"][:2]
+    example = tf.train.Example.FromString(other)
+    change(example.features.feature)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"^`examples` {told}[^\n]*$"):
+        ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
+
+
 def test_embeddings_are_served_apart(models, records) -> None:
     assert _ask(models["nodes"], records["nodes"], "embeddings") == {
         "id": [b"a1", b"b0", b"c2", b"d1"],

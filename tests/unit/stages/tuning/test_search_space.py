@@ -23,10 +23,16 @@ def test_ranges_travel_as_json_that_names_their_kind(values, text):
 
 
 @pytest.mark.parametrize(
-    "text", ['{"low": 0, "high": 1}', '{"kind": "text"}', '{"kind": "int", "low": 0.5, "high": 2}']
+    ("text", "message"),
+    [
+        ('{"low": 0, "high": 1}', "`kind` must be one of .*; got None"),
+        ('{"kind": "text"}', "`kind` must be one of .*; got 'text'"),
+        ('{"kind": "int", "low": 0.5, "high": 2}', "`low` must be an integer; got 0.5"),
+        ('{"kind": "int", "low": 0}', "`high` must be given for a IntRange; got \\['low'\\]"),
+    ],
 )
-def test_what_is_no_range_is_refused(text):
-    with pytest.raises(ValueError, match="must be JSON that describes a SearchRange"):
+def test_what_is_no_range_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
         from_json(text, SearchRange)
 
 

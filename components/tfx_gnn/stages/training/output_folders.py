@@ -1,0 +1,167 @@
+"""The two folders that a training leaves, the model and its run, which become visible together.
+
+No file system renames two folders at once. So the training counts as ended from the moment when the note of
+`FinishedTraining` is there, and whoever starts it again completes the renamings that are left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+import tensorflow as tf
+
+from tfx_gnn.stages.files.atomic_folder import (
+    check_absent_or_empty,
+    locked_output,
+    make_partial_folder,
+    partial_folders,
+    remove_partial_folders,
+    rename_to,
+)
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
+from tfx_gnn.stages.files.process_lock import has_locks
+from tfx_gnn.stages.training.finished_training import FinishedTraining
+from tfx_gnn.stages.training.trainer_outputs import copy_files
+from tfx_gnn.stages.training.training_fingerprint import differences
+
+
+class OutputFolders:
+    """The folders of a model and its run; a context manager that keeps other processes from writing them.
+
+    Args:
+        model_dir: absent or empty folder, or an output of the very same training.
+        model_run_dir: the same.
+        is_chief: whether this process is the one that writes. The others get folders that are
+            thrown away: some of what is written only works if all take part.
+
+    Raises:
+        ValueError: if one folder would lie in the other.
+    """
+
+    def __init__(self, model_dir: str, model_run_dir: str, *, is_chief: bool) -> None:
+        places = [os.path.join(os.path.normpath(folder), "") for folder in (model_dir, model_run_dir)]
+        if places[0].startswith(places[1]) or places[1].startswith(places[0]):
+            raise ValueError(
+                f"`model_dir` and `model_run_dir` must be two folders, none in the other; got {model_dir!r} and "
+                f"{model_run_dir!r}. Each appears whole at the end: put them side by side."
+            )
+        self._model, self._run = model_dir.rstrip("/"), model_run_dir.rstrip("/")
+        self._is_chief = is_chief
+        self._locks = contextlib.ExitStack()
+
+    def __enter__(self) -> OutputFolders:
+        """Begins to keep others out.
+
+        Raises:
+            BlockingIOError: if another process is writing one of the folders.
+        """
+        if self._is_chief:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(locked_output(self._model, name="model_dir"))
+                stack.enter_context(locked_output(self._run, name="model_run_dir"))
+                self._locks = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Lets others in again."""
+        self._locks.close()
+
+    def complete(self, fingerprint: Mapping[str, str]) -> bool:
+        """Completes the outputs of this very training if it had ended before.
+
+        Args:
+            fingerprint: what the training hangs on.
+
+        Returns:
+            Whether the outputs are there. Always False if this process does not write.
+        """
+        if not self._is_chief:
+            return False
+        for run in (self._run, *partial_folders(self._run)):
+            finished = FinishedTraining.read(run)
+            if finished is not None and finished.fingerprint == fingerprint:
+                hidden_model, hidden_run = self._hidden(finished)
+                if fingerprint_folders([self._model, hidden_model]) == finished.model:
+                    _complete_rename(hidden_model, self._model)
+                    _complete_rename(hidden_run, self._run)
+                    return True
+        return False
+
+    @contextlib.contextmanager
+    def written(self, fingerprint: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """Yields folders to write into, which appear whole or not at all.
+
+        What dead processes have left of the same outputs is removed.
+
+        Args:
+            fingerprint: what the training hangs on.
+
+        Yields:
+            Folders for the model and for its run.
+
+        Raises:
+            FileExistsError: if one of the outputs holds files already.
+        """
+        if not self._is_chief:
+            with tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-") as scratch:
+                folders = os.path.join(scratch, "model"), os.path.join(scratch, "run")
+                for folder in folders:
+                    os.mkdir(folder)
+                yield folders
+            return
+        self._check_free(fingerprint)
+        remove_partial_folders(self._model)
+        remove_partial_folders(self._run)
+        model, run = make_partial_folder(self._model), make_partial_folder(self._run)
+        try:
+            yield model, run
+            self._check_free(fingerprint)
+            FinishedTraining(
+                fingerprint=dict(fingerprint),
+                model=fingerprint_folders([model]),
+                hidden_folders=(os.path.basename(model), os.path.basename(run)),
+            ).write(run)
+        except BaseException:
+            # With the note there, what comes too late does not undo a training: the next start completes it.
+            if FinishedTraining.read(run) is None:
+                tf.io.gfile.rmtree(model)
+                tf.io.gfile.rmtree(run)
+            raise
+        rename_to(model, self._model)
+        rename_to(run, self._run)
+
+    def _hidden(self, finished: FinishedTraining) -> tuple[str, str]:
+        model, run = finished.hidden_folders
+        return os.path.join(os.path.dirname(self._model), model), os.path.join(os.path.dirname(self._run), run)
+
+    def _check_free(self, fingerprint: Mapping[str, str]) -> None:
+        finished = FinishedTraining.read(self._run)
+        if finished is not None:
+            differing = differences(finished.fingerprint, fingerprint)
+            found = f"of a training since which there changed: {differing}" if differing else "without its own model"
+            raise FileExistsError(
+                f"`model_run_dir` must be absent, empty or the output of this very training beside its model; got "
+                f"{self._run!r}, an output {found}. Name other folders, or remove {self._model!r} and {self._run!r} "
+                "to train anew."
+            )
+        check_absent_or_empty(self._model, name="model_dir")
+        check_absent_or_empty(self._run, name="model_run_dir")
+
+
+def _complete_rename(folder: str, path: str) -> None:
+    """Renames a folder, unless that has been done."""
+    if not tf.io.gfile.exists(folder):
+        return
+    if has_locks(path):
+        check_absent_or_empty(path)
+        rename_to(folder, path)
+    else:
+        # An object store renames a folder file by file, and may have been cut short.
+        copy_files(folder, path)
+        tf.io.gfile.rmtree(folder)
