@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -166,6 +169,54 @@ def test_killed_training_leaves_nothing_and_completes_when_repeated(prepared: Sh
     assert json.loads((folder / "run" / "training_summary.json").read_text())["exported_epoch"] == 3
     examples = list(itertools.islice(read_records(str(prepared.folder / "examples" / "Split-test")), 2))
     assert len(list(ServingModel(resolve_saved_model(str(folder / "model"))).classify(examples))) == 2
+
+
+@contextlib.contextmanager
+def _training_for_long(shell: Shell, name: str) -> Iterator[subprocess.Popen[str]]:
+    """A training that has saved at least once."""
+    process = subprocess.Popen(
+        _train_command(shell, name, 100_000), cwd=shell.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, start_new_session=True,
+        # Who runs the tests in the background of a shell would hand on that SIGINT is ignored.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )  # fmt: skip
+    try:
+        while not _some_file(shell.folder / name, ".checkpoints-*/step-*-epoch-*[1-9]*.json")():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(POLL_SECONDS)
+            assert process.returncode is None, "the training ended too early"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_interrupted_training_saves_and_goes_on(prepared: Shell) -> None:
+    folder = prepared.folder / "interrupted"
+    with _training_for_long(prepared, "interrupted") as process:
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE_SECONDS)
+
+    assert process.returncode == 128 + signal.SIGINT
+    assert "SIGINT: training stops after this step and saves. Once more ends it at once.\n" in said
+    assert re.search(r"Training was stopped on request in epoch \d+, after step \d+\. Run the same again", said)
+    assert [name[:13] for name in os.listdir(folder)] == [".checkpoints-"]
+    done = prepared.run(_train_command(prepared, "interrupted", 1))
+    assert "Going on in epoch" in done.stderr
+    assert sorted(os.listdir(folder)) == ["model", "run"]
+
+
+def test_second_training_with_the_same_outputs_is_told_of_the_first(prepared: Shell) -> None:
+    with _training_for_long(prepared, "twice") as first:
+        second = subprocess.run(
+            _train_command(prepared, "twice", 5), cwd=prepared.folder, capture_output=True, text=True, check=False
+        )
+
+        assert first.poll() is None
+    assert second.returncode == 2
+    (line,) = second.stderr.splitlines()[-1:]
+    assert line.startswith("`model_dir` must be written by one process at a time; got 'twice/model', which process ")
+    assert f"process {first.pid} on {socket.gethostname()} since" in line
 
 
 def _push_command(shell: Shell, name: str) -> list[str]:

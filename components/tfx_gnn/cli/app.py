@@ -51,7 +51,9 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     help="Graph neural networks from tables to a served model, one stage a command.\n\n"
     "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each reads folders "
-    "that earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.",
+    "that earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.\n\n"
+    "Exit codes: 0 when it is done; 1 when a verb that judges (validate, check-tpu, evaluate, skew, push) says no, "
+    "with the reason as its last line; 2 after an error.",
 )
 for _verb in (
     project_verbs.new,

@@ -13,14 +13,12 @@ from rich.table import Table
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_hyperparameters, read_task
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
+from tfx_gnn.cli.verdicts import REFUSED_EXIT_CODE, end_with_verdict
 
 if TYPE_CHECKING:
     from tfx_gnn.distribution.tpu_problem import TpuProblem
     from tfx_gnn.stages.training.tpu_memory import BatchTensor, TpuMemory
     from tfx_gnn.stages.training.tpu_readiness import TpuReadiness
-
-NOT_READY_EXIT_CODE = 1
-"""Exit code when a TPU would refuse the model; that of a wrong command line is 2."""
 
 
 def check_tpu(
@@ -54,7 +52,10 @@ def check_tpu(
     ] = "{}",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no tables.")] = False,
 ) -> None:
-    """Find what would keep a model from training on a TPU, without one. Exits with 1 if there is something."""
+    """Find what would keep a model from training on a TPU, without one.
+
+    Exits with 1 if there is something.
+    """
     from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
     from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
     from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
@@ -82,10 +83,17 @@ def check_tpu(
     )
     if as_json:
         typer.echo(json.dumps(_as_json(readiness), indent=2))
-    else:
-        _show(readiness, model_fn)
-    if not readiness.is_ready:
-        raise typer.Exit(NOT_READY_EXIT_CODE)
+        if not readiness.is_ready:
+            raise typer.Exit(REFUSED_EXIT_CODE)
+        return
+    _show(readiness, model_fn)
+    blocking = [f"{problem.op} in {problem.layer}" for problem in readiness.problems if problem.blocks]
+    number = f"{len(blocking)} {'problem' if len(blocking) == 1 else 'problems'}"
+    end_with_verdict(
+        passed=readiness.is_ready,
+        verdict="ready for a TPU" if readiness.is_ready else f"NOT ready for a TPU: {number}",
+        reasons=list(dict.fromkeys(blocking)),
+    )
 
 
 def _as_json(readiness: TpuReadiness) -> dict[str, Any]:
@@ -116,11 +124,6 @@ def _show(readiness: TpuReadiness, model_fn: str) -> None:
     uneven = [tensor for tensor in readiness.memory.batch if not tensor.fits_tiles]
     if uneven:
         console.print(f"rows that are filled up to a multiple of 8: {_listed(uneven)}", markup=False)
-    if readiness.is_ready:
-        console.print("ready for a TPU", style="green")
-    else:
-        blocking = sum(problem.blocks for problem in readiness.problems)
-        console.print(f"NOT ready for a TPU: {blocking} {'problem' if blocking == 1 else 'problems'}", style="red")
 
 
 def _cells(problem: TpuProblem) -> tuple[str, str, str, str]:

@@ -78,7 +78,9 @@ def error_line(error: Exception) -> str | None:
     # Only a command that has imported TensorFlow can raise its errors.
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
-        return f"{type(error).__name__}: {getattr(error, 'message', error)}"
+        message = " ".join(str(getattr(error, "message", error)).split())
+        # What this library raises itself says it all.
+        return message if message.startswith("`") else f"{type(error).__name__}: {message}"
     return _line_of_worker(str(error)) if isinstance(error, RuntimeError) else None
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_task
+from tfx_gnn.cli.verdicts import end_with_blessing
 
 if TYPE_CHECKING:
     from tfx_gnn.stages.evaluation.evaluation_report import TaskEvaluation
@@ -62,9 +63,30 @@ def evaluate(
     ] = 10,
     slice_thresholds: Annotated[str, typer.Option(help="Bounds that every slice must keep.", metavar="JSON")] = "{}",
     min_slice_examples: Annotated[int, typer.Option(help="Labelled examples that a slice is judged from.")] = 1,
+    known_links: Annotated[
+        str,
+        typer.Option(
+            help="Table of true links of all splits, 'source' and 'target': candidates that stand there, but are "
+            "labelled false, are left out of ranks.",
+            show_default=False,
+            metavar="FILE",
+        ),
+    ] = "",
+    known_link_features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--known-link-feature",
+            help="Column of that table, and feature of `_readout`, that tells links of the same ends apart; repeat for "
+            "several.",
+            show_default=False,
+        ),
+    ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Measure the exported model on raw examples, and bless it if it is good enough."""
+    """Measure the exported model on raw examples, and bless it if it is good enough.
+
+    Exits with 1 if it is not blessed.
+    """
     from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
 
     evaluation = evaluate_graph_model(
@@ -86,6 +108,8 @@ def evaluate(
             num_slices=num_slices,
             slice_thresholds=_bounds("slice_thresholds", slice_thresholds),
             min_slice_examples=min_slice_examples,
+            known_links=known_links,
+            known_link_features=tuple(known_link_features or ()),
         ),
         beam_args=tuple(beam_args or ()),
     )
@@ -94,10 +118,8 @@ def evaluate(
         arguments.console.print(_table(task, f"{task.num_examples} examples of split '{split}'{of_task}"))
     for reason in evaluation.reasons:
         arguments.console.print(reason, markup=False)
-    arguments.console.print(
-        "blessed" if evaluation.blessed else "NOT blessed", style="green" if evaluation.blessed else "yellow"
-    )
     arguments.say_written(evaluation=evaluation_dir, blessing=blessing_dir)
+    end_with_blessing(blessed=evaluation.blessed, objections=evaluation.objections)
 
 
 def _bounds(name: str, text: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ def read_task(kind: str, text: str, **given: str) -> Task:
         The task.
 
     Raises:
-        ValueError: if there is no such task, or both forms are mixed.
+        ValueError: if there is no such task, a field of it is wrong, or both forms are mixed.
     """
     from tfx_gnn.models.tasks import TASK_KINDS, Task
     from tfx_gnn.stages.files import options_json
@@ -35,14 +35,14 @@ def read_task(kind: str, text: str, **given: str) -> Task:
             raise ValueError(
                 f"`--task-json` must stand alone; got {sorted(fields)} beside it. Put all fields of the task into it."
             )
-        task = options_json.from_json(text, any_task)
+        task = options_json.from_json(text, any_task, name="--task-json")
         return task
     if kind not in TASK_KINDS or kind == "multi_task":
         raise ValueError(
             f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. Several tasks at once "
             "are described by --task-json."
         )
-    task = options_json.from_json(json.dumps({"kind": kind, **fields}), any_task)
+    task = options_json.from_json(json.dumps({"kind": kind, **fields}), any_task, name="--task")
     return task
 
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.verdicts import end_with_verdict
 
 _SHOWN_CANDIDATES = 3
 
@@ -31,7 +32,10 @@ def push(
     ] = "",
     num_verification_requests: Annotated[int, typer.Option(help="Real examples that the copy must answer first.")] = 8,
 ) -> None:
-    """Make a blessed model the next version of a serving folder, after its copy answered real requests."""
+    """Make a blessed model the next version of a serving folder, after its copy answered real requests.
+
+    Exits with 1 if it is not pushed because a blessing is withheld.
+    """
     from tfx_gnn.stages.graph_pusher import GraphPusherOptions, push_graph_model
 
     pushed = push_graph_model(
@@ -43,11 +47,12 @@ def push(
         infra_blessing_dir=infra_blessing_dir,
         options=GraphPusherOptions(num_verification_requests=num_verification_requests),
     )
-    if pushed.pushed:
-        arguments.console.print(f"pushed version {pushed.version}: {pushed.path}", style="green", markup=False)
-    else:
-        arguments.console.print(f"NOT pushed: {pushed.reason}", style="yellow", markup=False)
     arguments.say_written(pushed_model=pushed_model_dir)
+    end_with_verdict(
+        passed=pushed.pushed,
+        verdict=f"pushed version {pushed.version}: {pushed.path}" if pushed.pushed else "NOT pushed",
+        reasons=(pushed.reason,),
+    )
 
 
 def predict(

@@ -137,11 +137,11 @@ def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
         with open(reference, encoding="utf-8") as file:
             text = file.read()
         try:
-            return options_json.from_json(text, kind)
+            return options_json.from_json(text, kind, name=name)
         except ValueError as error:
             raise ValueError(
                 f"`{name}` must name a JSON file of a {kind.__name__}; got {reference!r} with a mistake. "
-                f"Correct it: {error.__cause__}"
+                f"Correct it: {error}"
             ) from error
     value = user_code.load_function(reference)()
     if not isinstance(value, kind):

@@ -11,12 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.verdicts import end_with_blessing
 
 if TYPE_CHECKING:
     from tfx_gnn.stages.skew.comparison import FeatureSkew
-
-NOT_BLESSED_EXIT_CODE = 1
-"""Exit code when something differs; that of a wrong command line is 2."""
 
 
 def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
@@ -42,7 +40,10 @@ def skew(
     ] = 1e-4,
     max_output_difference: Annotated[float, typer.Option(help="Allowed difference of answers.")] = 1e-4,
 ) -> None:
-    """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal."""
+    """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal.
+
+    Exits with 1 if it is not blessed.
+    """
     from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
 
     report = validate_skew(
@@ -73,7 +74,5 @@ def skew(
     arguments.console.print(table)
     for reason in report.reasons:
         arguments.console.print(reason, markup=False)
-    arguments.console.print("blessed" if report.blessed else "NOT blessed", style="green" if report.blessed else "red")
     arguments.say_written(skew=skew_dir, infra_blessing=infra_blessing_dir)
-    if not report.blessed:
-        raise typer.Exit(NOT_BLESSED_EXIT_CODE)
+    end_with_blessing(blessed=report.blessed, objections=report.reasons)

@@ -96,7 +96,9 @@ def tune(
             f"`--trainer-json` must not name what has an option of its own; got {repeated}. Take them out of it."
         )
     trainer = options_json.from_json(
-        json.dumps({**json.loads(options_json.to_json(named)), **further}), GraphTrainerOptions
+        json.dumps({**json.loads(options_json.to_json(named)), **further}),
+        GraphTrainerOptions,
+        name="--trainer-json",
     )
     quiet_first_compilation()
     summary = tune_graph_model(
@@ -108,7 +110,7 @@ def tune(
         best_hyperparameters_dir=best_hyperparameters_dir,
         options=GraphTunerOptions(
             trainer=trainer,
-            search_space=options_json.from_json(search_space, dict[str, SearchRange]),
+            search_space=options_json.from_json(search_space, dict[str, SearchRange], name="--search-space"),
             num_trials=num_trials,
             objective=objective,
             direction=direction,

@@ -9,9 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-
-NOT_BLESSED_EXIT_CODE = 1
-"""Exit code when a check found an error; that of a wrong command line is 2."""
+from tfx_gnn.cli.verdicts import end_with_blessing
 
 
 def validate(
@@ -98,7 +96,10 @@ def validate(
     ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
-    """Check graphs, splits and labels of the examples, and bless them if they may be trained on."""
+    """Check graphs, splits and labels of the examples, and bless them if they may be trained on.
+
+    Exits with 1 if they are not blessed.
+    """
     from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions, validate_graph_examples
 
     validation = validate_graph_examples(
@@ -143,12 +144,9 @@ def validate(
                 escape(item.description),
             )
         arguments.console.print(table)
-    arguments.console.print(
-        "blessed" if validation.blessed else "NOT blessed", style="green" if validation.blessed else "red"
-    )
     arguments.say_written(statistics=statistics_dir, anomalies=anomalies_dir, blessing=blessing_dir)
-    if not validation.blessed:
-        raise typer.Exit(NOT_BLESSED_EXIT_CODE)
+    errors = [f"{item.check} in split {item.split!r}" for item in validation.anomalies if item.is_error]
+    end_with_blessing(blessed=validation.blessed, objections=list(dict.fromkeys(errors)))
 
 
 def _pairs(option: str, texts: list[str] | None) -> dict[str, str]:

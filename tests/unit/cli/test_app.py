@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.cli.errors import error_line
+from tfx_gnn.stages.files.blessing import write_blessing
 
 VERBS = (
     *("sample", "schema", "validate", "transform", "batches", "tune", "train", "report", "evaluate", "skew"),
@@ -115,11 +116,31 @@ def test_evaluate_and_push_report_what_they_did(tmp_path, toy_model_dir, toy_exa
         "push", *common, "--push-destination", str(tmp_path / "serving"), "--pushed-model-dir", str(tmp_path / "p")
     )
 
-    assert evaluated.exit_code == 0, evaluated.output
+    why = "accuracy 0.7500 does not exceed the majority class's 0.7500 by more than 0"
+    assert (evaluated.exit_code, pushed.exit_code) == (1, 1), evaluated.output + pushed.output
     assert "always 'red'" in evaluated.stdout
-    assert "NOT blessed" in evaluated.stdout
-    assert pushed.exit_code == 0, pushed.output
-    assert "NOT pushed: not blessed: accuracy 0.7500 does not exceed" in pushed.stdout
+    assert evaluated.stdout.splitlines()[-1] == f"NOT blessed: {why}"
+    assert pushed.stdout.splitlines()[-1] == f"NOT pushed: not blessed: {why}"
+    assert (evaluated.stderr, pushed.stderr) == ("", "")
+    assert not (tmp_path / "serving").exists()
+
+
+def test_a_pushed_version_is_the_last_line(tmp_path, toy_model_dir, toy_examples_dir):
+    (tmp_path / "b").mkdir()
+    write_blessing(str(tmp_path / "b"), blessed=True, reasons=[])
+
+    shown = _run(
+        "push", "--model-dir", toy_model_dir, "--examples-dir", toy_examples_dir, "--blessing-dir", str(tmp_path / "b"),
+        "--push-destination", str(tmp_path / "serving"), "--pushed-model-dir", str(tmp_path / "p"),
+    )  # fmt: skip
+
+    assert shown.exit_code == 0, shown.output
+    assert shown.stdout.splitlines()[-1] == f"pushed version 1: {tmp_path / 'serving' / '1'}"
+
+
+@pytest.mark.parametrize("verb", ["validate", "check-tpu", "evaluate", "skew", "push"])
+def test_help_of_each_verb_that_judges_tells_its_exit_code(verb):
+    assert "Exits with 1 if" in " ".join(_run(verb, "--help").stdout.split())
 
 
 def test_error_is_one_line_on_stderr_and_exit_code_2(tmp_path):
@@ -195,8 +216,9 @@ def test_error_lines(error, line):
     [
         (
             '{"seed_node_set": "n", "hops": [{"edge_set": "e", "fanout": 3}]}',
-            "Extra fields in constructor for Hop: fanout",
+            "; got ['fanout'] in `plan`. Leave these out, or mend their spelling.",
         ),
+        ('{"seed_node_set": "n", "hops": 3}', "`hops` must be a list; got 3 in `plan`"),
         ('{"seed_node_set": "n", "hops": [{"edge_set": "e"}]}', "`fan_out` must be an integer of at least 1; got 0"),
         ('{"seed_node_set": "n"; }', "Expecting ',' delimiter: line 1 column 22"),
     ],

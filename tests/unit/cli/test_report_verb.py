@@ -68,11 +68,15 @@ def test_a_folder_without_figures_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--search-space", "units"], "must be JSON that describes"),
+        (["--search-space", "units"], "`--search-space` must be JSON that describes"),
+        (
+            ["--search-space", '{"units": {"kind": "int", "low": 0.5, "high": 2}}'],
+            "`units.low` must be an integer; got 0.5 in `--search-space`",
+        ),
         (["--search-space", SPACE, "--trainer-json", '{"num_epochs": 3}'], "got ['num_epochs']. Take them out of it."),
         (
             ["--search-space", SPACE, "--trainer-json", '{"batch": 3}'],
-            "must be JSON that describes a GraphTrainerOptions",
+            "; got ['batch']. Leave these out",
         ),
         (["--search-space", SPACE, "--trainer-json", "[]"], "`--trainer-json` must be a JSON object"),
         (["--search-space", SPACE], "must name an importable module; got 'nowhere:model_fn'"),

@@ -1,0 +1,42 @@
+"""How verbs that judge end: the last line says yes, or no and why; no is an exit code, so that a script stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from tfx_gnn.cli import arguments
+
+REFUSED_EXIT_CODE = 1
+"""Exit code of a verb that did its work and says no; that of an error or of a wrong command line is 2."""
+
+
+def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ()) -> None:
+    """Prints a verdict as the last line of a verb, and ends the command if it is no.
+
+    Args:
+        passed: whether the verdict is yes.
+        verdict: the verdict in a few words.
+        reasons: why it is no; they are printed with a no only.
+
+    Raises:
+        typer.Exit: with code 1, if the verdict is no.
+    """
+    line = verdict if passed or not reasons else f"{verdict}: {'; '.join(reasons)}"
+    arguments.console.print(line, style="green" if passed else "red", markup=False, soft_wrap=True)
+    if not passed:
+        raise typer.Exit(REFUSED_EXIT_CODE)
+
+
+def end_with_blessing(*, blessed: bool, objections: Sequence[str]) -> None:
+    """Does so with a blessing.
+
+    Args:
+        blessed: the verdict.
+        objections: why it is withheld.
+
+    Raises:
+        typer.Exit: with code 1, if it is.
+    """
+    end_with_verdict(passed=blessed, verdict="blessed" if blessed else "NOT blessed", reasons=objections)
