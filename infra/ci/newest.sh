@@ -54,7 +54,7 @@ main() {
         run) in_root "$command" ;;
         lane)
             echo "newest: unit tests, $(in_root 'python --version')"
-            in_root 'python -m pytest tests/unit'
+            in_root infra/ci/unit_parts.sh
             echo "newest: quickstart pipeline"
             in_root 'python -m tfx_gnn_pipelines debian_sections --runner local'
             ;;
