@@ -36,7 +36,7 @@ SEEDS = (0, 1, 2)
 NUM_CONCEPTS, NUM_RELATIONS = 135, 46
 _TABLES = "TFX_GNN_UMLS_TABLES"
 _INVERSE = "^-1"
-_FACT_COLUMNS = ("source", "target", "relation", "split")
+_FACT_COLUMNS = ("source", "target", ASKED, "split")
 _HITS_AT = (1, 10)
 #: What PyKEEN trains, for as many epochs.
 _PEERS: Mapping[str, int] = {"DistMult": 80, "RotatE": 80}
@@ -46,7 +46,9 @@ _HOPS = tuple(
     for end in ("source", "target")
     for direction in ("forward", "backward")
 )
-_QUESTIONS = SeedTable(filename="questions.parquet", features={ASKED: "string"}, identity_features=(ASKED,))
+_QUESTIONS = SeedTable(
+    filename="questions.parquet", features={ASKED: "string"}, identity_features=(ASKED,), splits_edges=False
+)
 PLAN = SamplingPlan(
     seed_edge_set="fact",
     seed_table=_QUESTIONS,
@@ -120,7 +122,7 @@ def bench_umls(report: Report, tmp_path: Path) -> None:
 
 
 def ask(tables_dir: str, output_dir: str, facts: Mapping[str, list[str]]) -> str:
-    """Copies tables, and adds tables of questions and of requests, and the split of edges, which are all of training.
+    """Copies tables, and adds tables of questions and of requests.
 
     Args:
         tables_dir: tables of the data set.
@@ -131,14 +133,11 @@ def ask(tables_dir: str, output_dir: str, facts: Mapping[str, list[str]]) -> str
         The folder.
     """
     shutil.copytree(tables_dir, output_dir)
-    edges = pq.read_table(Path(output_dir, "edge_fact.parquet"))
-    split = pa.array(["train"] * edges.num_rows)
-    pq.write_table(edges.append_column("split", split), Path(output_dir, "edge_fact.parquet"))
-    inverse = [name + _INVERSE for name in facts["relation"]]
+    inverse = [name + _INVERSE for name in facts[ASKED]]
     questions = {
         "source": facts["source"] + facts["target"],
         "target": facts["target"] + facts["source"],
-        ASKED: facts["relation"] + inverse,
+        ASKED: facts[ASKED] + inverse,
         "split": facts["split"] * 2,
     }
     pq.write_table(pa.table(questions), Path(output_dir, "questions.parquet"))

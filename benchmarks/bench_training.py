@@ -1,4 +1,4 @@
-"""Training end to end, from files of tf.Examples to weights, beside tensorflow-gnn; and on two workers beside one."""
+"""Training end to end, from files of tf.Examples to weights, beside tensorflow-gnn and PyG; two workers beside one."""
 
 from __future__ import annotations
 
@@ -34,12 +34,19 @@ def bench_end_to_end(report: Report) -> None:
     if isinstance(data, Absent):
         report.add(Row(what=what, ours="", note=data.reason))
         return
-    runs: dict[str, Callable[[], float]] = {
+    ours: dict[str, Callable[[], float]] = {
         batching: functools.partial(_speed, "ours", data, batching) for batching in ("packed", "fit_or_skip")
     }
-    peer = find_peer("tensorflow_gnn")
-    if not isinstance(peer, Absent):
-        runs["tensorflow-gnn"] = functools.partial(_speed, "tensorflow_gnn", data)
+    peers: dict[str, Callable[[], float] | Absent] = {
+        "tensorflow-gnn 1.0.3, fit or skip, Keras fit": _found(
+            "tensorflow_gnn", functools.partial(_speed, "tensorflow_gnn", data)
+        ),
+        "PyG, graphs in memory": _found("torch_geometric", functools.partial(_speed_of_pyg, data, num_workers=0)),
+        "PyG, graphs in memory, one worker": _found(
+            "torch_geometric", functools.partial(_speed_of_pyg, data, num_workers=1)
+        ),
+    }
+    runs = ours | {name: run for name, run in peers.items() if not isinstance(run, Absent)}
     speeds: dict[str, list[float]] = {name: [] for name in runs}
 
     def one_round() -> None:
@@ -47,22 +54,24 @@ def bench_end_to_end(report: Report) -> None:
             speeds[name].append(run())
 
     report.repeat(one_round, rounds=_ROUNDS)
-    for batching in ("packed", "fit_or_skip"):
+    for batching in ours:
         mine = f"{statistics.median(speeds[batching]):,.0f} graphs/s"
-        bound = Bound(at_least=2.0) if batching == "packed" else None
-        if isinstance(peer, Absent):
-            row = Row(what=f"{what}, {batching}", ours=mine, peer="tensorflow-gnn 1.0.3", note=peer.reason)
-        else:
-            theirs = speeds["tensorflow-gnn"]
-            row = Row(
-                what=f"{what}, {batching}",
-                ours=mine,
-                peer="tensorflow-gnn 1.0.3, fit or skip, Keras fit",
-                theirs=f"{statistics.median(theirs):,.0f} graphs/s",
-                figure=statistics.median(our / their for our, their in zip(speeds[batching], theirs, strict=True)),
-                bound=bound,
+        for name, run in peers.items():
+            if isinstance(run, Absent):
+                report.add(Row(what=f"{what}, {batching}", ours=mine, peer=name, note=run.reason))
+                continue
+            report.add(
+                Row(
+                    what=f"{what}, {batching}",
+                    ours=mine,
+                    peer=name,
+                    theirs=f"{statistics.median(speeds[name]):,.0f} graphs/s",
+                    figure=statistics.median(
+                        our / their for our, their in zip(speeds[batching], speeds[name], strict=True)
+                    ),
+                    bound=Bound(at_least=2.0) if (batching, name[:10]) == ("packed", "tensorflow") else None,
+                )
             )
-        report.add(row)
 
 
 def bench_two_workers(report: Report) -> None:
@@ -118,6 +127,15 @@ def prepared_data(folder: Path) -> Prepared | Absent:
         ),
         sizes=SizeConstraintLearnerOptions(batch_size=BATCH_SIZE),
     )
+
+
+def _found(module: str, run: Callable[[], float]) -> Callable[[], float] | Absent:
+    found = find_peer(module)
+    return found if isinstance(found, Absent) else run
+
+
+def _speed_of_pyg(data: Prepared, *, num_workers: int) -> float:
+    return float(run_process("training_pyg.py", data.folder, num_workers)["speed"])
 
 
 def _speed(run: str, data: Prepared, *settings: str) -> float:

@@ -6,12 +6,15 @@ its threads is not safe.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+import tensorflow as tf
 
 #: What a process ends with whose function raised an exception.
 FAILED = 1
@@ -79,6 +82,7 @@ class ForkedProcess:
             os.environ.update(self._env)
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
+            _draw_other_random_numbers()
             self._function()
             code = 0
         except SystemExit as error:
@@ -90,6 +94,18 @@ class ForkedProcess:
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
+
+
+def _draw_other_random_numbers() -> None:
+    """Goes on in the sequence of TensorFlow's own random numbers, by another length in each process.
+
+    A forked process draws the same ones as its parent and each of its siblings. Processes tell by them that another one
+    was started anew: with equal ones they wait for what the old one owes them, for ever.
+    """
+    library = ctypes.CDLL(str(Path(tf.sysconfig.get_lib()) / "libtensorflow_framework.so.2"))
+    draw = library._ZN3tsl6random5New64Ev  # noqa: SLF001 - tsl::random::New64, for which there is no other name.
+    for _ in range(int.from_bytes(os.urandom(2), "little")):
+        draw()
 
 
 def run_forked(function: Callable[[], None], log: Path) -> None:

@@ -1,4 +1,4 @@
-"""What molecules look like to a model, and the model: message passing along bonds, with their kinds."""
+"""What molecules look like to a model, and two models: message passing along bonds, with their kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _features(items: ItemsView) -> dict[str, tf.Tensor]:
     return features
 
 
-def model_fn(
+def mpnn_fn(
     graph_spec: GraphTensorSpec,
     tft_output: tft.TFTransformOutput,
     *,
@@ -62,12 +62,39 @@ def model_fn(
     Returns:
         The compiled model.
     """
-    model = ready.mpnn(
-        graph_spec,
-        objective=objective,
-        hyperparameters={"receiver_tags": [tfx_gnn.TARGET], **hyperparameters},
-        tft_output=tft_output,
-    )
+    arguments = {"receiver_tags": [tfx_gnn.TARGET], **hyperparameters}
+    model = ready.mpnn(graph_spec, objective=objective, hyperparameters=arguments, tft_output=tft_output)
+    return _compiled(model, objective, hyperparameters, num_steps)
+
+
+def gin_fn(
+    graph_spec: GraphTensorSpec,
+    tft_output: tft.TFTransformOutput,
+    *,
+    objective: Objective,
+    hyperparameters: Mapping[str, Any],
+    num_steps: int,
+) -> tf_keras.Model:
+    """Builds the ready GIN, and compiles it as `mpnn_fn` does.
+
+    Args:
+        graph_spec: as for `mpnn_fn`.
+        tft_output: as for `mpnn_fn`.
+        objective: as for `mpnn_fn`.
+        hyperparameters: those of `tfx_gnn.models.ready.gin`.
+        num_steps: as for `mpnn_fn`.
+
+    Returns:
+        The compiled model.
+    """
+    arguments = {"receiver_tags": [tfx_gnn.TARGET], **hyperparameters}
+    model = ready.gin(graph_spec, objective=objective, hyperparameters=arguments, tft_output=tft_output)
+    return _compiled(model, objective, hyperparameters, num_steps)
+
+
+def _compiled(
+    model: tf_keras.Model, objective: Objective, hyperparameters: Mapping[str, Any], num_steps: int
+) -> tf_keras.Model:
     schedule = tf_keras.optimizers.schedules.CosineDecay(float(hyperparameters["learning_rate"]), num_steps)
     model.compile(optimizer=tf_keras.optimizers.Adam(schedule), **objective.compile_arguments())
     return model
