@@ -21,7 +21,7 @@ from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
 from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
 from tfx_gnn_pipelines.tasks.debian_sections import TASK
 
-NUM_SEEDS = 8000
+NUM_SEEDS = 32_000
 _ROUNDS = 3
 _SCRIPT = Path(__file__).with_name("training_runs.py")
 _CLUSTERS = Path(__file__).parents[1] / "tests"
