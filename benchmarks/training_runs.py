@@ -11,7 +11,6 @@ import functools
 import importlib
 import json
 import os
-import statistics
 import sys
 import tempfile
 import time
@@ -208,5 +207,4 @@ RUNS: Mapping[str, Callable[..., list[float]]] = {
 if __name__ == "__main__":
     run, *arguments = sys.argv[1:]
     speeds = RUNS[run](*arguments)
-    # The first epoch traces and fills caches.
-    sys.stdout.write(f"\n{json.dumps({'speeds': speeds, 'speed': statistics.median(speeds[1:])})}\n")
+    sys.stdout.write(f"\n{json.dumps({'speeds': speeds})}\n")
