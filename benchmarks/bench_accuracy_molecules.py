@@ -40,11 +40,12 @@ _ALL = "all"
 PASSES_PER_EPOCH = 10
 MUTAG_SIZES = SizeConstraintLearnerOptions(batch_size=64)
 MUTAG_TRAINER = GraphTrainerOptions(
-    model_fn="molecule_model:gin_fn",
+    model_fn="molecule_model:molecule_model_fn",
     task=GraphClassification(label_feature="mutagenic", num_classes=2, pooling="sum"),
     num_epochs=6,
     eval_split="test",
     hyperparameters={
+        "network": "gin",
         "units": 32,
         "num_layers": 5,
         "dropout_rate": 0.0,
@@ -54,11 +55,11 @@ MUTAG_TRAINER = GraphTrainerOptions(
     },
 )
 FREESOLV_TRAINER = GraphTrainerOptions(
-    model_fn="molecule_model:mpnn_fn",
+    model_fn="molecule_model:molecule_model_fn",
     task=GraphRegression(label_feature="hydration_free_energy", standardize=True, pooling="mean|sum", loss="huber"),
     num_epochs=60,
     early_stopping_patience=60,
-    hyperparameters={"units": 64, "num_layers": 3, "dropout_rate": 0.0, "learning_rate": 2e-3},
+    hyperparameters={"network": "mpnn", "units": 64, "num_layers": 3, "dropout_rate": 0.0, "learning_rate": 2e-3},
 )
 
 

@@ -62,6 +62,7 @@ class Kind:
         signal: the signal.
         num_faults: how often, at different steps.
         in_export: whether to wait until the model is being exported.
+        comes_late: processes that are started once more after all have ended well.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Kind:
     signal: signal.Signals = signal.SIGKILL
     num_faults: int = 1
     in_export: bool = False
+    comes_late: tuple[str, ...] = ()
 
     @property
     def must_complete(self) -> tuple[str, ...]:
@@ -97,6 +99,7 @@ KINDS = (
     Kind("chief of two", "multi_worker_mirrored", _WORKERS, ("worker0",)),
     Kind("both workers", "multi_worker_mirrored", _WORKERS, ("worker0", "worker1")),
     Kind("worker of two, preempted", "multi_worker_mirrored", _WORKERS, ("worker1",), signal=signal.SIGTERM),
+    Kind("worker of two, after the end", "multi_worker_mirrored", _WORKERS, ("worker1",), comes_late=("worker1",)),
     Kind("worker of a parameter server", "parameter_server", _SERVERS, ("worker0",)),
     Kind("parameter server", "parameter_server", _SERVERS, ("ps0",)),
     Kind("chief of a parameter server", "parameter_server", _SERVERS, ("chief0",)),
@@ -214,7 +217,7 @@ def _supervise(folder: Path, run_dir: Path, kind: Kind, steps: Sequence[int], ou
     try:
         for process in processes.values():
             process.start()
-        waited_for = set(kind.must_complete)
+        waited_for, late = set(kind.must_complete), kind.comes_late
         while waited_for and not outcome.problem:
             time.sleep(_POLL_SECONDS)
             if faults and _is_time(run_dir, kind, faults[0]):
@@ -223,6 +226,11 @@ def _supervise(folder: Path, run_dir: Path, kind: Kind, steps: Sequence[int], ou
                     processes[victim].send(kind.signal)
             _check_outputs(run_dir)
             waited_for -= _restart(processes, run_dir, outcome)
+            if not waited_for and late:
+                waited_for = set(late)
+                for name in late:
+                    processes[name].start()
+                late = ()
             if time.monotonic() > deadline:
                 outcome.problem = f"did not complete: {_tails(run_dir)}"
         if faults and not outcome.problem:

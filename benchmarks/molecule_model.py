@@ -1,4 +1,4 @@
-"""What molecules look like to a model, and two models: message passing along bonds, with their kinds."""
+"""What molecules look like to a model, and a model of them: message passing along bonds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _features(items: ItemsView) -> dict[str, tf.Tensor]:
     return features
 
 
-def mpnn_fn(
+def molecule_model_fn(
     graph_spec: GraphTensorSpec,
     tft_output: tft.TFTransformOutput,
     *,
@@ -50,51 +50,21 @@ def mpnn_fn(
     hyperparameters: Mapping[str, Any],
     num_steps: int,
 ) -> tf_keras.Model:
-    """Builds the ready MPNN, and compiles it with a learning rate that falls along a cosine.
+    """Builds a ready model, and compiles it with a learning rate that falls along a cosine.
 
     Args:
         graph_spec: spec of merged molecules, without label.
         tft_output: the vocabularies.
         objective: what is predicted.
-        hyperparameters: those of `tfx_gnn.models.ready.mpnn`.
+        hyperparameters: "network": a name in `tfx_gnn.models.ready`; and those of it.
         num_steps: training steps to expect.
 
     Returns:
         The compiled model.
     """
     arguments = {"receiver_tags": [tfx_gnn.TARGET], **hyperparameters}
-    model = ready.mpnn(graph_spec, objective=objective, hyperparameters=arguments, tft_output=tft_output)
-    return _compiled(model, objective, hyperparameters, num_steps)
-
-
-def gin_fn(
-    graph_spec: GraphTensorSpec,
-    tft_output: tft.TFTransformOutput,
-    *,
-    objective: Objective,
-    hyperparameters: Mapping[str, Any],
-    num_steps: int,
-) -> tf_keras.Model:
-    """Builds the ready GIN, and compiles it as `mpnn_fn` does.
-
-    Args:
-        graph_spec: as for `mpnn_fn`.
-        tft_output: as for `mpnn_fn`.
-        objective: as for `mpnn_fn`.
-        hyperparameters: those of `tfx_gnn.models.ready.gin`.
-        num_steps: as for `mpnn_fn`.
-
-    Returns:
-        The compiled model.
-    """
-    arguments = {"receiver_tags": [tfx_gnn.TARGET], **hyperparameters}
-    model = ready.gin(graph_spec, objective=objective, hyperparameters=arguments, tft_output=tft_output)
-    return _compiled(model, objective, hyperparameters, num_steps)
-
-
-def _compiled(
-    model: tf_keras.Model, objective: Objective, hyperparameters: Mapping[str, Any], num_steps: int
-) -> tf_keras.Model:
+    network = getattr(ready, arguments.pop("network"))
+    model: tf_keras.Model = network(graph_spec, objective=objective, hyperparameters=arguments, tft_output=tft_output)
     schedule = tf_keras.optimizers.schedules.CosineDecay(float(hyperparameters["learning_rate"]), num_steps)
     model.compile(optimizer=tf_keras.optimizers.Adam(schedule), **objective.compile_arguments())
     return model

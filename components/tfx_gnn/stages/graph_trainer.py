@@ -28,7 +28,7 @@ from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
 from tfx_gnn.stages.training.input_scalars import InputScalars
 from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs, check_places
-from tfx_gnn.stages.training.output_folders import OutputFolders
+from tfx_gnn.stages.training.output_folders import OutputFolders, finished_outputs
 from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.stages.training.preemption import StopSignal
 from tfx_gnn.stages.training.progress import TrainingProgress, say
@@ -123,6 +123,13 @@ def train_graph_model(
         blessing_dir=blessing_dir,
         ready_batches_dir=ready_batches_dir,
     )
+    summary = (
+        None
+        if role.is_alone
+        else _summary_of_ended(folders, options, role, model_dir=model_dir, model_run_dir=model_run_dir)
+    )
+    if summary is not None:
+        return summary
     touches_tpu = options.strategy == TPU
     if options.verifies_tpu and touches_tpu:
         _refuse_for_tpu(folders, options)
@@ -133,21 +140,51 @@ def train_graph_model(
         check_places(**places)
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
+    return _train_unless_ended(folders, strategy, role, options, model_dir=model_dir, model_run_dir=model_run_dir)
+
+
+def _summary_of_ended(
+    folders: TrainerFolders, options: GraphTrainerOptions, role: ClusterRole, *, model_dir: str, model_run_dir: str
+) -> TrainingSummary | None:
+    """Finds that a training has ended, before this process waits for others that have ended well."""
+    finished = finished_outputs(model_dir, model_run_dir)
+    if finished is None:
+        return None
+    # How many replicas there are is known once they are connected: here the note is believed.
+    fingerprint = training_fingerprint(folders, options, num_replicas=int(finished.fingerprint["num_replicas"]))
+    if finished.fingerprint != _with_end(fingerprint, options):
+        return None
+    if role.is_chief:
+        _say_it_has_ended(model_dir)
+        _remove_checkpoints(_checkpoint_folder(options, model_run_dir, fingerprint), options)
+    return read_training_summary(model_run_dir)
+
+
+def _train_unless_ended(
+    folders: TrainerFolders,
+    strategy: tf.distribute.Strategy,
+    role: ClusterRole,
+    options: GraphTrainerOptions,
+    *,
+    model_dir: str,
+    model_run_dir: str,
+) -> TrainingSummary:
+    """Trains, unless the outputs say that there is nothing left to do; all processes call it together."""
     with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
         training = _Training(folders, strategy, role, options)
         fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
-        checkpoint_dir = trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+        checkpoint_dir = _checkpoint_folder(options, model_run_dir, fingerprint)
         if role.is_chief and not has_locks(checkpoint_dir):
             say(f"There are no locks in {checkpoint_dir!r}: start one training at a time there.")
         with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
-            whole_fingerprint = {**fingerprint, "options.num_epochs": str(options.num_epochs)}
+            whole_fingerprint = _with_end(fingerprint, options)
             with errors_of_other_processes(role):
                 # The chief alone knows: it may have completed just now what it was killed in.
                 has_ended = is_so_anywhere(strategy, is_so_here=outputs.complete(whole_fingerprint))
             if has_ended:
                 summary = read_training_summary(model_run_dir)
                 if role.is_chief:
-                    say(f"This training has ended: its model is in {model_dir!r}. Nothing is left to do.")
+                    _say_it_has_ended(model_dir)
             else:
                 with (
                     libraries_traced_as_written(),
@@ -160,11 +197,24 @@ def train_graph_model(
                     wait_for_all(strategy)
             leave_together(strategy)
             if role.is_chief:
-                _remove_checkpoints(checkpoint_dir, keeps_folder=bool(options.checkpoint_dir))
+                _remove_checkpoints(checkpoint_dir, options)
     return summary
 
 
-def _remove_checkpoints(checkpoint_dir: str, *, keeps_folder: bool) -> None:
+def _say_it_has_ended(model_dir: str) -> None:
+    say(f"This training has ended: its model is in {model_dir!r}. Nothing is left to do.")
+
+
+def _with_end(fingerprint: Mapping[str, str], options: GraphTrainerOptions) -> dict[str, str]:
+    return {**fingerprint, "options.num_epochs": str(options.num_epochs)}
+
+
+def _checkpoint_folder(options: GraphTrainerOptions, model_run_dir: str, fingerprint: Mapping[str, str]) -> str:
+    return trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+
+
+def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> None:
+    keeps_folder = bool(options.checkpoint_dir)
     if keeps_folder:
         remove_checkpoints(checkpoint_dir)
     folder = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR) if keeps_folder else checkpoint_dir

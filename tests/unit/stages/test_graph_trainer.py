@@ -492,6 +492,17 @@ def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path
         prepared.train(tmp_path, num_epochs=2, **options)
 
 
+def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, tmp_path, monkeypatch):
+    options = {"num_epochs": 1, "strategy": "multi_worker_mirrored"}
+    first = prepared.train(tmp_path, **options)
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
+
+    late = prepared.train(tmp_path, **options)
+
+    assert json.dumps(dataclasses.asdict(late)) == json.dumps(dataclasses.asdict(first))
+
+
 def test_training_that_was_ended_between_two_renamings_is_completed(prepared, tmp_path, monkeypatch):
     rename = tf.io.gfile.rename
 

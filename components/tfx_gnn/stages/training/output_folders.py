@@ -154,6 +154,20 @@ class OutputFolders:
         check_absent_or_empty(self._run, name="model_run_dir")
 
 
+def finished_outputs(model_dir: str, model_run_dir: str) -> FinishedTraining | None:
+    """Reads which training the outputs are of.
+
+    Args:
+        model_dir: folder of the model; may be missing.
+        model_run_dir: folder of its run; may be missing.
+
+    Returns:
+        The note of the training; None unless both are there, whole and under their names.
+    """
+    finished = FinishedTraining.read(model_run_dir)
+    return finished if finished is not None and fingerprint_folders([model_dir]) == finished.model else None
+
+
 def _complete_rename(folder: str, path: str) -> None:
     """Renames a folder, unless that has been done."""
     if not tf.io.gfile.exists(folder):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import tensorflow as tf
 from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK, make_partial_folder
 from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 from tfx_gnn.stages.training.finished_training import FINISHED_FILE, FinishedTraining
-from tfx_gnn.stages.training.output_folders import OutputFolders
+from tfx_gnn.stages.training.output_folders import OutputFolders, finished_outputs
 
 FINGERPRINT = {"code": "1", "options.num_epochs": "3"}
 
@@ -205,6 +206,18 @@ def test_model_that_is_not_that_of_the_run_is_not_taken_for_it(tmp_path):
 
     with pytest.raises(FileExistsError, match="an output without its own model"):
         _write(tmp_path)
+
+
+def test_outputs_are_finished_once_both_are_there_and_belong_together(tmp_path):
+    places = str(tmp_path / "model"), str(tmp_path / "run")
+    assert finished_outputs(*places) is None
+    _write(tmp_path)
+    assert finished_outputs(*places).fingerprint == FINGERPRINT
+
+    (tmp_path / "model" / "saved_model.pb").write_text("another model")
+    assert finished_outputs(*places) is None
+    shutil.rmtree(places[0])
+    assert finished_outputs(*places) is None
 
 
 def test_foreign_files_are_refused_before_anything_is_written(tmp_path):
