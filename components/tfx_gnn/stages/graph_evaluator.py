@@ -231,10 +231,14 @@ def _check_labels(
 ) -> None:
     without_label = judgement.num_without_label(sums, task)
     if without_label > options.max_examples_without_label:
+        path = graph_schema_path(examples_dir)
+        known = measure.labels_of(graph_schema_io.read_schema(path)) if tf.io.gfile.exists(path) else []
+        is_known = not known or measure.label_name in known
+        remedy = "Label them" if is_known else f"Features there are {known}: name one of them"
         raise ValueError(
             f"`examples_dir` must have a label {measure.label_name!r} on every example but "
             f"{options.max_examples_without_label}; got {without_label} without one in splits {options.split!r} and "
-            f"{options.baseline_split!r} of {examples_dir!r}. Label them, or raise `max_examples_without_label`."
+            f"{options.baseline_split!r} of {examples_dir!r}. {remedy}, or raise `max_examples_without_label`."
         )
     parts = {options.split: sums.evaluated.get((task, "", ""))}
     if measure.needs_baseline_split:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,17 @@ def test_examples_without_label_fail_the_evaluation(tmp_path: Path, toy_model_di
 
     assert not (tmp_path / "evaluation").exists()
     assert not (tmp_path / "blessing").exists()
+
+
+def test_label_that_no_example_has_is_answered_by_those_there_are(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str
+) -> None:
+    examples_dir = shutil.copytree(toy_examples_dir, tmp_path / "examples")
+    features = 'features { key: "color" value { dtype: DT_STRING } }'
+    (examples_dir / "graph_schema.pbtxt").write_text(f'node_sets {{ key: "_readout" value {{ {features} }} }}')
+
+    with pytest.raises(ValueError, match=r"'colour' on .*\. Features there are \['color'\]: name one of them"):
+        _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=str(examples_dir), label_feature="colour")
 
 
 def test_examples_without_label_within_the_limit_are_counted(

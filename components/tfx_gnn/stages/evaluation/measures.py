@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
 from tfx_gnn.stages.evaluation.classification_metrics import (
@@ -24,6 +25,8 @@ from tfx_gnn.stages.evaluation.ranking_metrics import HITS_AT, RankingSums, rank
 from tfx_gnn.stages.evaluation.regression_metrics import RegressionSums
 
 Array = npt.NDArray[Any]
+
+_CONTEXT_PREFIX = "context/"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,8 +52,10 @@ class Measure(abc.ABC):
         main_metrics: of these, the first that is defined must be better than the baseline's.
         baseline_name: the baseline in words.
         needs_baseline_split: whether the baseline is learned from labels.
+        label_key: key of the label in a raw tf.Example.
     """
 
+    label_key: str
     kind: ClassVar[str]
     main_metrics: ClassVar[tuple[str, ...]]
     baseline_name: ClassVar[str]
@@ -62,9 +67,15 @@ class Measure(abc.ABC):
         """Names of the metrics."""
 
     @property
-    @abc.abstractmethod
     def label_name(self) -> str:
         """Feature with the label, for messages."""
+        return self.label_key.removeprefix(_CONTEXT_PREFIX).removeprefix(f"nodes/{READOUT_NODE_SET}.")
+
+    def labels_of(self, schema: GraphSchema) -> list[str]:
+        """Names the features of examples among which the label is to be found."""
+        is_of_context = self.label_key.startswith(_CONTEXT_PREFIX)
+        features = schema.context.features if is_of_context else schema.node_sets[READOUT_NODE_SET].features
+        return sorted(features)
 
     @abc.abstractmethod
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
@@ -108,11 +119,6 @@ class ClassificationMeasure(Measure):
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics."""
         return ("accuracy", "macro_f1", "balanced_accuracy")
-
-    @property
-    def label_name(self) -> str:
-        """Feature with the label."""
-        return _feature(self.label_key)
 
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the classes as text, as the served label writes them; objects, shape [n]."""
@@ -186,11 +192,6 @@ class RegressionMeasure(Measure):
         """Names of the metrics."""
         return ("rmse", "mae", "r2")
 
-    @property
-    def label_name(self) -> str:
-        """Feature with the label."""
-        return _feature(self.label_key)
-
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the true values, float64 [n, num_targets]; NaN where there are none."""
         truth = np.full([len(examples), self.num_targets], np.nan)
@@ -257,11 +258,6 @@ class RankingMeasure(Measure):
         """Names of the metrics."""
         return ranking_metrics(self.hits_at)
 
-    @property
-    def label_name(self) -> str:
-        """Feature with the label."""
-        return _feature(self.label_key)
-
     def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
         """Reads the labels of all pairs, float64 [n, largest number of pairs], padded by NaN."""
         rows = []
@@ -312,10 +308,6 @@ class RankingMeasure(Measure):
         counts["num_left_out"] = sums.num_left_out
         report = {**values, **counts, "random_baseline": by_chance}
         return Quality(metrics=values, baseline=by_chance, report=report)
-
-
-def _feature(key: str) -> str:
-    return key.removeprefix("context/").removeprefix(f"nodes/{READOUT_NODE_SET}.")
 
 
 def _values(features: Mapping[str, Any], key: str) -> tuple[str, Sequence[Any]]:
