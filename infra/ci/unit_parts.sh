@@ -6,13 +6,15 @@ cd "$(dirname "$0")/../.."
 
 failed=
 part() {
-    python -m pytest "$@" || failed="$failed ${1#tests/unit/}"
+    name=$1
+    shift
+    python -m pytest "$@" || failed="$failed $name"
 }
 
-part tests/unit --ignore=tests/unit/models --ignore=tests/unit/stages
-part tests/unit/models
-part tests/unit/stages/*/
-part tests/unit/stages/test_*.py
+part parts-of-stages tests/unit/stages --ignore-glob='*/stages/test_*.py'
+part stages tests/unit/stages/test_*.py
+part models tests/unit/models
+part others tests/unit --ignore=tests/unit/models --ignore=tests/unit/stages
 if [ -n "$failed" ]; then
     echo "unit: failed: $failed" >&2
     exit 1
