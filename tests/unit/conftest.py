@@ -17,10 +17,17 @@ from typing import Any
 
 import pytest
 import tensorflow as tf
+import tf_keras
 
 from tfx_gnn.stages import examples_folder
 
 COLORS = ("blue", "red")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Gives a test the same initial weights and draws each time, and alone the same as after others."""
+    tf_keras.utils.set_random_seed(1)
 
 
 def _bytes_feature(values: Sequence[bytes]) -> tf.train.Feature:
