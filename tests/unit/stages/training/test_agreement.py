@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+_PROGRAM = """
+import os
+import sys
+import tensorflow as tf
+from tfx_gnn.stages.training.agreement import is_so_anywhere, leave_together, wait_for_all
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+index = strategy.cluster_resolver.task_id
+one, none = is_so_anywhere(strategy, is_so_here=index == 1), is_so_anywhere(strategy, is_so_here=False)
+print(one, none, flush=True)
+if sys.argv[1:] == ["worker 1 is killed"]:
+    wait_for_all(strategy)
+    if index == 1:
+        os._exit(0)
+    try:
+        wait_for_all(strategy)
+    except tf.errors.OpError:
+        print("alone", flush=True)
+leave_together(strategy)
+print("left")
+"""
+
+
+def test_workers_learn_what_one_of_them_knows_and_leave_together(clusters):
+    outputs = clusters.run_cluster(["-c", _PROGRAM], {"worker": 2}, timeout=240)
+
+    assert {name: output.stdout for name, output in outputs.items()} == dict.fromkeys(outputs, "True False\nleft\n")
+
+
+def test_a_worker_whose_partner_is_gone_when_all_is_done_ends_well(clusters):
+    outputs = clusters.run_cluster(["-c", _PROGRAM, "worker 1 is killed"], {"worker": 2}, timeout=240)
+
+    assert outputs["worker0"].stdout == "True False\nalone\nleft\n", outputs["worker0"].stderr
+    assert outputs["worker0"].returncode == 0
