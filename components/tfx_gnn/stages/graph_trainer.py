@@ -4,53 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
-import json
 import os
-import time
 from collections.abc import Mapping
 
 import tensorflow as tf
-import tf_keras
 
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.files.process_lock import has_locks
-from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
-from tfx_gnn.stages.training import input_pipeline, trainer_outputs
+from tfx_gnn.stages.training import trainer_outputs
 from tfx_gnn.stages.training.agreement import is_so_anywhere, leave_together, wait_for_all
-from tfx_gnn.stages.training.callbacks import BestWeights
-from tfx_gnn.stages.training.checkpoint_files import locked_checkpoints, num_checkpoint_bytes
-from tfx_gnn.stages.training.checkpoints import create_training_variables, remove_checkpoints
+from tfx_gnn.stages.training.checkpoint_files import locked_checkpoints
+from tfx_gnn.stages.training.checkpoints import remove_checkpoints
 from tfx_gnn.stages.training.determinism import seeded
 from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_scalars import InputScalars
-from tfx_gnn.stages.training.output_checks import OutputSizes, check_outputs, check_places
+from tfx_gnn.stages.training.one_training import Training
+from tfx_gnn.stages.training.output_checks import check_places
 from tfx_gnn.stages.training.output_folders import OutputFolders, finished_outputs
-from tfx_gnn.stages.training.path_export import TRAINING_PATH_DIR, TrainingPath
-from tfx_gnn.stages.training.preemption import StopSignal
-from tfx_gnn.stages.training.progress import TrainingProgress, say
-from tfx_gnn.stages.training.resumption import Resumption
-from tfx_gnn.stages.training.served_model import ServedModel
-from tfx_gnn.stages.training.summary import (
-    TrainingSummary,
-    layers_of,
-    read_training_summary,
-    write_training_summary,
-)
+from tfx_gnn.stages.training.progress import say
+from tfx_gnn.stages.training.summary import TrainingSummary, read_training_summary
 from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
-from tfx_gnn.stages.training.trainer_inputs import (
-    TrainerFolders,
-)
+from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
 from tfx_gnn.stages.training.trainer_outputs import errors_of_other_processes
 from tfx_gnn.stages.training.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.stages.training.training_loop import TrainingPreemptedError, TrainingState, train
-from tfx_gnn.stages.training.training_report import write_training_report
-from tfx_gnn.stages.training.training_setup import TrainingSetup
-from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.tuning.best_hyperparameters import with_best_hyperparameters
 
 __all__ = ["GraphTrainerOptions", "train_graph_model"]
@@ -171,7 +148,7 @@ def _train_unless_ended(
 ) -> TrainingSummary:
     """Trains, unless the outputs say that there is nothing left to do; all processes call it together."""
     with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
-        training = _Training(folders, strategy, role, options)
+        training = Training(folders, strategy, role, options)
         fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
         checkpoint_dir = _checkpoint_folder(options, model_run_dir, fingerprint)
         if role.is_chief and not has_locks(checkpoint_dir):
@@ -226,170 +203,3 @@ def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> No
     # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
     readiness = check_training_for_tpu(folders, dataclasses.replace(options, batch_size=0))
     readiness.raise_if_not_ready(options.model_fn)
-
-
-def _check_room(model: tf_keras.Model, model_dir: str, run_dir: str, checkpoint_dir: str) -> None:
-    sizes = OutputSizes.of_model(model)
-    check_outputs(
-        {
-            "model_dir": (model_dir, sizes.model),
-            "model_run_dir": (run_dir, sizes.run),
-            # What is there already will not be written again.
-            "checkpoint_dir": (checkpoint_dir, max(sizes.checkpoints - num_checkpoint_bytes(checkpoint_dir), 0)),
-        }
-    )
-
-
-class _Training:
-    """One training, from what it reads to what it writes."""
-
-    def __init__(
-        self,
-        folders: TrainerFolders,
-        strategy: tf.distribute.Strategy,
-        role: ClusterRole,
-        options: GraphTrainerOptions,
-    ) -> None:
-        self._folders, self._strategy, self._role, self._options = folders, strategy, role, options
-        self._setup = TrainingSetup(folders, strategy, options)
-
-    def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
-        """Trains, or goes on, and writes everything into two existing folders."""
-        options, setup, sample = self._options, self._setup, self._setup.sample
-        with self._strategy.scope():
-            model = setup.builder.build(sample.graph)
-        # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
-        exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
-        served = ServedModel(
-            raw_spec=setup.inputs.raw_spec,
-            transformed_spec=setup.inputs.objective.without_labels(setup.inputs.graph_spec),
-            transform=SavedGraphTransform(self._folders.transform_graph_dir),
-            model=exported,
-            objective=setup.inputs.objective,
-            other_labels=setup.inputs.other_labels,
-            raw_tensor_signature=options.raw_tensor_signature,
-        )
-        # A trial: what cannot be exported is found out now, not after hours of training.
-        trial_dir = os.path.join(model_dir, "trial")
-        served.save(trial_dir)
-        tf.io.gfile.rmtree(trial_dir)
-
-        create_training_variables(model, self._strategy, sample.graph, sample.labels)
-        if self._role.is_chief:
-            _check_room(model, model_dir, run_dir, checkpoint_dir)
-        state = TrainingState()
-        best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
-        start = time.monotonic()
-        self._train(model, state, best=best, run_dir=run_dir, checkpoint_dir=checkpoint_dir, fingerprint=fingerprint)
-        seconds = time.monotonic() - start
-        weights = trainer_outputs.save_weights(model, run_dir)
-        if exported is not model:
-            trainer_outputs.load_weights(exported, weights)
-        served.save(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
-        # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
-        budget = setup.budgets.evaluation
-        preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
-        TrainingPath(
-            graph_spec=setup.inputs.graph_spec,
-            preprocess=preprocess,
-            model=exported,
-            objective=setup.inputs.objective,
-            batch_size=budget.batch_size,
-        ).save(os.path.join(run_dir, TRAINING_PATH_DIR))
-        summary = self._summary(model, state, best, seconds)
-        write_training_summary(summary, run_dir)
-        write_training_report(summary, os.path.join(run_dir, REPORT_FILE))
-        return summary
-
-    def _train(
-        self,
-        model: tf_keras.Model,
-        state: TrainingState,
-        *,
-        best: BestWeights | None,
-        run_dir: str,
-        checkpoint_dir: str,
-        fingerprint: Mapping[str, str],
-    ) -> None:
-        options = self._options
-        # What cannot be read is found out before anything is written.
-        steps = self._setup.steps(model)
-        evaluate = self._setup.evaluation(model)
-        # Beside the checkpoints, so that those of a training that is ended are not lost.
-        logs_dir = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR)
-        progress = TrainingProgress(
-            num_epochs=options.num_epochs,
-            steps_per_epoch=self._setup.steps_per_epoch,
-            notes=[self._setup.sharding.message] if self._setup.sharding.num_pipelines > 1 else [],
-            is_quiet=not self._role.is_chief,
-        )
-        callbacks = [*([best] if best is not None else []), progress]
-        if self._role.is_chief:
-            board = tf_keras.callbacks.TensorBoard(logs_dir, write_graph=False)
-            callbacks = [InputScalars(state=state, logs_dir=logs_dir), board, *callbacks]
-        resumption = Resumption(
-            model=model,
-            strategy=self._strategy,
-            data=self._setup.data,
-            state=state,
-            best=best,
-            single_steps=lambda: self._setup.steps(model, one_at_a_time=True),
-            fingerprint=fingerprint,
-            checkpoint_dir=checkpoint_dir,
-            every_steps=options.checkpoint_every_steps,
-            writes=self._role.is_chief,
-            # A run that fails has no folder.
-            run_dir=checkpoint_dir,
-            say=progress.say,
-        )
-        with (
-            contextlib.closing(progress),
-            errors_of_other_processes(self._role),
-            StopSignal(strategy=self._strategy, say=progress.say) as stop,
-        ):
-            resumption.resume()
-            try:
-                train(
-                    model,
-                    steps,
-                    evaluate=evaluate,
-                    num_epochs=options.num_epochs,
-                    state=state,
-                    callbacks=callbacks,
-                    hooks=resumption.hooks,
-                    stop=stop,
-                )
-            except TrainingPreemptedError as stopped:
-                if stop.is_interrupt:
-                    progress.say(f"{stopped} Run the same again: it goes on from there.")
-                    raise KeyboardInterrupt from stopped
-                raise
-        if self._role.is_chief:
-            # Who is killed from here on will want them again.
-            trainer_outputs.copy_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
-
-    def _summary(
-        self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float
-    ) -> TrainingSummary:
-        setup = self._setup
-        return TrainingSummary(
-            model_fn=self._options.model_fn,
-            num_parameters=int(model.count_params()),
-            num_classes=setup.inputs.objective.num_classes,
-            num_train_examples=setup.budgets.num_train_examples,
-            num_eval_examples=setup.budgets.num_eval_examples,
-            num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in setup.inputs.eval_labels.values()),
-            batching=self._options.batching,
-            budget=dataclasses.asdict(setup.budgets.training),
-            eval_budget=dataclasses.asdict(setup.budgets.evaluation),
-            strategy=self._options.strategy,
-            num_replicas=self._strategy.num_replicas_in_sync,
-            num_steps=state.position.global_step,
-            epochs=tuple(state.history),
-            epoch_inputs=tuple(state.inputs),
-            exported_epoch=best.best_epoch if best is not None else len(state.history),
-            stopped_early=best is not None and best.stopped_early,
-            seconds=seconds,
-            layers=layers_of(model),
-            options=json.loads(options_json.to_json(self._options)),
-        )
