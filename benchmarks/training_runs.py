@@ -58,6 +58,7 @@ def model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Mod
         normalization="none",
         receiver_tags=[tfx_gnn.SOURCE],
         readout_node_sets=[SEED_SET],
+        read_nodes_only=True,
     )(graph)
     logits = tf_keras.layers.Dense(tft_output.vocabulary_size_by_name(LABEL))(layers.StructuredReadout("seed")(graph))
     return _compiled(tf_keras.Model(inputs, logits))

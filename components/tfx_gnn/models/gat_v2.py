@@ -31,6 +31,7 @@ def gat_v2(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a graph attention network, GATv2 of arXiv:2105.14491, with attention for each relation.
 
@@ -52,6 +53,7 @@ def gat_v2(
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -98,4 +100,5 @@ def gat_v2(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

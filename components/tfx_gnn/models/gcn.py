@@ -29,6 +29,7 @@ def gcn(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a graph convolutional network, arXiv:1609.02907.
 
@@ -52,6 +53,9 @@ def gcn(
         receiver_tags: ends of edges that receive: `SOURCE`, `TARGET` or both, with weights of their own.
         readout_node_sets: names of the node sets whose last state matters; None for all. Others have the
             last state that these need.
+        read_nodes_only: whether of these only the nodes have a last state at which an edge set "_readout/..."
+            begins; others then have zeros. `readout_node_sets` None stands for all node sets with such nodes. Faster
+            the fewer nodes are read, and the same at these.
 
     Returns:
         Layer from a scalar graph, whose node sets have "hidden_state", to the graph with new ones, float
@@ -100,4 +104,5 @@ def gcn(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

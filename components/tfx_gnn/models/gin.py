@@ -31,6 +31,7 @@ def gin(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a graph isomorphism network, GIN of arXiv:1810.00826, or GINE of arXiv:1905.12265 with features of edges.
 
@@ -53,6 +54,7 @@ def gin(
         jumping_knowledge: as for `gcn`; GIN's paper reads whole graphs by the sum of "concat".
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -98,4 +100,5 @@ def gin(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

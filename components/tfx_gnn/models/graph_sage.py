@@ -29,6 +29,7 @@ def graph_sage(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a GraphSAGE network, arXiv:1706.02216, algorithm 1, with an aggregator for each relation.
 
@@ -45,6 +46,7 @@ def graph_sage(
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -77,4 +79,5 @@ def graph_sage(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

@@ -26,6 +26,7 @@ def hgt(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a heterogeneous graph transformer, HGT of arXiv:2003.01332.
 
@@ -42,6 +43,7 @@ def hgt(
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -62,6 +64,7 @@ def hgt(
             normalization=normalization,
             dropout_rate=dropout_rate,
             activation=activation,
+            read_nodes_only=plan.read_nodes_only,
         )
 
     return layered_network(
@@ -73,4 +76,5 @@ def hgt(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

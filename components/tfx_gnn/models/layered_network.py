@@ -33,6 +33,7 @@ def layered_network(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a network of one layer a round.
 
@@ -46,6 +47,7 @@ def layered_network(
             for `JumpingKnowledge`.
         receiver_tags: as for `rounds_of`.
         readout_node_sets: as for `rounds_of`.
+        read_nodes_only: as for `rounds_of`.
 
     Returns:
         Layer from a scalar graph to a graph.
@@ -64,6 +66,7 @@ def layered_network(
         units=units,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )
     layers = [layer(plan) for plan in plans]
     if jumping_knowledge != "none":

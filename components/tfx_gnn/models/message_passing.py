@@ -14,6 +14,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.graph_update import GraphUpdate
 from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
 from tfx_gnn.keras.nested_layers import as_layer
+from tfx_gnn.models.read_nodes import ReadNodeSetUpdate
 from tfx_gnn.models.relations import Relation, Round
 
 
@@ -77,7 +78,8 @@ def convolution_update(
     Args:
         plan: the node sets to update, and the relations that lead to them.
         convolution: makes the layer of a relation, called as `layer(graph, edge_set_name=...)`.
-        next_state: makes the layer that gives a node set its next state.
+        next_state: makes the layer that gives a node set its next state, each row from the same rows of its inputs
+            alone.
         edge_update: makes the layer that gives an edge set its next state first; None: edges keep theirs.
 
     Returns:
@@ -87,10 +89,11 @@ def convolution_update(
     for relation in plan.relations:
         by_edge_set[relation.receiver][relation.edge_set_name].append(relation)
     edge_sets = sorted({relation.edge_set_name for relation in plan.relations})
+    update = ReadNodeSetUpdate if plan.read_nodes_only else NodeSetUpdate
     return GraphUpdate(
         edge_sets=None if edge_update is None else {name: edge_update(name) for name in edge_sets},
         node_sets={
-            name: NodeSetUpdate(
+            name: update(
                 {edge_set: _joined([convolution(way) for way in ways]) for edge_set, ways in sorted(inputs.items())},
                 next_state(name),
             )

@@ -32,6 +32,7 @@ def mpnn(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a message passing neural network, arXiv:1704.01212, with messages for each relation.
 
@@ -51,6 +52,7 @@ def mpnn(
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -99,4 +101,5 @@ def mpnn(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

@@ -9,6 +9,7 @@ that with the task's loss and metrics.
 - "units" (64), "num_layers" (2) and "dropout_rate" (0.1) have the defaults in brackets;
 - "features": fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
 - "sort_edges" (true): whether `SortEdgesInTraining` comes first;
+- "read_nodes_only" is true unless a task is about whole graphs;
 - "learning_rate" is the trainer's.
 
 `gat_v2`, `mpnn` and `gin` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
@@ -36,7 +37,8 @@ from tfx_gnn.models import hgt as hgt_network
 from tfx_gnn.models import mpnn as mpnn_network
 from tfx_gnn.models import rgcn as rgcn_network
 from tfx_gnn.models.edge_order import SortEdgesInTraining
-from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.models.read_nodes import read_node_sets
+from tfx_gnn.models.tasks import Objective
 
 _DEFAULTS = {"units": 64, "num_layers": 2, "dropout_rate": 0.1}
 _OF_THE_TRAINER = ("learning_rate",)
@@ -217,7 +219,14 @@ def _model(
     hyperparameters: Mapping[str, Any] | None,
     tft_output: TransformOutput | None,
 ) -> tf_keras.Model:
-    arguments = {**_DEFAULTS, "readout_node_sets": _readout_node_sets(graph_spec, objective), **(hyperparameters or {})}
+    # Whole graphs are made of all nodes; else what the last layer makes of nodes that are not read goes nowhere.
+    reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
+    arguments = {
+        **_DEFAULTS,
+        "readout_node_sets": sorted(read_node_sets(graph_spec)) if reads_nodes_only else None,
+        "read_nodes_only": reads_nodes_only,
+        **(hyperparameters or {}),
+    }
     for name in _OF_THE_TRAINER:
         arguments.pop(name, None)
     features = dict(arguments.pop("features", {}))
@@ -247,16 +256,6 @@ def _model(
             f"{dict(hyperparameters or {})}. Correct what this tells of: {error}"
         ) from error
     return tf_keras.Model(inputs, objective.output_layer()(graph))
-
-
-def _readout_node_sets(graph_spec: GraphTensorSpec, objective: Objective) -> list[const.NodeSetName] | None:
-    """Names the node sets whose last state is read; None for all."""
-    if any(part.task.reads_context for part in objective.parts.values()):
-        return None
-    prefix = f"{READOUT_NODE_SET}/"
-    return sorted(
-        {spec.adjacency_spec.source_name for name, spec in graph_spec.edge_sets_spec.items() if name.startswith(prefix)}
-    )
 
 
 def _edges_have_features(graph_spec: GraphTensorSpec) -> bool:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.readout_structure import READOUT
 from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.models.read_nodes import read_node_sets
 
 BOTH_DIRECTIONS = (const.SOURCE, const.TARGET)
 """Tags of both ends of an edge: messages go to either."""
@@ -39,12 +41,14 @@ class Round(NamedTuple):
         position: number of layers before this one.
         keeps_width: whether the states of these node sets are known to have the width of the new ones, so that
             old ones can be added to them.
+        read_nodes_only: whether only nodes that are read out need a new state.
     """
 
     node_sets: tuple[const.NodeSetName, ...]
     relations: tuple[Relation, ...]
     position: int
     keeps_width: bool
+    read_nodes_only: bool
 
 
 def relations_of(
@@ -84,6 +88,7 @@ def rounds_of(
     units: int | None = None,
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tuple[Round, ...]:
     """Plans which node sets each layer updates, and along which relations.
 
@@ -96,19 +101,27 @@ def rounds_of(
         units: width of the new states; None if they have none in common.
         receiver_tags: as for `relations_of`.
         readout_node_sets: names of the node sets whose last state matters; None for all.
+        read_nodes_only: whether of these only the nodes matter at which an edge set "_readout/..." begins. None
+            then stands for all node sets that have such nodes.
 
     Returns:
         One round a layer.
 
     Raises:
-        ValueError: if there would be no layer, a node set is not known, or `receiver_tags` is wrong.
+        ValueError: if there would be no layer, a node set is not known or not read out, or `receiver_tags` is wrong.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
     known = sorted(name for name in graph_spec.node_sets_spec if get_aux_type_prefix(name) is None)
-    chosen = known if readout_node_sets is None else sorted(set(readout_node_sets))
+    read = sorted(set(read_node_sets(graph_spec)) & set(known))
+    chosen = sorted(set(readout_node_sets)) if readout_node_sets is not None else read if read_nodes_only else known
     if not chosen or not set(chosen) <= set(known):
         raise ValueError(f"`node_sets` must name node sets among {known}; got {chosen}. Auxiliary sets have no state.")
+    if read_nodes_only and not set(chosen) <= set(read):
+        raise ValueError(
+            f'`readout_node_sets` must be read out by edge sets "{READOUT}/..." where `read_nodes_only` is set; got '
+            f"{chosen}, and such edges begin in {read}. Leave the others out, or set `read_nodes_only` to False."
+        )
     relations = relations_of(graph_spec, receiver_tags)
     needed = set(chosen)
     rounds: list[Round] = []
@@ -116,7 +129,8 @@ def rounds_of(
         heard = tuple(relation for relation in relations if relation.receiver in needed)
         # Whom a layer updates, all layers before it do.
         keeps_width = units is not None and (position > 0 or _have_width(graph_spec, needed, units))
-        rounds.append(Round(tuple(sorted(needed)), heard, position, keeps_width))
+        is_last = position == num_layers - 1
+        rounds.append(Round(tuple(sorted(needed)), heard, position, keeps_width, read_nodes_only and is_last))
         needed = needed | {relation.sender for relation in heard}
     return tuple(reversed(rounds))
 

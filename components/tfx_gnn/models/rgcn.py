@@ -32,6 +32,7 @@ def rgcn(
     jumping_knowledge: str = "none",
     receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
     readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
 ) -> tf_keras.Sequential:
     """Makes a relational graph convolutional network, R-GCN of arXiv:1703.06103.
 
@@ -54,6 +55,7 @@ def rgcn(
         jumping_knowledge: as for `gcn`.
         receiver_tags: as for `gcn`.
         readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
 
     Returns:
         Layer from a scalar graph to a graph, as for `gcn`.
@@ -78,6 +80,7 @@ def rgcn(
             normalization=normalization,
             dropout_rate=dropout_rate,
             residual=residual and plan.keeps_width,
+            read_nodes_only=plan.read_nodes_only,
         )
 
     def by_feature(plan: Round) -> tf_keras.layers.Layer:
@@ -113,4 +116,5 @@ def rgcn(
         jumping_knowledge=jumping_knowledge,
         receiver_tags=receiver_tags,
         readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
     )

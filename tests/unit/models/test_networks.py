@@ -15,6 +15,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.graph.padding import pad_to_total_sizes
 from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.keras.layers.structured_readout import StructuredReadout
 from tfx_gnn.models.gat_v2 import gat_v2
 from tfx_gnn.models.gcn import gcn
 from tfx_gnn.models.gin import gin
@@ -102,6 +103,25 @@ def _graph(*, sizes=(7, 5), num_edges=(9, 8), order=None, edge_order=None):
                 sizes=[1], features={}, adjacency=Adjacency.from_indices(("paper", [0]), ("_readout", [0]))
             ),
         },
+    )
+
+
+def _with_links(graph, read):
+    """Reads pairs of an author and a paper instead of a paper."""
+    number = len(read["paper"])
+    ends = {
+        f"_readout/{key}": EdgeSet.from_fields(
+            sizes=[number],
+            features={},
+            adjacency=Adjacency.from_indices((name, read[name]), ("_readout", range(number))),
+        )
+        for key, name in (("source", "author"), ("target", "paper"))
+    }
+    edge_sets = {name: graph.edge_sets[name] for name in ("cites", "writes")}
+    readout = NodeSet.from_fields(sizes=[number], features={})
+    return GraphTensor.from_pieces(
+        node_sets={**graph.node_sets, "_readout": readout},
+        edge_sets={**edge_sets, **ends},
     )
 
 
@@ -203,6 +223,42 @@ def test_only_what_is_read_out_is_computed(kind):
     assert _states(updated).shape == _states(expected).shape
     # The state that the last layer hears.
     assert _states(updated, "author").shape == (5, 4)
+
+
+@each_network
+def test_nodes_that_are_read_have_the_states_and_gradients_of_the_whole_network(kind):
+    # Some are read by several readouts.
+    read = {"paper": [5, 0, 5], "author": [1, 1, 3]}
+    graph = _with_links(_graph(), read)
+    whole, economical = (_network(kind, graph, read_nodes_only=only) for only in (False, True))
+    for network in (whole, economical):
+        network(graph)
+    economical.set_weights(whole.get_weights())
+
+    def states_and_gradients(network):
+        with tf.GradientTape() as tape:
+            updated = network(graph)
+            ends = [StructuredReadout(key)(updated) for key in ("source", "target")]
+            loss = tf.reduce_sum(ends[0] ** 2 * ends[1])
+        return updated, tape.gradient(loss, network.trainable_weights, unconnected_gradients="zero")
+
+    (expected, expected_gradients), (updated, gradients) = (states_and_gradients(each) for each in (whole, economical))
+
+    for name, nodes in read.items():
+        states = _states(updated, name)
+        np.testing.assert_allclose(states[nodes], _states(expected, name)[nodes], rtol=1e-4, atol=1e-6)
+        np.testing.assert_array_equal(np.delete(states, nodes, axis=0), 0.0)
+    for weight, gradient, other in zip(whole.trainable_weights, gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(gradient), tf.convert_to_tensor(other), rtol=1e-3, atol=1e-5, err_msg=weight.name
+        )
+
+
+def test_only_node_sets_that_are_read_can_be_asked_for():
+    with pytest.raises(
+        ValueError, match=r'by edge sets "_readout/..." .*; got \[\'author\'\], and .* in \[\'paper\'\]'
+    ):
+        _network("gcn", _graph(), read_nodes_only=True, readout_node_sets=["author"])
 
 
 @each_network

@@ -107,6 +107,29 @@ def test_several_tasks_share_a_network(graph):
     assert {name: tuple(value.shape) for name, value in output.items()} == {"topic": (3, 3), "energy": (3, 1)}
 
 
+@pytest.mark.parametrize(
+    ("task", "states_are_left_out"),
+    [
+        (CLASSES, True),
+        (GraphRegression(label_feature="energy"), False),
+        (MultiTask(tasks={"topic": CLASSES, "energy": GraphRegression(label_feature="energy")}), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_last_states_that_no_task_reads_are_left_out(graph, task, states_are_left_out):
+    # Of the five papers three are seeds.
+    seeds = {name: graph.edge_sets[name] for name in ("cites", "writes", "_readout/seed")}
+    graph = GraphTensor.from_pieces(context=graph.context, node_sets=graph.node_sets, edge_sets=seeds)
+    model, whole = (_model("mpnn", graph, task, **options) for options in ({}, {"read_nodes_only": False}))
+    whole.set_weights(model.get_weights())
+    updated = model.get_layer("mpnn").get_output_at(0)
+
+    states = tf_keras.Model(model.inputs, updated.node_sets["paper"]["hidden_state"])(graph).numpy()
+
+    tf.nest.map_structure(np.testing.assert_allclose, model(graph), whole(graph))
+    assert (not states[[1, 3]].any()) == states_are_left_out
+
+
 def test_edges_are_encoded_where_the_network_uses_them(graph):
     named = {"edge_feature": "hidden_state", "features": {"encode_edges": True}}
     variants: list[dict[str, Any]] = [{}, named, {"edge_feature": None}]

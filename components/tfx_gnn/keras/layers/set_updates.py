@@ -167,6 +167,10 @@ class NodeSetUpdate(tf_keras.layers.Layer):
             graph: a scalar graph.
             node_set_name: the node set.
         """
+        return self._next_state(self._inputs(graph, node_set_name))
+
+    def _inputs(self, graph: GraphTensor, node_set_name: const.NodeSetName) -> tuple[Any, Any, Any]:
+        """Computes what `next_state` is called with."""
         check_scalar_graph_tensor(graph, "NodeSetUpdate")
         node_set = graph.node_sets[node_set_name]
         edge_inputs = {name: layer(graph, edge_set_name=name) for name, layer in self._edge_set_inputs.items()}
@@ -174,7 +178,7 @@ class NodeSetUpdate(tf_keras.layers.Layer):
             self._context_input_feature,
             lambda name: broadcast_context_to_nodes(graph, node_set_name, feature_name=name),
         )
-        return self._next_state((select(self._node_input_feature, node_set.__getitem__), edge_inputs, context_inputs))
+        return select(self._node_input_feature, node_set.__getitem__), edge_inputs, context_inputs
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -17,6 +17,7 @@ from tfx_gnn.keras.initializers import clone_initializer
 from tfx_gnn.models.attention import Attended, softmax_weighted_sum
 from tfx_gnn.models.convolutions.relation_kernels import block_diagonal, glorot_matrices
 from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges
+from tfx_gnn.models.read_nodes import next_state_where_read
 from tfx_gnn.models.relations import Relation
 from tfx_gnn.models.state_block import check_normalization
 
@@ -47,6 +48,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         activation: Keras activation of what was heard.
         use_bias: whether projections of nodes have biases.
         kernel_initializer: as for `tf_keras.layers.Dense`.
+        read_nodes_only: whether only nodes that are read out get a new state; see `next_state_where_read`.
 
     Call args:
         graph: a scalar graph.
@@ -69,6 +71,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         activation: Any = "gelu",
         use_bias: bool = True,
         kernel_initializer: Any = "glorot_uniform",
+        read_nodes_only: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -88,6 +91,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
             "activation": tf_keras.activations.serialize(self._activation),
             "use_bias": use_bias,
             "kernel_initializer": tf_keras.initializers.serialize(initializer),
+            "read_nodes_only": read_nodes_only,
         }
         self._heads = (num_heads, per_head_channels)
 
@@ -161,7 +165,12 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         new_features = {}
         for name, relations in attended.items():
             features = graph.node_sets[name].get_features_dict()
-            features[const.HIDDEN_STATE] = self._next_state(name, states[name], relations)
+            inputs = states[name], [tf.cast(softmax_weighted_sum(relations), self.compute_dtype)] if relations else []
+            next_state = functools.partial(self._next_state, name)
+            if self._arguments["read_nodes_only"]:
+                features[const.HIDDEN_STATE] = next_state_where_read(graph, name, next_state, inputs)
+            else:
+                features[const.HIDDEN_STATE] = next_state(inputs)
             new_features[name] = features
         return graph.replace_features(node_sets=new_features)
 
@@ -188,12 +197,12 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
             functools.partial(to_edges, way.receiver_tag),
         )
 
-    def _next_state(self, name: str, old_state: tf.Tensor, relations: Sequence[Attended]) -> tf.Tensor:
+    @tf.autograph.experimental.do_not_convert
+    def _next_state(self, name: const.NodeSetName, inputs: tuple[tf.Tensor, list[tf.Tensor]]) -> tf.Tensor:
+        """Makes the new state of rows of their old state and of what they heard, if there is anybody to hear."""
         width, skip = self._heads[0] * self._heads[1], self._arguments["skip"]
-        heard = old_state
-        if relations:
-            summed = tf.cast(softmax_weighted_sum(relations), self.compute_dtype)
-            heard = self._activation(tf.reshape(summed, [-1, width]))
+        old_state, summed = inputs
+        heard = self._activation(tf.reshape(summed[0], [-1, width])) if summed else old_state
         state = self._dropout(self._outputs[name](heard))
         if skip != "none" and old_state.shape[-1] != width:
             raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
 from tfx_gnn.models.neighbor_pooling import pool_neighbors
 from tfx_gnn.models.next_state import NextStateFromConvolutions
+from tfx_gnn.models.read_nodes import next_state_where_read
 from tfx_gnn.models.relations import Relation
 
 
@@ -37,6 +39,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
         normalization: as for `NextStateFromConvolutions`.
         dropout_rate: as for `NextStateFromConvolutions`.
         residual: as for `NextStateFromConvolutions`.
+        read_nodes_only: whether only nodes that are read out get a new state; see `next_state_where_read`.
 
     Call args:
         graph: a scalar graph.
@@ -57,6 +60,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
         normalization: str = "none",
         dropout_rate: float = 0.0,
         residual: bool = False,
+        read_nodes_only: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -70,6 +74,7 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
             "normalization": normalization,
             "dropout_rate": dropout_rate,
             "residual": residual,
+            "read_nodes_only": read_nodes_only,
         }
         # A graph without edges has no relations, and the layer then no matrices of any.
         self._kernels = RelationKernels(
@@ -107,20 +112,32 @@ class RGCNGraphUpdate(tf_keras.layers.Layer):
                 "Give all node sets a Dense layer of the same width first."
             )
         new_features = {}
-        for name, next_state in self._next_states.items():
+        for name in self._next_states:
             features = graph.node_sets[name].get_features_dict()
-            heard = [(i, way) for i, way in enumerate(self._relations) if way.receiver == name]
-            from_edges = {"relations": self._convolve(graph, heard)} if heard else {}
-            features[const.HIDDEN_STATE] = next_state((features[const.HIDDEN_STATE], from_edges, {}))
+            inputs = features[const.HIDDEN_STATE], [self._mean(graph, self._relations[i]) for i in self._heard(name)]
+            next_state = functools.partial(self._next_state, name)
+            if self._arguments["read_nodes_only"]:
+                features[const.HIDDEN_STATE] = next_state_where_read(graph, name, next_state, inputs)
+            else:
+                features[const.HIDDEN_STATE] = next_state(inputs)
             new_features[name] = features
         return graph.replace_features(node_sets=new_features)
 
-    def _convolve(self, graph: GraphTensor, heard: Sequence[tuple[int, Relation]]) -> tf.Tensor:
-        means = []
-        for _, way in heard:
-            states = tf.cast(graph.node_sets[way.sender][const.HIDDEN_STATE], self.compute_dtype)
-            means.append(pool_neighbors(graph, way.edge_set_name, way.receiver_tag, states, "mean"))
-        return self._kernels(tf.stack(means, axis=1), relations=tuple(position for position, _ in heard))
+    def _heard(self, name: const.NodeSetName) -> tuple[int, ...]:
+        return tuple(position for position, way in enumerate(self._relations) if way.receiver == name)
+
+    def _mean(self, graph: GraphTensor, way: Relation) -> tf.Tensor:
+        states = tf.cast(graph.node_sets[way.sender][const.HIDDEN_STATE], self.compute_dtype)
+        return pool_neighbors(graph, way.edge_set_name, way.receiver_tag, states, "mean")
+
+    @tf.autograph.experimental.do_not_convert
+    def _next_state(self, name: const.NodeSetName, inputs: tuple[tf.Tensor, list[tf.Tensor]]) -> tf.Tensor:
+        """Makes the new state of rows of their old state and of their means by relation."""
+        old_state, means = inputs
+        from_edges = {}
+        if means:
+            from_edges = {"relations": self._kernels(tf.stack(means, axis=1), relations=self._heard(name))}
+        return self._next_states[name]((old_state, from_edges, {}))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
