@@ -51,11 +51,17 @@ def next_state_where_read(
 
     Returns:
         Tensor of shape [num_nodes, units]; zeros for nodes that no edge set "_readout/..." reads.
+
+    Raises:
+        ValueError: if no such edge set begins in the node set.
     """
-    sources = [
-        graph.edge_sets[name].adjacency[const.SOURCE] for name in read_node_sets(graph.spec).get(node_set_name, ())
-    ]
-    read = tf.concat(sources, axis=0)
+    readouts = read_node_sets(graph.spec)
+    if node_set_name not in readouts:
+        raise ValueError(
+            f'`graph` must have edge sets "{READOUT}/..." from each node set whose nodes are read; got none from '
+            f"{node_set_name!r}, only {readouts}. Compute the next state of all its nodes."
+        )
+    read = tf.concat([graph.edge_sets[name].adjacency[const.SOURCE] for name in readouts[node_set_name]], axis=0)
     node_set = graph.node_sets[node_set_name]
     num_nodes = graph.spec.node_sets_spec[node_set_name].total_size
     if num_nodes is not None and read.shape[0] is not None and read.shape[0] >= num_nodes:

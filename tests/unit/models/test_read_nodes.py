@@ -117,5 +117,12 @@ def test_update_is_made_again_from_its_config():
     np.testing.assert_array_equal(expected[3], [0, 0])
 
 
+def test_nodes_that_nothing_reads_are_refused():
+    graph = _graph([1])
+
+    with pytest.raises(ValueError, match=r"from each node set whose nodes are read; got none from 'm', only \{'n': "):
+        next_state_where_read(graph, "m", lambda rows: rows, graph.node_sets["n"]["hidden_state"])
+
+
 def test_edge_sets_of_the_readout_tell_which_nodes_are_read():
     assert read_node_sets(_graph([1]).spec) == {"n": ["_readout/seed"]}
