@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.stages.training.agreement import is_so_anywhere, leave_together
+
 _PROGRAM = """
 import os
 import sys
@@ -21,6 +26,14 @@ if sys.argv[1:] == ["worker 1 is killed"]:
 leave_together(strategy)
 print("left")
 """
+
+
+@pytest.mark.parametrize("is_so", [True, False])
+def test_a_process_alone_agrees_with_itself(is_so):
+    strategy = tf.distribute.get_strategy()
+
+    assert is_so_anywhere(strategy, is_so_here=is_so) == is_so
+    leave_together(strategy)
 
 
 def test_workers_learn_what_one_of_them_knows_and_leave_together(clusters):
