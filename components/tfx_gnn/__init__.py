@@ -11,7 +11,13 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_SUBPACKAGES = {"experimental": "experimental", "graph": "graph", "keras": "keras", "proto": "graph.proto"}
+_SUBPACKAGES = {
+    "experimental": "experimental",
+    "graph": "graph",
+    "keras": "keras",
+    "proto": "graph.proto",
+    "runner": "runner",
+}
 _ARTIFACTS = ("ExamplesBlessingArtifact", "GraphSchemaArtifact", "SizeConstraintsArtifact", "SkewReportArtifact")
 
 

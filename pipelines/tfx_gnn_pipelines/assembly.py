@@ -88,6 +88,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         transformed_graph_schema=transform.outputs["transformed_graph_schema"],
         size_constraints=size_learner.outputs["size_constraints"],
         blessing=validator.outputs["blessing"],
+        examples=example_gen.outputs["examples"],
         options=config.graph_trainer,
         runtime_parameters=opened.pop("GraphTrainer", None),
     )

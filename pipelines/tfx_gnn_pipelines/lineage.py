@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 from collections.abc import Mapping
 
 from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK
+from tfx_gnn.stages.files.leftovers import remove_output
+from tfx_gnn.stages.graph_pusher import forget_push
 
 _RUN_CONTEXT = "pipeline_run"
 _NODE_CONTEXT = "node"
@@ -141,9 +141,9 @@ def _remove_begun_outputs(component_dir: str, execution_id: int) -> None:
     for output in os.scandir(component_dir):
         if not output.is_dir() or output.name.startswith("."):
             continue
-        for entry in os.scandir(output.path):
-            if entry.name == str(execution_id) or entry.name.startswith(f".{execution_id}{PARTIAL_MARK}"):
-                shutil.rmtree(entry.path)
+        begun = os.path.join(output.path, str(execution_id))
+        forget_push(begun)
+        remove_output(begun)
 
 
 def _plain(value: mlmd.Value) -> str | int | float:

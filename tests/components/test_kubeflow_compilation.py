@@ -32,6 +32,7 @@ WIRING = {
         "transformed_graph_schema": "GraphTransform.transformed_graph_schema",
         "size_constraints": "SizeConstraintLearner.size_constraints",
         "blessing": "GraphExampleValidator.blessing",
+        "examples": "SubgraphExampleGen.examples",
     },
     "GraphEvaluator": {"examples": "SubgraphExampleGen.examples", "model": "GraphTrainer.model"},
     "GraphSkewValidator": {
@@ -104,6 +105,7 @@ def test_options_arrive_as_typed_constants(spec, tiny_config):
         "batch_size": 32,
         "max_float_difference": 1e-6,
         "max_rounding_difference": 1e-4,
+        "refuses_nonfinite_answers": "false",
         "max_output_difference": 1e-4,
         "library_version": tfx_gnn.__version__,
     }

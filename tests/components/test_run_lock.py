@@ -62,6 +62,8 @@ def test_execution_of_a_dead_run_is_closed_and_its_folders_are_removed(config, s
     output = tmp_path / "artifacts" / "Second" / "model"
     for name in ("1", "2", ".2.partial-0123456789ab", "12", ".12.partial-0123456789ab"):
         (output / name).mkdir(parents=True)
+    for name in (".2.lock", ".12.lock", ".2.commit-0123456789ab"):
+        (output / name).write_text("")
     elsewhere = tmp_path / "artifacts" / "First" / "examples" / "2"
     elsewhere.mkdir(parents=True)
 
@@ -69,7 +71,7 @@ def test_execution_of_a_dead_run_is_closed_and_its_folders_are_removed(config, s
         pass
 
     assert [run.state for run in read_latest_run(config.metadata_path)] == ["complete", "failed"]
-    assert sorted(path.name for path in output.iterdir()) == [".12.partial-0123456789ab", "1", "12"]
+    assert sorted(path.name for path in output.iterdir()) == [".12.lock", ".12.partial-0123456789ab", "1", "12"]
     assert elsewhere.is_dir()
 
 

@@ -215,7 +215,7 @@ def test_second_training_with_the_same_outputs_is_told_of_the_first(prepared: Sh
         assert first.poll() is None
     assert second.returncode == 2
     (line,) = second.stderr.splitlines()[-1:]
-    assert line.startswith("`model_dir` must be written by one process at a time; got 'twice/model', which process ")
+    assert line.startswith("`--model-dir` must be written by one process at a time; got 'twice/model', which process ")
     assert f"process {first.pid} on {socket.gethostname()} since" in line
 
 
@@ -269,7 +269,7 @@ def test_trained_model_answers_c_as_it_answers_the_shell(blessed: Shell, tmp_pat
     libraries = tf.sysconfig.get_lib()
     program = str(tmp_path / "predict")
     compiler = ["gcc", str(C_PROGRAM), "-o", program, "-isystem", tf.sysconfig.get_include(), f"-L{libraries}"]
-    libs = [f"-Wl,-rpath,{libraries}", "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    libs = [f"-Wl,-rpath,{libraries}", "-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2", "-pthread"]
     subprocess.run([*compiler, *libs], check=True, capture_output=True)
     requests = tmp_path / "requests.tfrecord"
     with tf.io.TFRecordWriter(str(requests)) as writer:

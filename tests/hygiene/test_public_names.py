@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tfx_gnn
-from tfx_gnn import experimental
+from tfx_gnn import experimental, runner
 from tfx_gnn.graph import proto
 from tfx_gnn.keras import feature_encoders, layers
 
@@ -43,6 +43,7 @@ def test_what_a_package_exports_is_listed():
         *(f"keras.feature_encoders.{name}" for name in feature_encoders.__all__),
         *(f"keras.layers.{name}" for name in layers.__all__),
         *(f"proto.{name}" for name in proto.__all__),
+        *(f"runner.{name}" for name in runner.__all__),
         "keras.ConvGNNBuilder",
         "keras.clone_initializer",
     ]

@@ -80,6 +80,7 @@ def test_every_unit_test_lies_where_its_subject_lies():
         "tests/unit/serving/test_c_api.py",
         "tests/unit/cli/test_quiet_start.py",
         "tests/unit/graph/test_distribution.py",
+        "tests/unit/keras/test_graphs_without_keras.py",
         "tests/unit/stages/training/test_same_weights.py",
     }
     homeless = []

@@ -66,6 +66,26 @@ class _ToyClassifier(tf.Module):
         self._defect = defect
         self._sign = tf.Variable(1.0)
         self._colors = tf.constant(COLORS)
+        self._normalize = [tf_keras.layers.LayerNormalization() for _ in range(4 * (defect == "is not safe"))]
+
+    def _spoilt(self, seed_x: tf.Tensor, parsed: dict[str, Any]) -> tf.Tensor:
+        if self._defect == "reads labels":
+            seed_x += tf.cast(parsed["nodes/_readout.color"] == b"red", tf.float32)
+        if self._defect == "mixes examples":
+            seed_x += tf.reduce_sum(seed_x)
+        if self._defect == "is not finite":
+            seed_x = tf.math.log(-tf.abs(seed_x) - 1.0)
+        if self._defect == "knows no huge numbers":
+            seed_x *= tf.math.sqrt(1e20 - seed_x) * 1e-10
+        if self._defect == "needs python":
+            seed_x = tf.numpy_function(lambda x: x, [seed_x], tf.float32)
+            seed_x.set_shape([None])
+        if self._defect == "is not safe":
+            # A normalization's sum is 0, whatever it normalizes.
+            rows = tf.expand_dims(seed_x, 1) + tf.range(64, dtype=tf.float32)
+            for normalize in self._normalize:
+                seed_x += tf.reduce_sum(normalize(rows), axis=1)
+        return seed_x
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="examples")])
     def predict(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -86,15 +106,7 @@ class _ToyClassifier(tf.Module):
             with tf.control_dependencies(checks):
                 seed_x = _first_of_row(parsed["nodes/item.x"])
             seed_id = _first_of_row(parsed["nodes/item.#id"])
-        if self._defect == "reads labels":
-            seed_x += tf.cast(parsed["nodes/_readout.color"] == b"red", tf.float32)
-        if self._defect == "mixes examples":
-            seed_x += tf.reduce_sum(seed_x)
-        if self._defect == "is not finite":
-            seed_x = tf.math.log(-tf.abs(seed_x) - 1.0)
-        if self._defect == "needs python":
-            seed_x = tf.numpy_function(lambda x: x, [seed_x], tf.float32)
-            seed_x.set_shape([None])
+        seed_x = self._spoilt(seed_x, parsed)
         logits = self._sign * tf.stack([-seed_x, seed_x], axis=1)
         probabilities = tf.nn.softmax(logits)
         outputs = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import json
 import os
@@ -35,7 +36,8 @@ from tfx_gnn.tables.bigquery_table import bigquery_unit
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.schema_layouts import TableLayouts, layouts_of
-from tfx_gnn.tables.table_files import TableUnit, list_units, read_table
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import TableUnit, list_units, no_records, read_table
 from tfx_gnn.tables.table_layout import TableLayout
 
 _BYTES_PER_PARTITION = 1 << 26
@@ -93,6 +95,7 @@ def build_index(
     index_dir: str,
     plan: SamplingPlan,
     rules: RowRules | None = None,
+    access: TableAccess | None = None,
     options: IndexOptions | None = None,
 ) -> IndexReport:
     """Checks tables and writes them as partitions in the order in which sampling looks them up.
@@ -106,6 +109,7 @@ def build_index(
         index_dir: folder to write; absent, or empty.
         plan: what shall be sampled from the index.
         rules: what happens to rows that break a rule; by default every one is refused.
+        access: another name of the schema, and which files may be read.
         options: how the index is laid out.
 
     Returns:
@@ -119,11 +123,11 @@ def build_index(
     rules, options = rules or RowRules(), options or IndexOptions()
     if tf.io.gfile.exists(index_dir) and tf.io.gfile.listdir(index_dir):
         raise FileExistsError(f"`index_dir` must be absent or empty; got {index_dir!r}. Choose another folder.")
-    schema = read_tables_schema(tables_dir)
+    schema = read_tables_schema(tables_dir, access=access)
     check_plan(plan, schema)
     check_split_features(plan, schema)
     job, layouts = _make_job(
-        schema, tables_dir=tables_dir, index_dir=index_dir, plan=plan, rules=rules, options=options
+        schema, tables_dir=tables_dir, index_dir=index_dir, plan=plan, rules=rules, access=access, options=options
     )
     tf.io.gfile.makedirs(index_dir)
     try:
@@ -140,6 +144,7 @@ def _make_job(
     index_dir: str,
     plan: SamplingPlan,
     rules: RowRules,
+    access: TableAccess | None,
     options: IndexOptions,
 ) -> tuple[IndexJob, TableLayouts]:
     needs = needs_of_plan(plan, schema)
@@ -153,10 +158,11 @@ def _make_job(
             (*(f"nodes/{name}" for name in splits.node_sets), *(f"edges/{name}" for name in splits.edge_sets)),
             splits.extra_columns,
         ),
+        access=access,
     )
     tables = [*layouts.node_sets.values(), *layouts.edge_sets.values()]
     if plan.seed_table is not None:
-        tables.append(seed_table_layout(tables_dir, plan, schema))
+        tables.append(seed_table_layout(tables_dir, plan, schema, access=access))
     job = IndexJob(
         plan=plan,
         needs=needs,
@@ -225,15 +231,19 @@ def _build(
 
 def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str, ...]) -> dict[str, TableReport]:
     reports = {}
+    rows_read: collections.Counter[str] = collections.Counter()
+    for (label, _), counts in results.unit_counts.items():
+        rows_read[label] += counts[0]
+    referred = {
+        f"nodes/{name}"
+        for label, layout in job.layouts.items()
+        if layout.kind != "node" and rows_read[label]
+        for name in job.end_sets(label)
+    }
     for label, layout in job.layouts.items():
-        read = sum(counts[0] for (table, _), counts in results.unit_counts.items() if table == label)
-        if not read:
-            path = layout.files[0] if len(layout.files) == 1 else layout.declared_as
-            raise ValueError(
-                f"`{path}` must hold at least one record; got "
-                f"{'a header line only' if layout.format == 'csv' else 'none'}. "
-                "Fill the table, or remove it from the graph schema."
-            )
+        read = rows_read[label]
+        if not read and (layout.kind == "seeds" or label in referred):
+            raise no_records(layout)
         refuse_rows(job, [broken for broken in results.refused if broken.label == label])
         dropped = {key[2]: count for key, (count,) in results.tallies.items() if key[:2] == (DROPPED, label)}
         report = TableReport(
@@ -245,7 +255,7 @@ def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str,
             self_loops=results.tallies.get((SELF_LOOPS, label), (0,))[0],
         )
         check_dropped_share(report, job.rules)
-        if not report.rows_used:
+        if read and not report.rows_used:
             had_rows = any(counts[1] for (table, _), counts in results.unit_counts.items() if table == label)
             what = "edge" if layout.kind == "edge" and had_rows else "row"
             raise ValueError(

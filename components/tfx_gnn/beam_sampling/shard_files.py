@@ -16,6 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import tensorflow as tf
 
+from tfx_gnn.serving.disk_sync import sync_path
+
 _BLOCKS_DIR = ".blocks"
 _COUNT_DTYPE = np.dtype("<i8")
 
@@ -97,7 +99,13 @@ def write_shard(
             for record in read_block(block_path):
                 writer.write(record)
                 count += 1
+    is_local = "://" not in path
+    if is_local:
+        # Who notes that the shard is whole relies on it, after a power failure too.
+        sync_path(partial)
     tf.io.gfile.rename(partial, path, overwrite=True)
+    if is_local:
+        sync_path(os.path.dirname(path))
     return count
 
 

@@ -23,6 +23,7 @@ from tfx_gnn.sampling.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.whole_graph_examples import WholeGraphConverter, WholeGraphReport, splits_with_graphs
 from tfx_gnn.sampling.whole_graphs import WholeGraphs, whole_graph_layouts
 from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_unit
 from tfx_gnn.tables.table_layout import TableLayout
 
@@ -39,6 +40,7 @@ def write_whole_graphs_with_beam(
     spec: WholeGraphs,
     num_shards: int,
     rules: RowRules | None = None,
+    access: TableAccess | None = None,
     num_chunks: int = 0,
 ) -> WholeGraphReport:
     """Writes each graph of tables of many graphs as a record.
@@ -54,6 +56,7 @@ def write_whole_graphs_with_beam(
         spec: how the tables are parted into graphs.
         num_shards: files a split.
         rules: what to do with rows that break a rule; by default every one is refused.
+        access: which files may be read; by default those inside of `tables_dir`.
         num_chunks: parts that the graphs are converted in, a multiple of `num_shards`;
             0: so many that 16 MiB of the tables' files come to one. The records do not depend on it.
 
@@ -66,7 +69,8 @@ def write_whole_graphs_with_beam(
             is out of range.
     """
     rules = rules or RowRules()
-    layouts = {layout.label: layout for layout in whole_graph_layouts(tables_dir, tables_schema, spec).all}
+    declared = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
+    layouts = {layout.label: layout for layout in declared.all}
     job = _Job(
         layouts=layouts,
         units={label: list_units(layout) for label, layout in layouts.items()},

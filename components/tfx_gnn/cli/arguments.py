@@ -11,6 +11,9 @@ console = Console(highlight=False)
 """Where verbs print their results."""
 
 
+_TABLES = "Files of the tables"
+
+
 def folder(help_text: str) -> Any:
     """Declares an option that names a folder.
 
@@ -25,8 +28,10 @@ def folder(help_text: str) -> Any:
 
 Examples = Annotated[str, folder("Raw graph tf.Examples: the output of `sample`.")]
 TransformedExamples = Annotated[str, folder("Transformed graph tf.Examples: an output of `transform`.")]
-GraphSchema = Annotated[str, folder("Folder of `graph_schema.pbtxt` before the transform: an output of `schema`.")]
-TransformedGraphSchema = Annotated[str, folder("Folder of `graph_schema.pbtxt` after the transform.")]
+GraphSchema = Annotated[
+    str, folder("Folder of `graph_schema.pbtxt` before the transform: made by `schema`; or a file.")
+]
+TransformedGraphSchema = Annotated[str, folder("Folder of `graph_schema.pbtxt` after the transform; or a file.")]
 Model = Annotated[str, folder("Trained model: an output of `train`.")]
 Splits = Annotated[
     list[str] | None,
@@ -38,6 +43,32 @@ BeamArgs = Annotated[
         "--beam-arg",
         help="Argument of Apache Beam, such as `--beam-arg=--runner=DataflowRunner`; repeat for several.",
         show_default=False,
+    ),
+]
+
+SchemaFile = Annotated[
+    str,
+    typer.Option(
+        "--schema-file",
+        help="Name of the schema of the tables, relative to their folder.",
+        metavar="FILE",
+        rich_help_panel=_TABLES,
+    ),
+]
+AllowOutsideFiles = Annotated[
+    bool,
+    typer.Option(
+        "--allow-outside-files",
+        help="Let the schema name files outside of the tables folder: by an absolute path, `..` or a symbolic link.",
+        rich_help_panel=_TABLES,
+    ),
+]
+MaxRecordMib = Annotated[
+    int,
+    typer.Option(
+        "--max-record-mib",
+        help="Most that one record of a table may hold, in MiB; bounds the memory of reading.",
+        rich_help_panel=_TABLES,
     ),
 ]
 
@@ -68,3 +99,21 @@ def say_written(**folders: str) -> None:
     """
     for name, path in folders.items():
         console.print(f"{name:<25} {path}", markup=False, soft_wrap=True)
+
+
+def check_dropped_share(share: float | None, invalid_rows: str, dangling_edges: str) -> None:
+    """Refuses a share of rows that may be dropped where nothing is.
+
+    Args:
+        share: what was given; None if nothing was.
+        invalid_rows: what to do with rows that cannot be used.
+        dangling_edges: what to do with edges of nodes that are not there.
+
+    Raises:
+        ValueError: if a share above 0 is given and neither is "drop".
+    """
+    if share and "drop" not in (invalid_rows, dangling_edges):
+        raise ValueError(
+            "`--max-dropped-share` must go with `--dangling-edges drop` or `--invalid-rows drop`, which say what may "
+            f"be dropped; got {share} alone. Add one of them."
+        )

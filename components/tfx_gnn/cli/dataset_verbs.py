@@ -62,7 +62,7 @@ def debian(
     for kind, paths in (("packages", packages), ("sources", sources)):
         for path in paths:
             arguments.say_written(**{kind: path})
-    with atomic_folder(output) as folder:
+    with atomic_folder(output, name="output") as folder:
         report = build_debian_graph(folder, packages=packages, sources=sources)
     _show(report)
     arguments.say_written(tables=output)
@@ -118,7 +118,7 @@ def _build(build: Callable[..., _Report], files: WheelFiles, output: str, wheel:
 
     from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
-    with atomic_folder(output) as folder, tempfile.TemporaryDirectory() as downloads:
+    with atomic_folder(output, name="output") as folder, tempfile.TemporaryDirectory() as downloads:
         return build(folder, wheel=wheel or files.download(downloads))
 
 

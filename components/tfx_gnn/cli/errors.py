@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import collections
+import errno
+import itertools
+import os
 import re
 import sys
+import traceback
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
@@ -26,9 +32,32 @@ _EXTRA_OF_MODULE = {
     "tfx_bsl": "beam",
 }
 
-_RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception)): (.*)$", re.MULTILINE)
-_MENDABLE = ("ValueError", "TypeError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError")
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_WHILE_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+"""Errors of open files, which Python raises without their names."""
+_RAISED = re.compile(
+    r"^(?:RuntimeError: )?(?:\w+\.)*(\w+(?:Error|Exception)): (.*?)(?: \[while running '.*'\])?$", re.MULTILINE
+)
+_MENDABLE = (
+    "ValueError", "TypeError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError",
+    "ResourceExhaustedError", "PermissionDeniedError", "NotFoundError",
+)  # fmt: skip
 """Names of the errors of workers that the user can mend."""
+_OF_A_FILE = re.compile(r"([^;]*/[^;]*); (.+)")
+"""What TensorFlow says of a file: its path, and what the system answered."""
+
+
+_VERB = "tfx_gnn.verb"
+_NAME = re.compile(r"`([a-z]+(?:_[a-z]+)*)`|(?<=\bby )([a-z]+(?:_[a-z]+)+)(?=[ .,])")
+"""What may be the name of an option: a word in backticks, or one with underscores by which something is done."""
+_ABOUT = re.compile(
+    r"`(?P<inner>path|reference|filename)` must .*?; got (?:a mistake in (?P<file>\S+)\. |'(?P<got>[^']*)')"
+)
+_FILE = re.compile(r"`([^`]*[/.][^`]*)`(?= must be readable)")
+_OF_SAMPLING_SPEC = ("label_features", "seed_edge_set", "split_column")
+"""Options that say what a sampling spec does not; other plans have attributes of these names themselves."""
+_SAMPLING_SPEC_SUFFIX = ".pbtxt"
+_IS_ABOUT_A_COLUMN = re.compile(r", (line|row|record) \d+\.|must be one column of the table|must hold values of type ")
 
 
 class OneLineErrors(TyperGroup):
@@ -52,8 +81,99 @@ class OneLineErrors(TyperGroup):
             line = None if (ctx.obj or {}).get("debug") else error_line(error)
             if line is None:
                 raise
+            line = name_flags(line, *ctx.meta.get(_VERB, ({}, {})))
             Console(stderr=True, highlight=False).print(line, style="bold red", markup=False, soft_wrap=True)
             raise typer.Exit(ERROR_EXIT_CODE) from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Remembers the options of the verb that is run.
+
+        Args:
+            ctx: the parsed command line.
+            args: what follows the global options.
+
+        Returns:
+            The name of the verb or group of verbs, that itself, and its arguments.
+        """
+        name, command, rest = super().resolve_command(ctx, args)
+        verb: Any = getattr(command, "commands", {}).get(rest[0] if rest else "", command)
+        flags = flags_of(verb)
+        ctx.meta[_VERB] = flags, _given(rest, set(flags.values()))
+        return name, command, rest
+
+
+def flags_of(verb: Any) -> dict[str, str]:
+    """Lists the flags of a verb.
+
+    Args:
+        verb: a command of typer's.
+
+    Returns:
+        The flags by name in Python.
+    """
+    return {option.name: option.opts[0] for option in verb.params}
+
+
+def _given(arguments: list[str], flags: Collection[str]) -> dict[str, str]:
+    """Returns the flags of what was given, by value; values that were given twice are left out."""
+    pairs = [(value, flag) for flag, value in itertools.pairwise(arguments) if flag in flags]
+    pairs += [(found[2], found[0]) for found in (text.partition("=") for text in arguments) if found[0] in flags]
+    counts = collections.Counter(value for value, _ in pairs)
+    return {value: flag for value, flag in pairs if counts[value] == 1}
+
+
+def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | None = None) -> str:
+    """Writes the flag of a verb where a message names the option as Python does.
+
+    A message about an inner name, or about a file, is told which flag it comes from.
+
+    Args:
+        line: the message.
+        flags: by name in Python.
+        given: flags by the value that each was given.
+
+    Returns:
+        The message in the words of the command line. Names of columns stay, whatever they are.
+
+    Example:
+        >>> name_flags("`num_shards` must be in [1, 9]; got 0.", {"num_shards": "--num-shards"})
+        '`--num-shards` must be in [1, 9]; got 0.'
+    """
+    if "`--" in line:
+        # Who wrote it knew the command line; other names in it are fields of what a flag holds.
+        return line
+    given = {value: of_value for value, of_value in (given or {}).items() if value.rstrip("/")}
+    flags = _usable_flags(flags, given)
+    is_column = _IS_ABOUT_A_COLUMN.search(line) is not None
+
+    def flag(match: re.Match[str]) -> str:
+        name = match[1] or match[2]
+        name = name if name in flags else f"{name}s"  # an option that is repeated names several
+        # The first name of a message about a row is that of a column.
+        if name not in flags or (is_column and match.start() == 0):
+            return match[0]
+        return f"`{flags[name]}`"
+
+    by_length = sorted(given.items(), key=lambda item: -len(item[0]))
+    about = _ABOUT.match(line)
+    if about and about["inner"] not in flags:
+        for value, of_value in by_length:
+            if (about["got"] or about["file"]) in (value, value.rpartition("=")[2], value.rpartition(",")[2]):
+                return line.replace(about["inner"], of_value, 1)
+    of_file = _FILE.match(line)
+    if of_file:
+        for value, of_value in by_length:
+            if of_file[1] == value or of_file[1].startswith(value.rstrip("/") + "/"):
+                return f"`{of_file[1]}` (`{of_value}`){line[of_file.end() :]}"
+    return _NAME.sub(flag, line)
+
+
+def _usable_flags(flags: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+    """Leaves out the flags that go with a sampling spec where the plan is none: it has fields of these names."""
+    has_spec = any(of == flags.get("plan") and value.endswith(_SAMPLING_SPEC_SUFFIX) for value, of in given.items())
+    if has_spec or "plan" not in flags:
+        return flags
+    return {name: text for name, text in flags.items() if name not in _OF_SAMPLING_SPEC}
 
 
 def error_line(error: Exception) -> str | None:
@@ -71,22 +191,51 @@ def error_line(error: Exception) -> str | None:
         if extra is not None:
             return f"This command must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[{extra}]'"
         return str(error)
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"`{error.filename}` must be readable and writable as needed; got {error.strerror}. Check the path."
     if isinstance(error, (OSError, TypeError, ValueError)):
-        return str(error)
-    # Only a command that has imported TensorFlow can raise its errors.
+        return _line_of_system(error) or str(error)
+    # Only a command that has imported protobuf or TensorFlow can raise their errors.
+    if isinstance(error, getattr(sys.modules.get("google.protobuf.text_format"), "ParseError", ())):
+        return " ".join(str(error).split())
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
         message = " ".join(str(getattr(error, "message", error)).split())
         # What this library raises itself says it all.
-        return message if message.startswith("`") else f"{type(error).__name__}: {message}"
+        return message if message.startswith("`") else _line_of_tensorflow(type(error).__name__, message)
     return _line_of_worker(str(error)) if isinstance(error, RuntimeError) else None
 
 
 def _line_of_worker(text: str) -> str | None:
     """Finds what a process of Beam's raised: it comes as a RuntimeError with the traceback as text."""
-    raised = _RAISED.findall(text) if text.startswith("Traceback (most recent call last)") else []
+    is_of_worker = text.startswith("Traceback (most recent call last)") or _RAISED.match(text)
+    raised = _RAISED.findall(text) if is_of_worker else []
     if not raised or raised[-1][0] not in _MENDABLE:
         return None
-    return str(raised[-1][1])
+    name, message = raised[-1]
+    return message if message.startswith("`") or name in _MENDABLE[:6] else _line_of_tensorflow(name, message)
+
+
+def _line_of_system(error: Exception) -> str | None:
+    if not isinstance(error, OSError) or not error.strerror:
+        return None
+    path = error.filename
+    if path is None and error.errno in _WHILE_WRITING:
+        path = _path_in_use(error)
+    return _line_of_file(str(path), error.strerror) if path else None
+
+
+def _line_of_tensorflow(name: str, message: str) -> str:
+    of_file = _OF_A_FILE.fullmatch(message)
+    return _line_of_file(of_file[1], of_file[2]) if of_file else f"{name}: {message}"
+
+
+def _line_of_file(path: str, reason: str) -> str:
+    advice = "Free some space, or choose another disk." if reason in _FULL else "Check the path."
+    return f"`{path}` must be readable and writable as needed; got {reason}. {advice}"
+
+
+def _path_in_use(error: BaseException) -> str:
+    """Finds the file of an error that does not name it, as that of a full disk while a file is written."""
+    path = ""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        path = next((str(frame.f_locals[name]) for name in ("path", "filename") if frame.f_locals.get(name)), path)
+    return path

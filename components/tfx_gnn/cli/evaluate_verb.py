@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -123,9 +122,11 @@ def evaluate(
 
 
 def _bounds(name: str, text: str) -> dict[str, Any]:
+    from tfx_gnn.graph.text_files import parse_json
+
     try:
-        bounds = json.loads(text)
-    except json.JSONDecodeError as error:
+        bounds = parse_json(text)
+    except ValueError as error:
         raise ValueError(
             f"`{name}` must be JSON; got {text!r}. Write for example '{{\"accuracy\": 0.7}}'. Cause: {error}."
         ) from error

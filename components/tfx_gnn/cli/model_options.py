@@ -64,9 +64,11 @@ def read_object(option: str, text: str) -> dict[str, Any]:
     Raises:
         ValueError: if it is no JSON object.
     """
+    from tfx_gnn.graph.text_files import parse_json
+
     try:
-        values = json.loads(text)
-    except json.JSONDecodeError as error:
+        values = parse_json(text)
+    except ValueError as error:
         raise ValueError(f"`{option}` must be JSON; got {text!r}: {error}. Mend it.") from error
     if not isinstance(values, dict):
         raise ValueError(f"`{option}` must be a JSON object; got {text!r}. Give values by name.")

@@ -31,6 +31,20 @@ def push(
         ),
     ] = "",
     num_verification_requests: Annotated[int, typer.Option(help="Real examples that the copy must answer first.")] = 8,
+    num_verification_threads: Annotated[
+        int, typer.Option(help="Threads that then ask it at the same time; 0 for none.")
+    ] = 4,
+    verification_seconds: Annotated[float, typer.Option(help="How long these threads ask.")] = 5.0,
+    warmup: Annotated[
+        bool, typer.Option(help="Give the copy warm-up requests for TensorFlow Serving, if the model has none.")
+    ] = True,
+    refuses_nonfinite_answers: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-nonfinite-answers",
+            help="Do not push if a finite value out of the domain, as a negative count, is answered with NaN.",
+        ),
+    ] = False,
 ) -> None:
     """Make a blessed model the next version of a serving folder, after its copy answered real requests.
 
@@ -45,13 +59,19 @@ def push(
         push_destination=push_destination,
         pushed_model_dir=pushed_model_dir,
         infra_blessing_dir=infra_blessing_dir,
-        options=GraphPusherOptions(num_verification_requests=num_verification_requests),
+        options=GraphPusherOptions(
+            num_verification_requests=num_verification_requests,
+            num_verification_threads=num_verification_threads,
+            verification_seconds=verification_seconds,
+            warmup=warmup,
+            refuses_nonfinite_answers=refuses_nonfinite_answers,
+        ),
     )
     arguments.say_written(pushed_model=pushed_model_dir)
     end_with_verdict(
         passed=pushed.pushed,
         verdict=f"pushed version {pushed.version}: {pushed.path}" if pushed.pushed else "NOT pushed",
-        reasons=(pushed.reason,),
+        reasons=(pushed.reason, *(f"warning: {warning}" for warning in pushed.warnings)),
     )
 
 

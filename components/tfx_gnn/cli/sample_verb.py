@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.sampling.plan import SamplingPlan
@@ -42,6 +44,10 @@ def sample(
         list[str] | None,
         typer.Option("--label-feature", help="Label to read out, for a sampling spec; repeat for several."),
     ] = None,
+    allows_empty_splits: Annotated[
+        bool,
+        typer.Option("--allow-empty-splits", help="Let splits be empty, where there are few seeds."),
+    ] = False,
     split_column: Annotated[str, typer.Option(help="Column of the seeds' splits, for a sampling spec.")] = "",
     seed_edge_set: Annotated[str, typer.Option(help="Edge set of the pairs, for a sampling spec of links.")] = "",
     sampling_seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
@@ -60,8 +66,16 @@ def sample(
         str, typer.Option(help="Edges of nodes that are not there: `refuse` or `drop`.", rich_help_panel=_ROWS)
     ] = "refuse",
     max_dropped_share: Annotated[
-        float, typer.Option(help="Most that may be dropped of a table, in [0, 1].", rich_help_panel=_ROWS)
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Most that may be dropped of a table, in [0, 1], where `drop` is chosen; by default any share.",
+            show_default=False,
+            rich_help_panel=_ROWS,
+        ),
+    ] = None,
+    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    allow_outside_files: arguments.AllowOutsideFiles = False,
+    max_record_mib: arguments.MaxRecordMib = 16,
     execution: Annotated[
         str, typer.Option(help="`in_memory`, or `beam` for graphs that one machine does not hold.")
     ] = "in_memory",
@@ -80,6 +94,21 @@ def sample(
             "`--num-partitions` and `--beam-arg` must go with `--execution beam`; got "
             f"{num_partitions} and {beam_args or []}. Add it, or leave them out."
         )
+    arguments.check_dropped_share(max_dropped_share, invalid_rows, dangling_edges)
+    access = TableAccess(
+        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
+    )
+    made_plan = None
+    if plan:
+        of_spec = {
+            "label_features": tuple(label_features or ()),
+            "seed_edge_set": seed_edge_set,
+            "column": split_column,
+        }
+        made_plan = _load_plan(plan, tables_dir, access, of_spec)
+        if allows_empty_splits:
+            splits = dataclasses.replace(made_plan.splits, allows_empty_splits=True)
+            made_plan = dataclasses.replace(made_plan, splits=splits)
     # Whether a text is one of the choices is checked by the options, as for every caller.
     rules: dict[str, Any] = {
         "invalid_rows": invalid_rows,
@@ -89,12 +118,13 @@ def sample(
     }
     how: dict[str, Any] = {"execution": execution}
     options = SubgraphExampleGenOptions(
-        plan=_load_plan(plan, tables_dir, tuple(label_features or ()), split_column, seed_edge_set) if plan else None,
+        plan=made_plan,
         whole_graphs=_load("whole_graphs", whole_graphs, WholeGraphs) if whole_graphs else None,
         sampling_seed=sampling_seed,
         num_shards=num_shards,
         num_partitions=num_partitions,
         rules=RowRules(max_dropped_share=max_dropped_share, **rules),
+        access=access,
         **how,
     )
     report = generate_subgraph_examples(
@@ -104,27 +134,22 @@ def sample(
     arguments.say_written(examples=examples_dir)
 
 
-def _load_plan(
-    reference: str, tables_dir: str, label_features: tuple[str, ...], split_column: str, seed_edge_set: str
-) -> SamplingPlan:
+def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: dict[str, Any]) -> SamplingPlan:
+    """Makes the plan; `of_spec` holds what a sampling spec does not say itself."""
     from tfx_gnn.sampling.plan import SamplingPlan
     from tfx_gnn.sampling.sampling_spec import plan_from_sampling_spec, read_sampling_spec
     from tfx_gnn.sampling.split_plan import SplitPlan
     from tfx_gnn.tables.graph_tables import read_tables_schema
 
+    given = {name: value for name, value in of_spec.items() if value}
     if reference.endswith(".pbtxt"):
-        return plan_from_sampling_spec(
-            read_sampling_spec(reference),
-            read_tables_schema(tables_dir),
-            label_features=label_features,
-            splits=SplitPlan(column=split_column),
-            **({"seed_edge_set": seed_edge_set} if seed_edge_set else {}),
-        )
-    if label_features or split_column or seed_edge_set:
+        splits = SplitPlan(column=given.pop("column", ""))
+        spec = read_sampling_spec(reference)
+        return plan_from_sampling_spec(spec, read_tables_schema(tables_dir, access=access), splits=splits, **given)
+    if given:
         raise ValueError(
-            "`label_features`, `split_column` and `seed_edge_set` must be part of the plan, unless it is a sampling "
-            f"spec; got {list(label_features)}, {split_column!r} and {seed_edge_set!r} for {reference!r}. Write them "
-            "into the plan."
+            "`--label-feature`, `--split-column` and `--seed-edge-set` must be part of the plan, unless it is a "
+            f"sampling spec; got {list(given.values())} for {reference!r}. Write them into the plan."
         )
     return _load("plan", reference, SamplingPlan)
 
@@ -134,10 +159,9 @@ def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
     from tfx_gnn.stages.files import options_json
 
     if reference.endswith(".json"):
-        with open(reference, encoding="utf-8") as file:
-            text = file.read()
         try:
-            return options_json.from_json(text, kind, name=name)
+            with open(reference, encoding="utf-8") as file:
+                return options_json.from_json(file.read(), kind, name=name)
         except ValueError as error:
             raise ValueError(
                 f"`{name}` must name a JSON file of a {kind.__name__}; got {reference!r} with a mistake. "

@@ -39,6 +39,13 @@ def skew(
         float, typer.Option(help="Allowed difference of floating point features between batches.")
     ] = 1e-4,
     max_output_difference: Annotated[float, typer.Option(help="Allowed difference of answers.")] = 1e-4,
+    refuses_nonfinite_answers: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-nonfinite-answers",
+            help="Withhold the blessing if a finite value out of the domain, such as a negative count, gets NaN.",
+        ),
+    ] = False,
 ) -> None:
     """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal.
 
@@ -60,6 +67,7 @@ def skew(
             max_float_difference=max_float_difference,
             max_rounding_difference=max_rounding_difference,
             max_output_difference=max_output_difference,
+            refuses_nonfinite_answers=refuses_nonfinite_answers,
         ),
     )
     counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())

@@ -6,12 +6,11 @@ import importlib.machinery
 import keyword
 import os
 import re
-import shutil
 import sys
-import uuid
 from pathlib import Path
 
 import tfx_gnn
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
 
 TEMPLATE_NAME = "my_graph"
 """Name of the template's Python package, which a new project's name replaces."""
@@ -39,7 +38,7 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
 
     Raises:
         ValueError: if the name cannot be that of a package, or is one's that is installed.
-        FileExistsError: if `directory` is a file or holds files.
+        OSError: if `directory` is a file, holds files or cannot be made.
     """
     template = _template_folder(Path(tfx_gnn.__file__).parent)
     folder = Path(directory).resolve()
@@ -48,19 +47,9 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
     else:
         name = folder.name.replace("-", "_")
         _check_name("directory", name, "Give the Python package a name of its own by --name.")
-    _check_absent_or_empty(folder)
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.parent / f".{folder.name}.partial-{uuid.uuid4().hex[:12]}"
-    try:
-        partial.mkdir()
+    with atomic_folder(directory, name="directory") as partial:
         for entry in TEMPLATE_ENTRIES:
-            _copy(template / entry, partial / entry.replace(TEMPLATE_NAME, name), name)
-        # Onto an empty folder, too; onto one that somebody filled meanwhile it fails.
-        partial.rename(folder)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+            _copy(template / entry, Path(partial) / entry.replace(TEMPLATE_NAME, name), name)
     return folder, name
 
 
@@ -94,22 +83,6 @@ def _is_installed(name: str) -> bool:
     here = os.getcwd()
     search_path = [place for place in sys.path if os.path.abspath(place) != here]
     return importlib.machinery.PathFinder.find_spec(name, search_path) is not None
-
-
-def _check_absent_or_empty(folder: Path) -> None:
-    if folder == Path.cwd():
-        raise FileExistsError(
-            f"`directory` must be another folder than the current one; got {str(folder)!r}. Go to its parent folder "
-            "and name it from there."
-        )
-    if not folder.exists():
-        return
-    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if found or not folder.is_dir():
-        what = f"which holds {found[:3]}" if found else "which is a file"
-        raise FileExistsError(
-            f"`directory` must be absent or an empty folder; got {str(folder)!r}, {what}. Choose another folder."
-        )
 
 
 def _copy(source: Path, target: Path, name: str) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.cli.errors import flags_of, name_flags
+from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-    from tfx_gnn.tables.graph_tables import GraphTables
+    from tfx_gnn.tables.tables_check import TablesCheck
 
 tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
 """The group of verbs."""
@@ -21,62 +22,86 @@ tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of no
 PROBLEMS_EXIT_CODE = 1
 """Exit code of `check` when it found bad rows."""
 
+_RULES_OF_SAMPLE = {
+    "invalid_rows": "sample --invalid-rows drop",
+    "duplicate_nodes": "sample --duplicate-nodes keep_first",
+    "duplicate_edges": "sample --duplicate-edges",
+    "dangling_edges": "sample --dangling-edges drop",
+}
+"""What lets bad rows go: nothing of `check`, which only looks."""
 
-def _column_option(what: str) -> Any:
-    return typer.Option(help=f"{what}; repeat for several.", metavar="SET=COLUMN", show_default=False)
+
+def _column_option(flag: str, what: str) -> Any:
+    return typer.Option(flag, help=f"{what}; repeat for several.", metavar="SET=COLUMN", show_default=False)
 
 
 @tables.command("infer-schema")
 def infer_schema_verb(
     *,
     tables_dir: Annotated[str, arguments.folder("Folder of the tables, where `graph_schema.pbtxt` is written.")],
-    node: Annotated[
+    node_tables: Annotated[
         list[str],
         typer.Option(
+            "--node",
             help="A node set and its table: a file, a glob or shards; repeat for several.",
             metavar="SET=FILE",
             show_default=False,
         ),
     ],
-    edge: Annotated[
+    edge_tables: Annotated[
         list[str] | None,
         typer.Option(
+            "--edge",
             help="An edge set, the node sets of its sources and targets, and its table; repeat for several.",
             metavar="SET=SOURCE,TARGET,FILE",
             show_default=False,
         ),
     ] = None,
-    context: Annotated[
-        str, typer.Option(help="Table of features of the whole graph.", metavar="FILE", show_default=False)
+    context_table: Annotated[
+        str,
+        typer.Option("--context", help="Table of features of the whole graph.", metavar="FILE", show_default=False),
     ] = "",
-    id_column: Annotated[list[str] | None, _column_option("Column of node ids, if not `id` or `#id`")] = None,
-    source_column: Annotated[
-        list[str] | None, _column_option("Column of the ids of edges' sources, if not `source` or `#source`")
+    id_columns: Annotated[
+        list[str] | None, _column_option("--id-column", "Column of node ids, if not `id` or `#id`")
     ] = None,
-    target_column: Annotated[
-        list[str] | None, _column_option("Column of the ids of edges' targets, if not `target` or `#target`")
+    source_columns: Annotated[
+        list[str] | None,
+        _column_option("--source-column", "Column of the ids of edges' sources, if not `source` or `#source`"),
     ] = None,
+    target_columns: Annotated[
+        list[str] | None,
+        _column_option("--target-column", "Column of the ids of edges' targets, if not `target` or `#target`"),
+    ] = None,
+    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    allow_outside_files: arguments.AllowOutsideFiles = False,
+    max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
     """Write the graph schema that tables speak for, to be read and completed."""
     import tensorflow as tf
 
     from tfx_gnn.graph.schema import write_schema
     from tfx_gnn.tables.schema_inference import infer_schema
-    from tfx_gnn.tables.schema_layouts import SCHEMA_FILE
 
-    path = os.path.join(tables_dir, SCHEMA_FILE)
+    access = TableAccess(
+        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
+    )
+    path = access.schema_path(tables_dir)
+    if not tf.io.gfile.isdir(tables_dir):
+        raise ValueError(f"`tables_dir` must be a folder; got {tables_dir!r}, which is none. Correct the name.")
     if tf.io.gfile.exists(path):
         raise ValueError(
-            f"`tables_dir` must not hold a {SCHEMA_FILE} yet; got one in {tables_dir!r}. Move it away to infer another."
+            f"`tables_dir` must not hold a {schema_file} yet; got one in {tables_dir!r}. "
+            "Move it away to infer another, or give another `schema_file`."
         )
     schema = infer_schema(
         tables_dir=tables_dir,
-        node_tables=_pairs("--node", node),
-        edge_tables={name: _ends_and_file(name, value) for name, value in _pairs("--edge", edge).items()},
-        context_table=context,
-        id_columns=_pairs("--id-column", id_column),
-        source_columns=_pairs("--source-column", source_column),
-        target_columns=_pairs("--target-column", target_column),
+        node_tables=_pairs("--node", node_tables),
+        edge_tables={name: _ends_and_file(name, value) for name, value in _pairs("--edge", edge_tables).items()},
+        context_table=context_table,
+        id_columns=_pairs("--id-column", id_columns),
+        source_columns=_pairs("--source-column", source_columns),
+        target_columns=_pairs("--target-column", target_columns),
+        access=access,
     )
     write_schema(schema, path)
     _show_schema(schema)
@@ -84,39 +109,37 @@ def infer_schema_verb(
 
 
 @tables.command("check")
-def check_tables(
+def check_tables_verb(
+    context: typer.Context,
     *,
     tables_dir: Annotated[str, arguments.folder("Folder of `graph_schema.pbtxt` and the tables that it names.")],
-    limit: Annotated[int, typer.Option(help="Bad rows to show of each table; 0 for all.", min=0)] = 5,
+    limit: Annotated[
+        int, typer.Option(help="Bad rows to show of each table, of every rule one first; 0 for all.", min=0)
+    ] = 5,
     dead_letters_dir: Annotated[
         str,
         typer.Option(
             help="Where to write every bad row as a JSON line, one file a table.", metavar="FOLDER", show_default=False
         ),
     ] = "",
+    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    allow_outside_files: arguments.AllowOutsideFiles = False,
+    max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
-    """Read all tables into memory and report every bad row; the exit code is 1 if there are any."""
+    """Read all tables and report everything that is wrong; the exit code is 1 if there is anything."""
     from tfx_gnn.tables.dead_letters import write_dead_letters
-    from tfx_gnn.tables.graph_tables import read_tables
-    from tfx_gnn.tables.row_rules import RowRules
+    from tfx_gnn.tables.tables_check import check_tables
 
-    rules = RowRules(invalid_rows="drop", duplicate_nodes="keep_first", dangling_edges="drop", max_dropped_share=1.0)
-    try:
-        read = read_tables(tables_dir, rules=rules)
-    except ValueError:
-        # Where no edge is left, the cause is often what is wrong with the nodes.
-        with contextlib.suppress(ValueError):
-            nodes = read_tables(tables_dir, edge_sets=(), rules=rules)
-            if nodes.problems:
-                _show_reports(nodes)
-                _show_problems(nodes, limit)
-        raise
-    _show_reports(read)
-    _show_problems(read, limit)
+    access = TableAccess(
+        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
+    )
+    found = check_tables(tables_dir, access=access)
+    _show_reports(found)
+    _show_problems(found, limit, {**flags_of(context.command), **_RULES_OF_SAMPLE})
     if dead_letters_dir:
-        for path in write_dead_letters(dead_letters_dir, read.problems):
+        for path in write_dead_letters(dead_letters_dir, found.problems):
             arguments.say_written(dead_letters=path)
-    if read.problems:
+    if not found.is_good:
         raise typer.Exit(PROBLEMS_EXIT_CODE)
 
 
@@ -161,7 +184,7 @@ def _show_schema(schema: GraphSchema) -> None:
         arguments.console.print(f"{place}: {note}", style="yellow", markup=False, soft_wrap=True)
 
 
-def _show_reports(read: GraphTables) -> None:
+def _show_reports(read: TablesCheck) -> None:
     rules = sorted({rule for report in read.reports.values() for rule in report.dropped})
     shown = Table(
         "table", "rows", "good", *(rule.replace("_", " ") for rule in rules), "parallel edges", "self loops",
@@ -182,14 +205,22 @@ def _show_reports(read: GraphTables) -> None:
     arguments.console.print(shown)
 
 
-def _show_problems(read: GraphTables, limit: int) -> None:
-    for label in read.reports:
-        problems = [problem for problem in read.problems if problem.table == label]
-        for problem in problems[: limit or None]:
-            arguments.console.print(problem.message, markup=False, soft_wrap=True)
-        if limit and len(problems) > limit:
-            arguments.console.print(f"... and {len(problems) - limit:,} more of {label}.", markup=False)
-    if read.problems:
-        arguments.console.print(f"bad rows: {len(read.problems):,}", style="red")
-    else:
+def _show_problems(found: TablesCheck, limit: int, flags: Mapping[str, str]) -> None:
+    for label in found.reports:
+        problems = [problem for problem in found.problems if problem.table == label]
+        # The first of every rule, then those that come first.
+        examples = {problem.rule: number for number, problem in reversed(list(enumerate(problems)))}
+        others = [number for number in range(len(problems)) if number not in examples.values()]
+        shown = [*sorted(examples.values()), *others][: limit or None]
+        for number in sorted(shown):
+            arguments.console.print(name_flags(problems[number].message, flags), markup=False, soft_wrap=True)
+        if len(problems) > len(shown):
+            arguments.console.print(f"... and {len(problems) - len(shown):,} more of {label}.", markup=False)
+    for label, fault in found.faults.items():
+        arguments.console.print(f"{label}: {name_flags(fault, flags)}", style="red", markup=False, soft_wrap=True)
+    if found.faults:
+        arguments.console.print(f"tables that cannot be used: {len(found.faults):,}", style="red")
+    if found.problems:
+        arguments.console.print(f"bad rows: {len(found.problems):,}", style="red")
+    if found.is_good:
         arguments.console.print("no bad rows", style="green")

@@ -53,6 +53,15 @@ def train(
             metavar="FOLDER",
         ),
     ] = "",
+    examples_dir: Annotated[
+        str,
+        typer.Option(
+            help="Raw examples, of which the model gets warm-up requests for TensorFlow Serving. A training that has "
+            "ended without them is not exported again: name other outputs, or leave the requests to `push`.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
     num_epochs: Annotated[int, typer.Option(help="Passes over the training split.")] = 10,
     train_split: Annotated[str, typer.Option(help="Split to train on.")] = "train",
     eval_split: Annotated[str, typer.Option(help="Split to watch after every epoch.")] = "val",
@@ -111,6 +120,10 @@ def train(
     raw_tensor_signature: Annotated[
         bool, typer.Option(help="Have the model also answer raw graphs in plain tensors, by a signature `tensors`.")
     ] = False,
+    allow_unsafe_operations: Annotated[
+        bool,
+        typer.Option(help="Export operations, too, that abort a server of several threads, such as FusedBatchNormV3."),
+    ] = False,
     verify_tpu: Annotated[
         str, typer.Option(help="Check what a TPU cannot do first: 'auto' for strategy 'tpu', 'always' or 'never'.")
     ] = "auto",
@@ -132,6 +145,7 @@ def train(
             model_run_dir=model_run_dir,
             ready_batches_dir=ready_batches_dir,
             best_hyperparameters_dir=best_hyperparameters_dir,
+            examples_dir=examples_dir,
             options=GraphTrainerOptions(
                 model_fn=model_fn,
                 task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
@@ -156,6 +170,7 @@ def train(
                 checkpoint_every_steps=checkpoint_every_steps,
                 checkpoint_dir=checkpoint_dir,
                 raw_tensor_signature=raw_tensor_signature,
+                allow_unsafe_operations=allow_unsafe_operations,
                 verify_tpu=verify_tpu,
             ),
         )

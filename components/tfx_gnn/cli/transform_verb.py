@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 _TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
 
@@ -63,7 +64,12 @@ def transform(
     dangling_edges: Annotated[
         str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
     ] = "refuse",
-    max_dropped_share: Annotated[float, typer.Option(help="As for `sample`.", rich_help_panel=_TABLES)] = 0.0,
+    max_dropped_share: Annotated[
+        float | None, typer.Option(help="As for `sample`.", show_default=False, rich_help_panel=_TABLES)
+    ] = None,
+    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    allow_outside_files: arguments.AllowOutsideFiles = False,
+    max_record_mib: arguments.MaxRecordMib = 16,
     earlier_examples_dirs: Annotated[
         list[str] | None,
         typer.Option(
@@ -109,12 +115,29 @@ def transform(
             metavar="FOLDER",
         ),
     ] = "",
+    nonfinite_features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nonfinite-feature",
+            help="Transformed feature, as 'nodes/item.x', that may be NaN or infinite; repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Transform features by full-pass statistics in which every node and edge counts once."""
     from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
     from tfx_gnn.tables.row_rules import RowRules
 
+    arguments.check_dropped_share(max_dropped_share, invalid_rows, dangling_edges)
+    access = TableAccess(
+        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
+    )
+    if access != TableAccess() and not tables_dir:
+        raise ValueError(
+            "`--schema-file`, `--allow-outside-files` and `--max-record-mib` must go with `--tables`, which they are "
+            f"about; got {schema_file}, {allow_outside_files} and {max_record_mib} alone. Add it, or leave them out."
+        )
     # Whether a text is one of the choices is checked by the options, as for every caller.
     rules: dict[str, Any] = {
         "invalid_rows": invalid_rows,
@@ -133,6 +156,8 @@ def transform(
             preprocessing_fn=preprocessing_fn,
             analyze_splits=tuple(analyze_splits or ("train",)),
             rules=RowRules(max_dropped_share=max_dropped_share, **rules),
+            access=access,
+            nonfinite_features=tuple(nonfinite_features or ()),
             **how,
         ),
         tables_dir=tables_dir,

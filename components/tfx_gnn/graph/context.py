@@ -18,7 +18,7 @@ from tfx_gnn.graph.graph_constants import (
     ShapeLike,
 )
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
-from tfx_gnn.graph.piece_parts import check_index_dtype, refuse_positional_arguments
+from tfx_gnn.graph.piece_parts import check_index_dtype, check_mapping, refuse_positional_arguments
 
 
 class Context(FeaturePiece):
@@ -60,6 +60,7 @@ class Context(FeaturePiece):
             2
         """
         refuse_positional_arguments(args)
+        check_mapping(features, "features", "values of all items")
         feature_fields = {
             name: fields.as_field(value, f"features[{name!r}]") for name, value in (features or {}).items()
         }

@@ -106,7 +106,8 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> DefaultFill:
     dtype = example_layout.stored_dtype(spec.dtype, key)
     item_shape = spec.shape[1:].as_list()
     try:
-        array = np.broadcast_to(_stored_array(value, dtype), item_shape)
+        with np.errstate(over="ignore"):
+            array = np.broadcast_to(_stored_array(value, dtype), item_shape)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"`default_values['{key}']` must be a {spec.dtype.name} value of shape {item_shape} or a scalar; got "
@@ -114,6 +115,21 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> DefaultFill:
         ) from error
     if math.prod(item_shape) == 0:
         return DefaultFill(np.zeros(item_shape, dtype.as_numpy_dtype))
+    if spec.dtype.is_floating:
+        given = np.broadcast_to(np.asarray(value, np.float64), item_shape)
+        with np.errstate(over="ignore"):
+            held = array.astype(spec.dtype.as_numpy_dtype).astype(np.float64)
+        if (np.isfinite(given) & ~np.isfinite(held)).any():
+            raise ValueError(
+                f"`default_values['{key}']` must be a {spec.dtype.name} that a tf.Example can hold, at most "
+                f"{min(spec.dtype.max, dtype.max)}; got {value!r}."
+            )
+    if example_layout.is_narrow(spec.dtype) and spec.dtype.is_integer:
+        smallest, largest = spec.dtype.min, spec.dtype.max
+        if not ((smallest <= array) & (array <= largest)).all():
+            raise ValueError(
+                f"`default_values['{key}']` must be a {spec.dtype.name}, in [{smallest}, {largest}]; got {value!r}."
+            )
     return DefaultFill(array)
 
 

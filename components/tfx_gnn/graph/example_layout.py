@@ -148,6 +148,16 @@ def from_stored(values: Any, dtype: tf.DType) -> Any:
     return tf.cast(values, dtype)
 
 
+def is_narrow(dtype: tf.DType) -> bool:
+    """Tells whether a dtype lacks some of the values that tf.Examples store for it.
+
+    Args:
+        dtype: dtype of a field. Any integer is a bool, and the bits of any are those of a uint64.
+    """
+    wide = (tf.int64, tf.uint64) if dtype.is_integer else (tf.float32, tf.float64)
+    return dtype != tf.string and not dtype.is_bool and dtype not in wide
+
+
 def row_lengths_key(key: str, dimension: int) -> str:
     """Returns the key of the row lengths of a ragged dimension.
 

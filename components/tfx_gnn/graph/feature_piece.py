@@ -16,7 +16,7 @@ from tfx_gnn.graph.feature_piece_spec import (
 from tfx_gnn.graph.frozen_mapping import FrozenMapping
 from tfx_gnn.graph.graph_constants import Field, FieldName, Fields
 from tfx_gnn.graph.graph_piece import GraphPiece
-from tfx_gnn.graph.piece_parts import Parts, check_batch_shape, check_index_dtype
+from tfx_gnn.graph.piece_parts import Parts, check_batch_shape, check_index_dtype, check_mapping
 
 _Piece = TypeVar("_Piece", bound="FeaturePiece")
 
@@ -39,6 +39,7 @@ class FeaturePiece(GraphPiece):
         row_splits_dtype: tf.DType | None = None,
         **more_parts: GraphPiece,
     ) -> _Piece:
+        check_mapping(features, "features", "values of all items")
         sizes = fields.as_field(sizes, "sizes")
         check_index_dtype(sizes.dtype, "`sizes`")
         rank = check_sizes_rank(sizes)

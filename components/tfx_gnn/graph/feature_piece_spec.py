@@ -258,10 +258,7 @@ def check_sizes_rank(sizes: Any) -> int:
         ValueError: if it is a scalar or has unknown rank.
     """
     if not sizes.shape.rank:
-        raise ValueError(
-            f"Field rank must be greater than the batch rank: field shape={sizes.shape}, "
-            "batch_rank=0 of `sizes`. Give one size per graph component, such as [5]."
-        )
+        raise ValueError(f"Field rank must be greater than the batch rank: field shape={sizes.shape}, batch_rank=0")
     return int(sizes.shape.rank) - 1
 
 
@@ -301,8 +298,7 @@ def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
         elif known[1] != count:
             raise ValueError(
                 f'Features "{known[0]}" and "{name}" have shapes with incompatible items '
-                f"dimension (dim={rank}): {known[1]} != {count}. "
-                "All features of a piece have one value per item."
+                f"dimension (dim={rank}): {known[1]} != {count}."
             )
 
 

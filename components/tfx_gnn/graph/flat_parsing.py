@@ -22,6 +22,7 @@ import tensorflow as tf
 from tfx_gnn.graph import example_layout, parsing_checks
 from tfx_gnn.graph.default_values import DefaultFill, default_fills
 from tfx_gnn.graph.edge_ends import EdgeEnds
+from tfx_gnn.graph.example_bytes import canonical_examples
 from tfx_gnn.graph.example_layout import SetLayout
 from tfx_gnn.graph.flat_fields import FlatField
 from tfx_gnn.graph.flat_graphs import FlatGraphs, FlatSet
@@ -43,6 +44,7 @@ def read_flat(
     default_values: Mapping[str, Any] | None,
     *,
     validate: bool,
+    trusted: bool,
     check: Check | None = None,
 ) -> tuple[FlatGraphs, list[tf.Operation]]:
     """Reads graphs from tf.Examples.
@@ -52,7 +54,9 @@ def read_flat(
         serialized: string tensor of shape [num_examples].
         prefix: put before every key.
         default_values: keys without prefix to values for features that an example lacks.
-        validate: whether to check sizes, counts and indices.
+        validate: whether to check sizes, counts, indices, and that values fit the dtypes of their features.
+        trusted: whether lists are known to be in one piece, of the length that they say; of no effect
+            without `validate`.
         check: what else is asserted of the sizes, after these.
 
     Returns:
@@ -60,7 +64,10 @@ def read_flat(
         `finish_flat`.
     """
     fills = default_fills(spec, default_values)
-    return _Reader(spec, serialized, prefix or "", fills).read(check, validate=validate)
+    trusted = trusted and validate
+    if not trusted:
+        serialized = canonical_examples(serialized)
+    return _Reader(spec, serialized, prefix or "", fills, trusted).read(check, validate=validate)
 
 
 class _Reader:
@@ -72,8 +79,10 @@ class _Reader:
         serialized: tf.Tensor,
         prefix: str,
         fills: Mapping[str, DefaultFill],
+        trusted: bool,
     ) -> None:
         self._spec = spec
+        self._trusted = trusted
         self._fills = {f"{prefix}{key}": fill for key, fill in fills.items()}
         self._layouts = list(example_layout.set_layouts(spec, prefix))
         self._set_specs = [example_layout.piece_spec(spec, layout) for layout in self._layouts[1:]]
@@ -87,6 +96,8 @@ class _Reader:
         self._by_vector: list[tuple[tf.Tensor, tf.Tensor, str]] = []
         # Row lengths with their running sums.
         self._row_lengths: list[tuple[tf.Tensor, tf.Tensor, str]] = []
+        # Features of dtypes that do not hold all values that tf.Examples do, with keys.
+        self._narrow: list[tuple[tf.Tensor, tf.DType, str]] = []
 
     def _parse(self, serialized: tf.Tensor) -> dict[str, Any]:
         features: dict[str, Any] = {}
@@ -118,7 +129,10 @@ class _Reader:
 
     def _io_feature(self, key: str, spec: FieldSpec, default: Any = None) -> Any:
         dtype = example_layout.stored_dtype(spec.dtype, key)
-        if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined():
+        # Of a fixed number of floats, TensorFlow writes outside of its buffers those that are too many, if they are
+        # unpacked.
+        is_safe = dtype != tf.float32 or not self._trusted
+        if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and is_safe:
             if default is not None:
                 default = np.broadcast_to(np.asarray(default, dtype.as_numpy_dtype), spec.shape.as_list())
             if spec.shape == [1]:
@@ -140,7 +154,9 @@ class _Reader:
         context = self._context_set(sets, table)
         for flat_set in (context, *sets):
             for name, key in flat_set.layout.features.items():
-                flat_set.features[name] = self._read_field(key, flat_set.spec[name], flat_set)
+                field = flat_set.features[name] = self._read_field(key, flat_set.spec[name], flat_set)
+                if example_layout.is_narrow(field.spec.dtype):
+                    self._narrow.append((field.values, field.spec.dtype, key))
         compared = [entry[0] for entry in (*self._by_row, *self._by_vector)]
         actual = tf.stack(compared) if compared else None
         ends = self._join_ends(sets, end_indices, actual, table) if end_indices else None
@@ -272,7 +288,7 @@ class _Reader:
         if ends is not None:
             with tf.control_dependencies(assertions):
                 assertions = ends.assert_valid()
-        return assertions
+        return assertions + parsing_checks.assert_in_range(self._narrow)
 
     def _assert_counts(self, table: SizeTable, size_keys: list[str], ends: EdgeEnds | None) -> list[tf.Operation]:
         """Asserts that sizes and row lengths are numbers of something.

@@ -51,13 +51,14 @@ def _assert_same_components(graph: GraphTensor) -> list[tf.Operation]:
     return [check for check in checks if check is not None]
 
 
-def assert_valid(graph: GraphTensor) -> list[tf.Operation]:
+def assert_valid(graph: GraphTensor, *, one_end: bool = False) -> list[tf.Operation]:
     """Asserts that all edges join existing nodes.
 
     Like TF-GNN, this lets pass that sets have different components, which not every function minds.
 
     Args:
         graph: scalar or batched graph.
+        one_end: whether to look at the first end only, where several ends of an edge set are in one node set.
 
     Returns:
         Operations that make the checks; nothing in eager mode, where they have been made.
@@ -67,7 +68,10 @@ def assert_valid(graph: GraphTensor) -> list[tf.Operation]:
     """
     checks = []
     for edge_set_name, edge_set in graph.edge_sets.items():
-        for node_set_name, index in edge_set.adjacency.get_indices_dict().values():
+        ends = list(edge_set.adjacency.get_indices_dict().values())
+        if one_end:
+            ends = list(dict(reversed(ends)).items())
+        for node_set_name, index in ends:
             counts = graph.node_sets[node_set_name]._items_per_graph()
             limits = tf.repeat(counts, fields.items_per_graph(index, graph.rank, counts.dtype))
             flat = fields.merge_outer_dimensions(index, graph.rank)

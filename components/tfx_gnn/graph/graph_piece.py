@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfx_gnn.graph import fields, tf_hooks
+from tfx_gnn.graph import fields, symbolic_calls, tf_hooks
 from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.graph_piece_spec import GraphPieceSpec
 from tfx_gnn.graph.piece_parts import (
@@ -41,6 +41,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
             parts: nest of fields and pieces, as in `spec`.
             spec: type spec of the piece; static shapes of the parts may be more specific.
         """
+        symbolic_calls.load_handler()
         self._parts = parts
         self._given_spec = spec
         self._current_spec: GraphPieceSpec | None = None
@@ -55,8 +56,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
         row_splits_dtype: tf.DType | None = None,
     ) -> _Piece:
         """Makes a piece of parts after unifying their static batch dimensions and dtypes."""
-        for _, leaf in leaves_of_parts(parts):
-            shape = merged_batch_shape(leaf, shape)
+        shape = merged_batch_shape(parts, shape)
         parts = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), parts)
         parts, indices, splits = cls._unify_dtypes(parts, row_splits_dtype)
         parts_spec = map_parts(lambda _, leaf: _spec_of_leaf(leaf), parts)

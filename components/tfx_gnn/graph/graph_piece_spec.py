@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
-from tfx_gnn.graph import fields, tf_hooks
+from tfx_gnn.graph import fields, symbolic_calls, tf_hooks
 from tfx_gnn.graph.empty_fields import empty_field
 from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.piece_parts import (
@@ -73,8 +73,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
         row_splits_dtype: tf.DType | None = None,
     ) -> _Spec:
         """Makes a spec of parts after unifying their batch dimensions and dtypes."""
-        for _, leaf in leaves_of_parts(parts_spec):
-            shape = merged_batch_shape(leaf, shape)
+        shape = merged_batch_shape(parts_spec, shape)
         parts_spec = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), parts_spec)
         parts_spec, indices, splits = cls._unify_dtypes(parts_spec, row_splits_dtype)
         return cls(parts_spec, shape, indices, splits, static)
@@ -159,6 +158,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
     @property
     def value_type(self) -> type[Any]:
         """The type of the values that this spec describes."""
+        symbolic_calls.load_handler()
         return self._VALUE_TYPE
 
     @classmethod

@@ -32,6 +32,7 @@ from tfx_gnn.graph.graph_tensor_spec import (
     first_set,
 )
 from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.piece_parts import check_mapping
 
 
 class GraphTensor(GraphPiece):
@@ -75,12 +76,15 @@ class GraphTensor(GraphPiece):
             node_sets: node set names to node sets.
             edge_sets: edge set names to edge sets.
             validate: whether to assert at run time that edges join existing nodes; None for the
-                process-wide setting.
+                process-wide setting, which for batches looks at one end of an edge set in each node
+                set, as TF-GNN does, and at all ends when the batch is merged.
 
         Raises:
             ValueError: if a piece is of the wrong kind, an edge set is incident to an unknown node set, the pieces have
                 different batch shapes, or the context disagrees on the number of components.
         """
+        check_mapping(node_sets, "node_sets", "node sets")
+        check_mapping(edge_sets, "edge_sets", "edge sets")
         nodes, edges = dict(node_sets or {}), dict(edge_sets or {})
         given_context = Context.from_fields() if context is None else context
         check_piece_types(given_context, nodes, edges, (Context, NodeSet, EdgeSet))
@@ -96,7 +100,7 @@ class GraphTensor(GraphPiece):
                 given_context._assert_sizes_match()
         graph = cls._from_parts(given_context, nodes, edges)
         if validation_mode.checks_at_runtime(validate):
-            graph_assertions.assert_valid(graph)
+            graph_assertions.assert_valid(graph, one_end=graph.rank > 0 and not validate)
         return graph
 
     @classmethod
@@ -152,6 +156,9 @@ class GraphTensor(GraphPiece):
         """
         if self.rank == 0:
             return self
+        if validation_mode.checks_at_runtime():
+            # An index beyond its own graph would land in the next one.
+            graph_assertions.assert_valid(self)
         offsets = {
             name: tf.cumsum(node_set._items_per_graph(), exclusive=True) for name, node_set in self.node_sets.items()
         }
@@ -258,10 +265,7 @@ def _check_incident_node_sets(
 def _check_names_exist(kind: str, changes: Mapping[SetName, Any] | None, existing: Mapping[SetName, Any]) -> None:
     unknown = sorted(set(changes or {}) - set(existing))
     if unknown:
-        raise ValueError(
-            f"Some {kind} sets in the `{kind}_sets` are not present in the graph tensor: "
-            f"{unknown}. It has {sorted(existing)}."
-        )
+        raise ValueError(f"Some {kind} sets in the `{kind}_sets` are not present in the graph tensor: {unknown}")
 
 
 def _replace_in_sets(sets: Mapping[SetName, Any], changes: Mapping[SetName, Fields] | None) -> dict[SetName, Any]:

@@ -93,6 +93,36 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
     return []
 
 
+def assert_in_range(stored: list[tuple[tf.Tensor, tf.DType, str]]) -> list[tf.Operation]:
+    """Asserts that values fit the dtypes of their features: a cast would wrap integers, and make floats infinite.
+
+    Args:
+        stored: for some features the values as they are stored, int64 or float32, the dtype, and the key.
+
+    Returns:
+        What must run before the values are used; nothing in eager mode.
+    """
+    if not stored:
+        return []
+    wrong = [_out_of_range(values, dtype) for values, dtype, _ in stored]
+    told = [f"'{key}' ({dtype.name})" for _, dtype, key in stored]
+    start = "`serialized` must hold values that fit the dtypes of the features; got"
+    if not tf.executing_eagerly():
+        fits = ~tf.stack([tf.reduce_any(one) for one in wrong])
+        return _assert(tf.reduce_all(fits), [f"{start} others in feature", tf.where(fits, "", told)])
+    for (values, _, _), is_wrong, name in zip(stored, wrong, told, strict=True):
+        if tf.reduce_any(is_wrong):
+            _fail(f"{start} {values[is_wrong].numpy().flat[0]} in feature {name}")
+    return []
+
+
+def _out_of_range(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    cast = tf.cast(values, dtype)
+    if dtype.is_integer:
+        return tf.not_equal(tf.cast(cast, values.dtype), values)
+    return tf.math.is_finite(values) & ~tf.math.is_finite(cast)
+
+
 def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """Repeats each value as often as its length says, faster than `tf.repeat`.
 

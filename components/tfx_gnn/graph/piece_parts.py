@@ -97,6 +97,21 @@ def check_batch_shape(shape: tf.TensorShape) -> None:
         )
 
 
+def check_mapping(value: Any, name: str, content: str) -> None:
+    """Refuses what has no names, such as a list.
+
+    Args:
+        value: what the caller passed; None for nothing.
+        name: of the argument.
+        content: what it maps names to.
+
+    Raises:
+        TypeError: if it is no mapping.
+    """
+    if value is not None and not isinstance(value, Mapping):
+        raise TypeError(f"`{name}` must map names to {content}; got a {type(value).__name__}.")
+
+
 def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
     """Refuses what a caller passed without a name.
 
@@ -203,27 +218,39 @@ class PieceLike(abc.ABC):
         """Casts row splits."""
 
 
-def merged_batch_shape(leaf: Any, shape: tf.TensorShape) -> tf.TensorShape:
-    """Merges what `leaf`, a field or piece or a spec, knows about the batch shape into it."""
-    prefix = leaf.shape[: shape.rank]
-    if isinstance(leaf, PieceLike):
-        if leaf.rank != shape.rank:
+def merged_batch_shape(parts: Parts, shape: tf.TensorShape) -> tf.TensorShape:
+    """Merges what the leaves, fields and pieces or specs of these, know about the batch shape into it."""
+    found: list[tuple[Any, tf.TensorShape]] = []
+    for _, leaf in leaves_of_parts(parts):
+        if isinstance(leaf, PieceLike):
+            if leaf.rank != shape.rank:
+                raise ValueError(
+                    f"All pieces of a graph must have the same batch rank; got a piece of shape="
+                    f"{leaf.shape}, expected rank {shape.rank}. "
+                    "Batch or merge all of them, or none."
+                )
+        elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
+            # The words of this and the next are part of TF-GNN's tested contract.
             raise ValueError(
-                f"All pieces of a graph must have the same batch rank; got a piece of shape="
-                f"{leaf.shape}, expected rank {shape.rank}. "
-                "Batch or merge all of them, or none."
+                f"Field rank must be greater than the batch rank: field shape={leaf.shape}, batch_rank={shape.rank}"
             )
-    elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
-        raise ValueError(
-            f"Field rank must be greater than the batch rank: field shape={leaf.shape}, batch_rank={shape.rank}. "
-            "Give one more dimension for the items."
-        )
-    if not prefix.is_compatible_with(shape):
-        raise ValueError(
-            f"Fields batch dimensions do not match: batch_rank={shape.rank}, field shape={leaf.shape}, batch shape="
-            f"{shape}. All fields of a piece start with the same batch dimensions."
-        )
-    return shape.merge_with(prefix)
+        prefix = leaf.shape[: shape.rank]
+        # A scalar piece has no batch dimensions to differ in.
+        for other, other_prefix in found if shape.rank else ():
+            if not prefix.is_compatible_with(other_prefix):
+                raise ValueError(
+                    f"Fields batch dimensions do not match: batch_rank={shape.rank}, 1st field shape: {other.shape}, "
+                    f"2nd field shape: {leaf.shape}"
+                )
+        found.append((leaf, prefix))
+    for leaf, prefix in found:
+        if not prefix.is_compatible_with(shape):
+            raise ValueError(
+                f"Fields batch dimensions do not match: batch_rank={shape.rank}, field shape={leaf.shape}, batch shape="
+                f"{shape}. All fields of a piece start with the same batch dimensions."
+            )
+        shape = shape.merge_with(prefix)
+    return shape
 
 
 def leaf_with_batch_shape(leaf: Any, shape: tf.TensorShape) -> Any:

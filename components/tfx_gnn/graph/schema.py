@@ -13,6 +13,7 @@ from tfx_gnn.graph.graph_checks import is_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
+from tfx_gnn.graph.text_files import describe_mistake
 
 SchemaOrGraph = Union[schema_pb2.GraphSchema, GraphTensor]
 
@@ -62,9 +63,10 @@ def read_schema(filename: str) -> schema_pb2.GraphSchema:
         schema_text = file.read()
     try:
         return parse_schema(schema_text)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        mistake = describe_mistake(error, schema_text, schema_pb2.GraphSchema())
         raise text_format.ParseError(
-            f"`filename` must name a text-format GraphSchema; got {filename}: {error}"
+            f"`filename` must name a text-format GraphSchema; got {filename}: {mistake}"
         ) from error
 
 

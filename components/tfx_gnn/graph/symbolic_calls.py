@@ -2,8 +2,8 @@
 
 Keras' functional API passes placeholders around while a model is put together. Each function of
 the core either becomes one layer of that model (`becomes_keras_layer`) or says that it cannot
-(`refuses_keras_tensors`). `tfx_gnn.keras` installs the handler; without it there are no such
-placeholders for graphs, and calls go straight through.
+(`refuses_keras_tensors`). `tfx_gnn.keras` installs the handler; it is imported as soon as a graph is made in a process
+that has loaded Keras. Without Keras there are no placeholders, and calls go straight through.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
@@ -43,6 +44,18 @@ def install_handler(handler: SymbolicCallHandler) -> None:
         handler: replaces the one before.
     """
     _handlers[:] = [handler]
+
+
+def load_handler() -> None:
+    """Imports `tfx_gnn.keras` if Keras is there: whoever uses its functional API has imported it.
+
+    Keras asks its registry of symbolic tensors right after a graph or its spec was made, so this is called then. The
+    graph core alone does not load Keras, which takes seconds.
+    """
+    if not _handlers and "tf_keras" in sys.modules:
+        # The import must not add operations to a graph that is being traced.
+        with tf.init_scope():
+            importlib.import_module("tfx_gnn.keras")
 
 
 def registered_function(function_name: str) -> Callable[..., Any]:
@@ -81,6 +94,7 @@ def becomes_keras_layer(function: _Function) -> _Function:
     @tf.autograph.experimental.do_not_convert
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        load_handler()
         for handler in _handlers:
             if _has_symbolic(handler, args, kwargs):
                 return handler.call_as_layer(function.__name__, args, kwargs)
@@ -103,6 +117,7 @@ def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Funct
         @tf.autograph.experimental.do_not_convert
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
+            load_handler()
             if any(_has_symbolic(handler, args, kwargs) for handler in _handlers):
                 raise ValueError(
                     f"Calling `{function.__name__}()` using the Keras Functional API is not supported. "

@@ -6,14 +6,17 @@ the only place to follow it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import tensorflow as tf
 from tensorflow.python.framework.composite_tensor import CompositeTensor
 from tensorflow.python.framework.type_spec import BatchableTypeSpec
 from tensorflow.python.framework.type_spec_registry import register as register_type_spec
 from tensorflow.python.ops import control_flow_util
+
+from tfx_gnn.graph import symbolic_calls
 
 __all__ = [
     "BatchableTypeSpec",
@@ -45,8 +48,14 @@ def supports_keras_tensors(function: _Function) -> _Function:
     Returns:
         The function, known to TensorFlow's dispatchers.
     """
-    plain = tf.autograph.experimental.do_not_convert(function)
-    return tf.__internal__.dispatch.add_dispatch_support(plain)
+
+    @tf.autograph.experimental.do_not_convert
+    @functools.wraps(function)
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        symbolic_calls.load_handler()
+        return function(*args, **kwargs)
+
+    return cast(_Function, tf.__internal__.dispatch.add_dispatch_support(plain))
 
 
 def in_xla_context() -> bool:

@@ -12,19 +12,7 @@ import tf_keras
 from tfx_gnn.graph import symbolic_calls
 from tfx_gnn.graph.graph_piece import GraphPiece
 from tfx_gnn.graph.size_constraints import SizeConstraints
-from tfx_gnn.keras.keras_tensors import unique_layer_name
-
-# The base class of all symbolic tensors, reached by public names only.
-_SYMBOLIC = next(cls for cls in type(tf_keras.Input([])).__mro__[::-1] if cls is not object)
-
-
-def is_symbolic(value: object) -> bool:
-    """Tells whether a value is a symbolic tensor of Keras' functional API.
-
-    Args:
-        value: anything.
-    """
-    return isinstance(value, _SYMBOLIC)
+from tfx_gnn.keras.keras_tensors import is_symbolic, unique_layer_name
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

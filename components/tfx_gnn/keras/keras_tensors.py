@@ -35,6 +35,15 @@ def unique_layer_name(name: str) -> str:
     return unique
 
 
+def is_symbolic(value: object) -> bool:
+    """Tells whether a value is a symbolic tensor of Keras' functional API.
+
+    Args:
+        value: anything.
+    """
+    return isinstance(value, keras_tensor.KerasTensor)
+
+
 class GraphPieceKerasTensor(keras_tensor.KerasTensor):
     """Stands for a graph piece while a model is put together.
 

@@ -8,6 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.combine import combine_values
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.state_block import NORMALIZATIONS, check_normalization
 
 
@@ -74,9 +75,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
             if own_state
             else None
         )
-        self._normalize = (
-            tf_keras.layers.LayerNormalization(dtype=self.dtype_policy) if normalization == "layer" else None
-        )
+        self._normalize = LayerNormalization(dtype=self.dtype_policy) if normalization == "layer" else None
         self._activate = tf_keras.layers.Activation(activation, dtype=self.dtype_policy)
         self._dropout = tf_keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
         self._bias: tf.Variable | None = None

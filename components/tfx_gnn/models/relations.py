@@ -108,10 +108,13 @@ def rounds_of(
         One round a layer.
 
     Raises:
-        ValueError: if there would be no layer, a node set is not known or not read out, or `receiver_tags` is wrong.
+        ValueError: if there would be no layer, or one without width, a node set is not known or not read out, or
+            `receiver_tags` is wrong.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
+    if units is not None and units < 1:
+        raise ValueError(f"`units` must be at least 1; got {units}. Choose the width of the states.")
     known = sorted(name for name in graph_spec.node_sets_spec if get_aux_type_prefix(name) is None)
     read = sorted(set(read_node_sets(graph_spec)) & set(known))
     chosen = sorted(set(readout_node_sets)) if readout_node_sets is not None else read if read_nodes_only else known

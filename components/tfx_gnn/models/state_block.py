@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tf_keras
 
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState
 
 NORMALIZATIONS = ("layer", "none")
@@ -32,7 +33,7 @@ def state_block(
     check_normalization(normalization)
     layers = [tf_keras.layers.Dense(units)]
     if normalization == "layer":
-        layers.append(tf_keras.layers.LayerNormalization())
+        layers.append(LayerNormalization())
     return tf_keras.Sequential([*layers, tf_keras.layers.Activation(activation), tf_keras.layers.Dropout(dropout_rate)])
 
 

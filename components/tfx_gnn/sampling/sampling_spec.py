@@ -10,6 +10,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.proto.sampling_spec_pb2 import RANDOM_UNIFORM, RANDOM_WEIGHTED, TOP_K, SamplingOp, SamplingSpec
+from tfx_gnn.graph.text_files import describe_mistake
 from tfx_gnn.sampling.hop import SEED, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan import SamplingPlan
 from tfx_gnn.sampling.plan_checks import check_plan
@@ -47,9 +48,10 @@ def read_sampling_spec(path: str) -> SamplingSpec:
         data: bytes = file.read()
     try:
         return text_format.Parse(data, SamplingSpec())
-    except (text_format.ParseError, UnicodeDecodeError) as error:
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(
-            f"`path` must hold a SamplingSpec in text format; got a mistake in {path}. Correct it: {error}"
+            f"`path` must hold a SamplingSpec in text format; got a mistake in {path}. Correct it: "
+            f"{describe_mistake(error, data, SamplingSpec())}"
         ) from error
 
 

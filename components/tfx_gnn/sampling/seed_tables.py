@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,11 @@ from tfx_gnn.tables.row_rules import (
     show_value,
 )
 from tfx_gnn.tables.schema_layouts import id_type, seeds_layout
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
-from tfx_gnn.tables.table_paths import resolve_files
+from tfx_gnn.tables.table_paths import resolve_table_files
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
@@ -63,13 +63,16 @@ class TableSeeds:
     problems: tuple[RowProblem, ...]
 
 
-def seed_table_layout(tables_dir: str, plan: SamplingPlan, schema: GraphSchema) -> TableLayout:
+def seed_table_layout(
+    tables_dir: str, plan: SamplingPlan, schema: GraphSchema, *, access: TableAccess | None = None
+) -> TableLayout:
     """Describes a plan's seed table.
 
     Args:
         tables_dir: folder of the graph schema, that the file name is relative to.
         plan: a plan with a seed table.
         schema: the graph's schema.
+        access: which files may be read; by default those inside of `tables_dir`.
 
     Returns:
         Layout of the ids, the declared features, and as text the columns that decide
@@ -93,12 +96,16 @@ def seed_table_layout(tables_dir: str, plan: SamplingPlan, schema: GraphSchema) 
         columns[name] = TableColumn(name=name, dtype=_ARROW_TYPES[dtype])
     for name in tables_with_splits(plan).extra_columns:
         columns[EXTRA_PREFIX + name] = TableColumn(name=name, dtype=pa.large_string())
-    if not resolve_files(os.path.join(tables_dir, plan.seed_table.filename)):
+    access = access or TableAccess()
+    filename = plan.seed_table.filename
+    if not resolve_table_files(
+        tables_dir, filename, allow_outside_files=access.allow_outside_files, place="the plan's seed table"
+    ):
         raise ValueError(
             "`seed_table.filename` must name a file that exists, relative to the folder of the tables; got "
-            f"{plan.seed_table.filename!r} in {tables_dir!r}. Correct the name or put the file there."
+            f"{filename!r} in {tables_dir!r}. Correct the name or put the file there."
         )
-    return seeds_layout(tables_dir, plan.seed_table.filename, columns)
+    return seeds_layout(tables_dir, filename, columns, access=access)
 
 
 def find_table_seeds(tables: GraphTables, plan: SamplingPlan, table: Table, rules: RowRules) -> TableSeeds:

@@ -49,6 +49,8 @@ class ShardLog:
     def read(self) -> dict[tuple[str, int], SubgraphStatistics]:
         """Lists the shards that are whole.
 
+        A note that is damaged, as a machine that loses power may leave it, counts as none.
+
         Returns:
             By (split, position of the file), what is in the shard.
         """
@@ -58,7 +60,12 @@ class ShardLog:
         for name in sorted(tf.io.gfile.listdir(self._folder)):
             if name.endswith(".json"):
                 with tf.io.gfile.GFile(os.path.join(self._folder, name), "r") as file:
-                    plain = json.loads(file.read())
+                    text = file.read()
+                try:
+                    plain = json.loads(text)
+                except json.JSONDecodeError:
+                    # Its shard is made again.
+                    continue
                 noted[plain["split"], plain["shard"]] = _statistics(plain["statistics"])
         return noted
 

@@ -17,6 +17,7 @@ from tfx_gnn.sampling.seed_splits import UNUSED, SplitColumns, node_split_codes
 from tfx_gnn.sampling.whole_graphs import WholeGraphs, make_whole_graph_schema, whole_graph_layouts
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.schema_layouts import CONTEXT
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table, read_table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
@@ -174,7 +175,12 @@ class WholeGraphReport:
 
 
 def whole_graph_examples(
-    tables_dir: str, tables_schema: GraphSchema, spec: WholeGraphs, *, rules: RowRules | None = None
+    tables_dir: str,
+    tables_schema: GraphSchema,
+    spec: WholeGraphs,
+    *,
+    rules: RowRules | None = None,
+    access: TableAccess | None = None,
 ) -> tuple[WholeGraphConverter, WholeGraphReport]:
     """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
 
@@ -183,6 +189,7 @@ def whole_graph_examples(
         tables_schema: schema of the tables.
         spec: what to make of them.
         rules: what to do with rows that break a rule; by default every one is refused.
+        access: which files may be read; by default those inside of `tables_dir`.
 
     Returns:
         The converter of all graphs, whose `convert` writes them split by split, and
@@ -192,7 +199,7 @@ def whole_graph_examples(
         ValueError: if tables or spec break a rule, or a split has no graphs.
     """
     rules = rules or RowRules()
-    layouts = whole_graph_layouts(tables_dir, tables_schema, spec)
+    layouts = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
     tables = {layout.label: read_table(layout, rules) for layout in layouts.all}
     converter = WholeGraphConverter(tables, spec, tables_schema, rules)
     grouped = converter.grouped

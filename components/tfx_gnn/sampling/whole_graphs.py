@@ -12,6 +12,7 @@ from tfx_gnn.graph.context_labels import mark_context_labels
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema
 from tfx_gnn.sampling.split_plan import SplitPlan
 from tfx_gnn.tables.schema_layouts import CONTEXT, TableLayouts, layouts_of
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
 if TYPE_CHECKING:
@@ -140,13 +141,16 @@ def has_context_table(schema: GraphSchema) -> bool:
     return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
 
 
-def whole_graph_layouts(tables_dir: str, schema: GraphSchema, spec: WholeGraphs) -> TableLayouts:
+def whole_graph_layouts(
+    tables_dir: str, schema: GraphSchema, spec: WholeGraphs, *, access: TableAccess | None = None
+) -> TableLayouts:
     """Finds the tables of many graphs and what to read from them.
 
     Args:
         tables_dir: folder that the schema's file names are relative to.
         schema: schema of the tables.
         spec: what to make of them.
+        access: which files may be read; by default those inside of `tables_dir`.
 
     Returns:
         The layouts of all tables, with the graph's id as text in each.
@@ -163,6 +167,7 @@ def whole_graph_layouts(tables_dir: str, schema: GraphSchema, spec: WholeGraphs)
             **{f"edges/{name}": (spec.graph_id_column,) for name in schema.edge_sets},
             CONTEXT: spec.context_columns,
         },
+        access=access,
     )
 
 

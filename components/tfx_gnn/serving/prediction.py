@@ -73,8 +73,8 @@ class ServingModel:
         """
         try:
             outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
-        except UnicodeDecodeError as error:
-            # TensorFlow quotes the record in its message, and Python cannot decode that.
+        except (UnicodeDecodeError, tf.errors.DataLossError) as error:
+            # Of the whole record TensorFlow quotes bytes that Python cannot decode; of its values it says little.
             raise tf.errors.InvalidArgumentError(
                 None, None, "`serialized` must hold graph tf.Examples; got a record that cannot be parsed as one."
             ) from error

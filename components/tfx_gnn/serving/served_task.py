@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.text_files import read_json
 from tfx_gnn.serving.signature import SERVED_TASK_FILE
 
 _FORMAT_VERSION = 1
@@ -56,18 +57,21 @@ def read_served_task(saved_model_dir: str) -> ServedTask | None:
         What the model tells; None if it was exported by something else, or by an earlier version.
 
     Raises:
-        ValueError: if the file is of another version.
+        ValueError: if the file is of another version, or damaged.
     """
     path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
     if not tf.io.gfile.exists(path):
         return None
-    with tf.io.gfile.GFile(path, "r") as file:
-        content = json.loads(file.read())
-    if content.get("format_version") != _FORMAT_VERSION:
+    content = read_json(path)
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != _FORMAT_VERSION:
         raise ValueError(
             f"`saved_model_dir` must hold {SERVED_TASK_FILE} of version {_FORMAT_VERSION}; got "
-            f"{content.get('format_version')!r} in {saved_model_dir!r}. Use the library's version that exported it."
+            f"{version!r} in {saved_model_dir!r}. Use the library's version that exported it."
         )
+    missing = [field.name for field in dataclasses.fields(ServedTask) if field.name not in content]
+    if missing:
+        raise ValueError(f"`{path}` must have the fields of a served task; got none for {missing}. Export again.")
     return ServedTask(
         task=content["task"],
         label_keys=tuple(content["label_keys"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,10 +14,20 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tfx_gnn.graph.readout_structure import READOUT
+from tfx_gnn.serving.domain_requests import DomainAnswer, out_of_domain_requests
+from tfx_gnn.serving.request_records import label_keys
 from tfx_gnn.serving.served_task import read_served_task
+from tfx_gnn.serving.warmup_requests import WARMUP_FILE, read_warmup_requests
 
 _SCRIPT = Path(__file__).with_name("fresh_process_check.py")
+
+_KEPT_VARIABLES = ("HOME", "LANG", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "TZ", "USER")
+"""What a process needs to start. Whatever else the caller's environment sets, such as `TF_ENABLE_ONEDNN_OPTS`,
+`OMP_NUM_THREADS` or `LD_PRELOAD`, a server does not have."""
+
+_LEAST_SECONDS, _SECONDS_PER_REQUEST = 600.0, 10.0
+"""When to give up on the process: time to load the model, and for each request, which may be of another size than all
+before and be compiled for it."""
 
 
 class ServingVerificationError(ValueError):
@@ -32,16 +43,28 @@ class VerificationReport:
         load_seconds: time to load it.
         outputs: names of its outputs, sorted.
         requests: what was asked, in order; the refusals of garbage included.
+        num_concurrent_requests: how many requests were asked beside others.
+        largest_difference: of their answers from those given alone, relative to the largest number of a row of an
+            output, or to 0.01 if that is smaller.
+        out_of_domain: what came back to requests with values that no table had.
     """
 
     tensorflow_version: str
     load_seconds: float
     outputs: tuple[str, ...]
     requests: tuple[str, ...]
+    num_concurrent_requests: int
+    largest_difference: float
+    out_of_domain: tuple[DomainAnswer, ...]
 
 
 def verify_saved_model(
-    saved_model_dir: str, records: Sequence[bytes], *, timeout_seconds: float = 600.0
+    saved_model_dir: str,
+    records: Sequence[bytes],
+    *,
+    num_threads: int = 4,
+    concurrent_seconds: float = 5.0,
+    timeout_seconds: float | None = None,
 ) -> VerificationReport:
     """Has a fresh process, which may import TensorFlow only, load a model and ask it real questions.
 
@@ -49,18 +72,25 @@ def verify_saved_model(
     batch, and all of them without labels. Answers have shape [n, ...] and are
     finite; those of an example do not depend on its neighbours in the batch or on
     labels that it carries. Bytes that are no tf.Example must raise InvalidArgumentError.
-    The process sees no GPU: a running training job is not disturbed.
+    Before that, the model must answer its warm-up requests, if it has any; then several threads ask at the same
+    time, with 1 to 64 examples a request, and each must get the answers that were given alone.
+    Of values that no table had, such as negative counts, the report tells what came back.
+    The process has TensorFlow's default settings, whatever the environment of the caller says. It sees no GPU: a
+    running training job is not disturbed.
 
     Args:
         saved_model_dir: folder that holds `saved_model.pb`.
         records: serialized raw graph tf.Examples, at least one.
-        timeout_seconds: when to give up on the process.
+        num_threads: threads that ask at the same time; 0: none do.
+        concurrent_seconds: how long they ask.
+        timeout_seconds: when to give up on the process, beside the seconds in which threads ask; if None, 10 minutes
+            and more for each request and each warm-up request.
 
     Returns:
         What was seen.
 
     Raises:
-        ServingVerificationError: if anything of the above fails; the message lists
+        ServingVerificationError: if anything of the above fails, or the model kills the process; the message lists
             every problem that was found.
         ValueError: if `records` is empty.
     """
@@ -74,10 +104,22 @@ def verify_saved_model(
         report_file = os.path.join(scratch, "report.json")
         command = [sys.executable, "-I", str(_SCRIPT), "--saved-model", saved_model_dir, "--examples", examples_file]
         served = read_served_task(saved_model_dir)
-        label_keys = _readout_features(records) if served is None else served.label_keys
-        command += ["--report", report_file, "--label-keys", *label_keys]
+        keys = label_keys(records, saved_model_dir)
+        command += ["--report", report_file, "--label-keys", *keys]
         command += ["--needs-readout"] if served is None or served.roots else []
-        _run(command, saved_model_dir, timeout_seconds)
+        outside = out_of_domain_requests(records, keys)
+        outside_file = os.path.join(scratch, "out_of_domain.tfrecord")
+        with tf.io.TFRecordWriter(outside_file) as writer:
+            for request in outside:
+                writer.write(request.record)
+        command += ["--out-of-domain", outside_file]
+        if timeout_seconds is None:
+            num_requests = len(records) + len(outside) + _num_warmup_requests(saved_model_dir)
+            timeout_seconds = _LEAST_SECONDS + _SECONDS_PER_REQUEST * num_requests
+        if num_threads:
+            command += ["--num-threads", str(num_threads), "--seconds", str(concurrent_seconds)]
+            timeout_seconds += concurrent_seconds
+        _run(command, saved_model_dir, report_file, timeout_seconds)
         report = json.loads(Path(report_file).read_text(encoding="utf-8"))
     problems = list(report["problems"])
     if report["forbidden_modules"]:
@@ -85,38 +127,80 @@ def verify_saved_model(
     if problems:
         raise ServingVerificationError(
             f"`saved_model_dir` must answer real requests with TensorFlow alone; got {len(problems)} problem(s) in "
-            f"{saved_model_dir!r}: " + "; ".join(problems) + ". Train and export the model again; it was not pushed."
+            f"{saved_model_dir!r}: " + "; ".join(problems) + ". Train and export the model again."
         )
     return VerificationReport(
         tensorflow_version=report["tensorflow_version"],
         load_seconds=report["load_seconds"],
         outputs=tuple(report["outputs"]),
         requests=tuple(request["name"] for request in report["requests"]),
+        num_concurrent_requests=report["num_concurrent_requests"],
+        largest_difference=report["largest_difference"],
+        out_of_domain=tuple(
+            DomainAnswer(feature=request.feature, value=request.value, answer=answer)
+            for request, answer in zip(outside, report["out_of_domain"], strict=True)
+        ),
     )
 
 
-def _readout_features(records: Sequence[bytes]) -> list[str]:
-    """What labels are in models that do not tell: all of `_readout` but what begins with `#`."""
-    keys = {key for record in records for key in tf.train.Example.FromString(record).features.feature}
-    prefix = f"nodes/{READOUT}."
-    return sorted(key for key in keys if key.startswith(prefix) and not key.startswith(f"{prefix}#"))
+def _num_warmup_requests(saved_model_dir: str) -> int:
+    try:
+        return sum(1 for _ in read_warmup_requests(saved_model_dir))
+    except (ValueError, tf.errors.DataLossError) as error:
+        raise ServingVerificationError(
+            f"`saved_model_dir` must hold warm-up requests that a server can read; got {str(error)!r} in "
+            f"{saved_model_dir!r}. Write them again, or remove {WARMUP_FILE}."
+        ) from error
 
 
-def _run(command: list[str], saved_model_dir: str, timeout_seconds: float) -> None:
-    # TF_USE_LEGACY_KERAS would make TensorFlow itself look for tf_keras.
-    environment = {key: value for key, value in os.environ.items() if key != "TF_USE_LEGACY_KERAS"}
+def _run(command: list[str], saved_model_dir: str, report_file: str, timeout_seconds: float) -> None:
+    environment = {key: value for key, value in os.environ.items() if key in _KEPT_VARIABLES or key.startswith("LC_")}
     environment |= {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=timeout_seconds, check=False
+            command,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_seconds,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise ServingVerificationError(
-            f"`saved_model_dir` must answer within {timeout_seconds} s; got no answer from {saved_model_dir!r}. "
-            "Try again on an idle machine, or make the model smaller."
+            f"`saved_model_dir` must answer within {timeout_seconds} s; got no answer while {_action(report_file)}, "
+            f"from {saved_model_dir!r}. Try again on an idle machine, or make the model smaller."
         ) from error
+    last_words = f"Its last words: {done.stderr.strip()[-2000:]!r}."
+    if done.returncode < 0:
+        raise ServingVerificationError(
+            f"`saved_model_dir` must not kill the process that serves it; got {_signal_name(-done.returncode)} while "
+            f"{_action(report_file)}, from {saved_model_dir!r}. {last_words} {_advice(done.returncode)}"
+        )
     if done.returncode != 0:
         raise ServingVerificationError(
             f"`saved_model_dir` must be loadable by a fresh process; got exit code {done.returncode} for "
-            f"{saved_model_dir!r}. Its last words: {done.stderr.strip()[-2000:]!r}. Train and export the model again."
+            f"{saved_model_dir!r}. {last_words} Train and export the model again."
         )
+
+
+def _advice(returncode: int) -> str:
+    if returncode == -signal.SIGKILL:
+        return "Nothing in the model does that: see whether the machine has memory enough for such requests."
+    return (
+        "If it dies of several threads only, an operation of the model is not safe under concurrent calls: "
+        "tf_keras.layers.LayerNormalization traces to one; take tfx_gnn.keras.layers.LayerNormalization, and train "
+        "again."
+    )
+
+
+def _signal_name(number: int) -> str:
+    known = {one.value: one.name for one in signal.Signals}
+    return known.get(number, f"signal {number}")
+
+
+def _action(report_file: str) -> str:
+    """What the process was about when it died or was ended."""
+    path = Path(report_file)
+    report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return str(report.get("doing", "starting"))

@@ -3,20 +3,26 @@
 A version is written and checked under a hidden name, then appears by one
 rename. A lock file beside it is held by the process that writes; the lock dies
 with the process, so a hidden folder whose lock is free is the leftover of a
-dead one.
+dead one. Before the rename the lock file tells which version it will be, of
+which model, and where that is going to be recorded. Where only the lock file is
+left of a dead process, its version was published but perhaps never recorded:
+the same push, started again, finds it there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import fcntl
+import json
 import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from tfx_gnn.serving.disk_sync import sync_path, sync_tree
 from tfx_gnn.serving.versions import list_versions
 
 INCOMING_MARK = ".incoming-"
@@ -26,9 +32,28 @@ _LOCK_SUFFIX = ".lock"
 _TARGET_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushOrigin:
+    """What the push of a version is known by.
+
+    Attributes:
+        model: text that is equal for equal models.
+        record: folder that will tell of the push; that of a push that is started again may be another one beside it.
+    """
+
+    model: str
+    record: str
+
+    def is_same_push(self, other: PushOrigin) -> bool:
+        """Tells whether a push of `other` may be this one, started again."""
+        return self.model == other.model and os.path.dirname(self.record) == os.path.dirname(other.record)
+
+
 @contextlib.contextmanager
 def incoming_version(destination: str) -> Iterator[str]:
     """Yields a hidden, locked folder inside a push destination; removes it afterwards if it was not published.
+
+    Until the block ends, a published version counts as not recorded yet; an error or a kill leaves it so.
 
     Leftovers of dead processes are removed first, those of living ones left alone.
 
@@ -49,15 +74,62 @@ def incoming_version(destination: str) -> Iterator[str]:
     os.makedirs(destination, exist_ok=True)
     remove_leftovers(destination)
     path, lock = _make_locked_folder(destination)
+    is_published = False
     try:
         yield path
+    except BaseException:
+        is_published = not os.path.isdir(path)
+        raise
     finally:
-        if os.path.isdir(path):
-            shutil.rmtree(path)
+        if is_published:
+            os.close(lock)
+        else:
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            _release(path, lock)
+
+
+@contextlib.contextmanager
+def unrecorded_version(
+    destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
+) -> Iterator[int | None]:
+    """Yields a version that the same push had published before it was killed; recorded when the block ends well.
+
+    It is found only while it is the newest: behind a newer one it is not what a server serves. Notes of older
+    versions are removed, as are those of pushes that were recorded, and killed only then.
+
+    Args:
+        destination: folder of versions; may be missing.
+        origin: what the push is known by.
+        is_recorded: tells whether a folder has the record of its push.
+
+    Yields:
+        The version, or None: then it must be pushed.
+    """
+    found = None
+    held: list[tuple[str, int]] = []
+    for path, version, other in _notes(destination):
+        lock = _try_lock(path, os.O_RDWR)
+        if lock is None:
+            continue
+        if is_recorded(other.record) or version != max(list_versions(destination), default=0):
+            _release(path, lock)
+        elif other.is_same_push(origin):
+            found = version
+            held.append((path, lock))
+        else:
+            os.close(lock)
+    try:
+        yield found
+    except BaseException:
+        for _, lock in held:
+            os.close(lock)
+        raise
+    for path, lock in held:
         _release(path, lock)
 
 
-def publish_version(incoming: str, destination: str) -> int:
+def publish_version(incoming: str, destination: str, origin: PushOrigin | None = None) -> int:
     """Renames a hidden folder to the next version number.
 
     Two processes never get the same number: the rename onto a folder with files
@@ -66,6 +138,7 @@ def publish_version(incoming: str, destination: str) -> int:
     Args:
         incoming: folder that `incoming_version` gave, with the model in it.
         destination: the same destination.
+        origin: by which the version is found if this process is killed before it ends the block of `incoming`.
 
     Returns:
         The version: one more than the highest there, or 1.
@@ -73,9 +146,11 @@ def publish_version(incoming: str, destination: str) -> int:
     Raises:
         OSError: if the disk refuses for another reason.
     """
-    _sync_tree(incoming)
+    sync_tree(incoming)
     version = max(list_versions(destination), default=0) + 1
     while True:
+        if origin is not None:
+            _write_note(incoming, version, origin)
         try:
             os.rename(incoming, os.path.join(destination, str(version)))
         except OSError as error:
@@ -83,12 +158,26 @@ def publish_version(incoming: str, destination: str) -> int:
                 raise
             version += 1
         else:
-            _sync(destination)
+            sync_path(destination)
             return version
 
 
+def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None:
+    """Makes a published version count as not recorded: the same push, started again, finds it.
+
+    Does nothing where its note is still there, as a push leaves it that is killed after it was recorded.
+
+    Args:
+        destination: folder of versions.
+        version: one of them.
+        origin: what its push is known by.
+    """
+    if (version, origin) not in [(noted, other) for _, noted, other in _notes(destination)]:
+        _write_note(os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex), version, origin)
+
+
 def remove_leftovers(destination: str) -> list[str]:
-    """Removes hidden folders whose process is dead.
+    """Removes hidden folders whose process is dead, and the lock files of those that were never published.
 
     Args:
         destination: folder of versions, which exists.
@@ -104,6 +193,11 @@ def remove_leftovers(destination: str) -> list[str]:
         lock = _try_lock(path, os.O_RDWR)
         if lock is None:
             continue
+        note = _read_note(path)
+        if not os.path.isdir(path) and note is not None and os.path.isdir(os.path.join(destination, str(note[0]))):
+            # For the same push, started again.
+            os.close(lock)
+            continue
         try:
             if os.path.isdir(path):
                 shutil.rmtree(path)
@@ -111,6 +205,38 @@ def remove_leftovers(destination: str) -> list[str]:
         finally:
             _release(path, lock)
     return removed
+
+
+def _notes(destination: str) -> list[tuple[str, int, PushOrigin]]:
+    """Finds versions that were published and not recorded yet: path of what was the hidden folder, and its note."""
+    found = []
+    for name in sorted(os.listdir(destination)) if os.path.isdir(destination) else ():
+        if name.startswith(INCOMING_MARK) and name.endswith(_LOCK_SUFFIX):
+            path = os.path.join(destination, name.removesuffix(_LOCK_SUFFIX))
+            note = _read_note(path)
+            if note is not None and not os.path.isdir(path):
+                found.append((path, *note))
+    return found
+
+
+def _write_note(path: str, version: int, origin: PushOrigin) -> None:
+    with open(path + _LOCK_SUFFIX, "w", encoding="utf-8") as file:
+        file.write(json.dumps({"version": version, **dataclasses.asdict(origin)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_note(path: str) -> tuple[int, PushOrigin] | None:
+    """Reads a note; None if there is none that was written to its end."""
+    try:
+        with open(path + _LOCK_SUFFIX, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    if not text.endswith("\n"):
+        return None
+    content = json.loads(text)
+    return content["version"], PushOrigin(model=content["model"], record=content["record"])
 
 
 def _make_locked_folder(destination: str) -> tuple[str, int]:
@@ -147,19 +273,3 @@ def _release(path: str, lock: int) -> None:
     """Removes the lock file, which must come after the folder is gone, and frees the lock."""
     os.unlink(path + _LOCK_SUFFIX)
     os.close(lock)
-
-
-def _sync_tree(folder: str) -> None:
-    """Puts every file on the disk: the rename must not be there before what it shows."""
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            _sync(os.path.join(parent, name))
-        _sync(parent)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

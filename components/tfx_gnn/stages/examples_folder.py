@@ -11,13 +11,18 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+from tfx_gnn.serving.disk_sync import sync_path
+from tfx_gnn.stages.files.process_lock import has_locks
+
 GRAPH_SCHEMA_FILE = "graph_schema.pbtxt"
+_SCHEMA_SUFFIX = ".pbtxt"
 _SPLIT_PREFIX = "Split-"
 
 
 def graph_schema_path(folder: str) -> str:
-    """Path of the graph schema inside a folder that holds one."""
-    return os.path.join(folder, GRAPH_SCHEMA_FILE)
+    """Path of the graph schema inside a folder that holds one; a file that ends in `.pbtxt` is the schema itself."""
+    is_file = folder.endswith(_SCHEMA_SUFFIX) and not tf.io.gfile.isdir(folder)
+    return folder if is_file else os.path.join(folder, GRAPH_SCHEMA_FILE)
 
 
 def split_dir(examples_dir: str, split: str) -> str:
@@ -95,6 +100,10 @@ def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int
         for record in records:
             writer.write(record)
             count += 1
+    if has_locks(path):
+        # Who notes that it is whole relies on it, after a power failure too.
+        sync_path(path)
+        sync_path(folder)
     return count
 
 

@@ -23,7 +23,7 @@ from tfx_gnn.stages.evaluation.slices import check_slice_keys, check_slices_are_
 from tfx_gnn.stages.evaluation.task_measures import label_measure, measures_of
 from tfx_gnn.stages.evaluation.thresholds import checked_thresholds
 from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folders
 from tfx_gnn.stages.files.blessing import write_blessing
 
 METRICS_FILE = "metrics.json"
@@ -175,7 +175,10 @@ def evaluate_graph_model(
     if options.slices and tf.io.gfile.exists(schema_path):
         check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
     measures = options.measures()
-    with atomic_folder(evaluation_dir) as evaluation_partial, atomic_folder(blessing_dir) as blessing_partial:
+    with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
+        evaluation_partial,
+        blessing_partial,
+    ):
         sums = gather_sums(
             examples_dir=examples_dir,
             saved_model_dir=saved_model_dir,

@@ -11,7 +11,7 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
 from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folders
 from tfx_gnn.stages.files.blessing import write_blessing
 from tfx_gnn.stages.files.record_files import record_files
 from tfx_gnn.stages.files.statistics_files import read_statistics, write_statistics
@@ -183,11 +183,9 @@ def validate_graph_examples(
     splits = plan.rules.splits
     comparable = comparable_keys(plan.layout, _unstable(plan, options))
     baseline = _read_baseline(baseline_statistics_dir, splits)
-    with (
-        atomic_folder(statistics_dir) as statistics_partial,
-        atomic_folder(anomalies_dir) as anomalies_partial,
-        atomic_folder(blessing_dir) as blessing_partial,
-    ):
+    with atomic_folders(
+        {"statistics_dir": statistics_dir, "anomalies_dir": anomalies_dir, "blessing_dir": blessing_dir}
+    ) as (statistics_partial, anomalies_partial, blessing_partial):
         report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
         datasets = {split: report.dataset(split) for split in splits}
         shifts = _shifts(datasets, baseline, comparable, splits[0], options)

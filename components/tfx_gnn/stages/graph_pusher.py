@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import json
+import math
 import os
 
 import tensorflow as tf
 
+from tfx_gnn.serving.domain_requests import DomainAnswer
+from tfx_gnn.serving.request_records import without_labels
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
-from tfx_gnn.serving.verification import verify_saved_model
-from tfx_gnn.serving.version_push import incoming_version, publish_version
+from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
+from tfx_gnn.serving.version_push import (
+    PushOrigin,
+    incoming_version,
+    leave_unrecorded,
+    publish_version,
+    unrecorded_version,
+)
+from tfx_gnn.serving.warmup_requests import has_warmup_requests, write_warmup_requests
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files import blessing
 from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
+from tfx_gnn.stages.files.process_lock import has_locks
 
 PUSHED_VERSION_FILE = "pushed_version.json"
 
@@ -26,11 +39,32 @@ class GraphPusherOptions:
     Attributes:
         num_verification_requests: real examples that the model must answer, one by
             one and in one batch; at least 1. Fewer are taken if there are fewer.
+        num_verification_threads: threads that then ask the model at the same time, with requests of 1 to 64 of these
+            examples; at least 2, or 0 for no concurrent requests.
+        verification_seconds: how long they ask; above 0.
+        warmup: whether the copy gets warm-up requests for TensorFlow Serving, made of these examples without their
+            labels, where the model has none; see `tfx_gnn.serving.warmup_requests`.
+        refuses_nonfinite_answers: whether a model is not pushed that answers finite values out of the domain, such as
+            negative counts, with NaN or infinity; else the record warns of it.
     """
 
     num_verification_requests: int = 8
+    num_verification_threads: int = 4
+    verification_seconds: float = 5.0
+    warmup: bool = True
+    refuses_nonfinite_answers: bool = False
 
     def __post_init__(self) -> None:
+        if self.num_verification_threads < 0 or self.num_verification_threads == 1:
+            raise ValueError(
+                f"`num_verification_threads` must be at least 2, or 0; got {self.num_verification_threads}. What one "
+                "thread asks says nothing of several; 0 leaves concurrent requests out."
+            )
+        if not 0 < self.verification_seconds < math.inf:
+            raise ValueError(
+                f"`verification_seconds` must be above 0 and finite; got {self.verification_seconds}. To leave "
+                "concurrent requests out, set `num_verification_threads` to 0."
+            )
         if self.num_verification_requests < 1:
             raise ValueError(
                 f"`num_verification_requests` must be at least 1; got {self.num_verification_requests}. "
@@ -46,9 +80,12 @@ class PushedVersion:
         pushed: whether a new version is there.
         destination: folder of versions.
         version: its number, or None if nothing was pushed.
-        path: its folder, or "" if nothing was pushed.
+        path: its folder as an absolute path, or "" if nothing was pushed.
         reason: why it was pushed or not.
         verification_requests: what the copy had answered before it became visible.
+        out_of_domain: what it had answered to values that no table had, by feature and value.
+        warnings: finite values that it answered with NaN or infinity.
+        model_fingerprint: text that is equal for equal models, or "" if nothing was pushed.
     """
 
     pushed: bool
@@ -57,6 +94,9 @@ class PushedVersion:
     path: str
     reason: str
     verification_requests: tuple[str, ...]
+    out_of_domain: tuple[DomainAnswer, ...] = ()
+    warnings: tuple[str, ...] = ()
+    model_fingerprint: str = ""
 
 
 def push_graph_model(
@@ -73,6 +113,10 @@ def push_graph_model(
 
     The version appears whole, by one rename, or not at all; existing versions are
     never touched. A model that is not blessed is not pushed, and that is recorded.
+
+    A push that was killed after its version had appeared and before that was recorded
+    finds its version again: the same call, or one that records beside the first,
+    checks and records that version and makes no second one.
 
     Args:
         model_dir: trained model, with `Format-Serving/`.
@@ -99,11 +143,24 @@ def push_graph_model(
             f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
             "Point at the output of GraphTrainer."
         )
-    with atomic_folder(pushed_model_dir) as record_dir:
+    with (
+        contextlib.ExitStack() as until_recorded,
+        atomic_folder(
+            pushed_model_dir,
+            name="pushed_model_dir",
+        ) as record_dir,
+    ):
         objections = _objections(blessing_dir, infra_blessing_dir)
         if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
-            pushed = _push(saved_model_dir, records, push_destination)
+            pushed = _push(
+                saved_model_dir,
+                records,
+                push_destination,
+                pushed_model_dir,
+                options,
+                until_recorded=until_recorded,
+            )
         else:
             pushed = PushedVersion(
                 pushed=False,
@@ -118,6 +175,26 @@ def push_graph_model(
     return pushed
 
 
+def forget_push(pushed_model_dir: str) -> None:
+    """Makes a push count as not recorded, before an orchestrator that knows nothing of it removes its record.
+
+    The push that is then started again, and records beside the first, finds its version and makes no second one.
+
+    Args:
+        pushed_model_dir: folder on a local disk that may hold the record of a push.
+    """
+    path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
+    if not os.path.isfile(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        pushed = json.load(file)
+    # Records of earlier releases tell of no fingerprint.
+    model = pushed.get("model_fingerprint", "")
+    if model and os.path.isdir(pushed["path"]):
+        origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))
+        leave_unrecorded(os.path.dirname(pushed["path"]), pushed["version"], origin)
+
+
 def _objections(blessing_dir: str, infra_blessing_dir: str) -> list[str]:
     """Reasons of all blessings that are withheld."""
     objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
@@ -126,19 +203,61 @@ def _objections(blessing_dir: str, infra_blessing_dir: str) -> list[str]:
     return objections
 
 
-def _push(saved_model_dir: str, records: list[bytes], destination: str) -> PushedVersion:
-    with incoming_version(destination) as incoming:
+def _push(
+    saved_model_dir: str,
+    records: list[bytes],
+    destination: str,
+    pushed_model_dir: str,
+    options: GraphPusherOptions,
+    *,
+    until_recorded: contextlib.ExitStack,
+) -> PushedVersion:
+    record = os.path.abspath(pushed_model_dir) if has_locks(pushed_model_dir) else pushed_model_dir.rstrip("/")
+    origin = PushOrigin(model=fingerprint_folders([saved_model_dir]), record=record)
+    version = until_recorded.enter_context(unrecorded_version(destination, origin, _is_recorded))
+    if version is None:
+        incoming = until_recorded.enter_context(incoming_version(destination))
         _copy_tree(saved_model_dir, incoming)
-        report = verify_saved_model(incoming, records)
-        version = publish_version(incoming, destination)
+        if options.warmup and not has_warmup_requests(incoming):
+            write_warmup_requests(incoming, without_labels(records, incoming))
+        report, doubtful = _verify(incoming, records, options)
+        version = publish_version(incoming, destination, origin)
+    else:
+        report, doubtful = _verify(os.path.join(destination, str(version)), records, options)
     return PushedVersion(
         pushed=True,
         destination=destination,
         version=version,
-        path=os.path.join(destination, str(version)),
+        path=os.path.abspath(os.path.join(destination, str(version))),
         reason="blessed, and its copy answered every request",
         verification_requests=report.requests,
+        out_of_domain=report.out_of_domain,
+        warnings=tuple(f"no finite answer came back for {text}" for text in doubtful),
+        model_fingerprint=origin.model,
     )
+
+
+def _verify(
+    copy_dir: str, records: list[bytes], options: GraphPusherOptions
+) -> tuple[VerificationReport, tuple[str, ...]]:
+    """Asks a copy of the model from outside; also tells which finite values it answers with NaN or infinity."""
+    report = verify_saved_model(
+        copy_dir,
+        records,
+        num_threads=options.num_verification_threads,
+        concurrent_seconds=options.verification_seconds,
+    )
+    doubtful = tuple(answer.text() for answer in report.out_of_domain if answer.is_doubtful)
+    if doubtful and options.refuses_nonfinite_answers:
+        raise ServingVerificationError(
+            "`model_dir` must hold a model that answers values out of the domain by finite numbers; got none for "
+            f"{', '.join(doubtful)}. Clip these features in `preprocessing_fn`; it was not pushed."
+        )
+    return report, doubtful
+
+
+def _is_recorded(pushed_model_dir: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(pushed_model_dir, PUSHED_VERSION_FILE))
 
 
 def _verification_records(examples_dir: str, count: int) -> list[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -20,7 +21,7 @@ from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.examples.graph_schema_inference import infer_graph_schema
 from tfx_gnn.stages.examples.summary_pass import summarize_files
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, write_tfmd_schema
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folders
 from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
 from tfx_gnn.stages.validation.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.stages.validation.checks import CHECKS
@@ -35,9 +36,11 @@ class GraphSchemaGenOptions:
 
     Attributes:
         splits: splits to read; empty for all.
+        schema_file: name of the graph schema beside the splits, if there is one.
     """
 
     splits: tuple[str, ...] = ()
+    schema_file: str = examples_folder.GRAPH_SCHEMA_FILE
 
 
 def generate_graph_schema(
@@ -68,11 +71,12 @@ def generate_graph_schema(
             key and rule), a split is missing or empty, or the data leave open what the schema should be.
     """
     files = record_files(examples_dir, options.splits)
-    schema = _schema_beside(examples_dir)
+    schema = _schema_beside(examples_dir, options.schema_file)
     summarize: Callable[[RecordFile], ExamplesSummary] = _gather_evidence
     if schema is not None:
         summarize = functools.partial(_check_file, checker=BatchChecker.by(schema, decisive=_DECISIVE))
-    with atomic_folder(graph_schema_dir) as graph_schema_partial, atomic_folder(schema_dir) as schema_partial:
+    outputs = {"graph_schema_dir": graph_schema_dir, "schema_dir": schema_dir}
+    with atomic_folders(outputs) as (graph_schema_partial, schema_partial):
         summary = summarize_files(
             files,
             summarize=summarize,
@@ -96,9 +100,14 @@ def generate_graph_schema(
     return schema
 
 
-def _schema_beside(examples_dir: str) -> graph_schema_pb2.GraphSchema | None:
-    path = examples_folder.graph_schema_path(examples_dir)
+def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.GraphSchema | None:
+    path = os.path.join(examples_dir, schema_file)
     if not tf.io.gfile.exists(path):
+        if schema_file != examples_folder.GRAPH_SCHEMA_FILE:
+            raise ValueError(
+                f"`schema_file` must name a file beside the splits; got {schema_file!r}, which {examples_dir!r} does "
+                "not hold. Correct the name."
+            )
         return None
     schema = graph_schema_io.read_schema(path)
     schema_validation.validate_schema(schema)

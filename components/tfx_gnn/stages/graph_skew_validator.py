@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
+from tfx_gnn.serving.domain_requests import WRONG_SHAPE, DomainAnswer, out_of_domain_requests
+from tfx_gnn.serving.served_task import read_served_task
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.files import blessing
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folders
 from tfx_gnn.stages.skew.comparison import FeatureSkew
 from tfx_gnn.stages.skew.examples import example_blocks, file_pairs
-from tfx_gnn.stages.skew.paths import load_served_path, load_training_path, operations_as_written
+from tfx_gnn.stages.skew.paths import (
+    load_served_path,
+    load_training_path,
+    operations_as_written,
+    out_of_domain_answers,
+)
 from tfx_gnn.stages.skew.report import SkewReport, write_skew_report
 from tfx_gnn.stages.skew.tally import SkewTally
 
 _MAX_REASONS = 20
+_MAX_SOURCES = 32
+"""Examples that requests with values out of the domain are made of."""
+_NONFINITE_ANSWERS = (
+    "answers are NaN or infinite for values that requests may hold, which `preprocessing_fn` could clip:"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +48,8 @@ class GraphSkewValidatorOptions:
         max_output_difference: largest difference that is allowed between floating point answers, over the largest
             value of the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
             Integers and strings must be equal.
+        refuses_nonfinite_answers: whether an answer that is NaN or infinite to a finite value out of the domain, such
+            as a negative count, withholds the blessing; else the reasons warn of it.
     """
 
     splits: tuple[str, ...] = ()
@@ -42,6 +58,7 @@ class GraphSkewValidatorOptions:
     max_float_difference: float = 1e-6
     max_rounding_difference: float = 1e-4
     max_output_difference: float = 1e-4
+    refuses_nonfinite_answers: bool = False
 
     def __post_init__(self) -> None:
         least_values: dict[str, float] = {"max_examples": 1, "batch_size": 1}
@@ -88,18 +105,24 @@ def validate_skew(
     batch_size = min(options.batch_size, training.batch_size)
     with (
         operations_as_written(),
-        atomic_folder(skew_dir) as skew_partial,
-        atomic_folder(infra_blessing_dir) as blessing_partial,
+        atomic_folders({"skew_dir": skew_dir, "infra_blessing_dir": infra_blessing_dir}) as (
+            skew_partial,
+            blessing_partial,
+        ),
     ):
         tally = SkewTally(training, served, batch_size)
+        some: list[bytes] = []
         for block in example_blocks(files, options.max_examples):
             tally.add(block)
+            some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
         if not tally.num_examples:
             raise ValueError(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
                 "Choose splits that hold some."
             )
-        report = _report(tally, options, batch_size)
+        served_task = read_served_task(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
+        requests = out_of_domain_requests(some, () if served_task is None else served_task.label_keys)
+        report = _report(tally, options, batch_size, out_of_domain_answers(served, requests))
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
             blessing_partial, blessed=report.blessed, reasons=report.reasons, prefix=blessing.INFRA_PREFIX
@@ -107,7 +130,9 @@ def validate_skew(
     return report
 
 
-def _report(tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: int) -> SkewReport:
+def _report(
+    tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: int, out_of_domain: tuple[DomainAnswer, ...]
+) -> SkewReport:
     """Puts together what was found, and judges it."""
     features = tally.graphs.features
     report = SkewReport(
@@ -131,9 +156,13 @@ def _report(tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: in
         one_by_one=tally.one_by_one.results,
         num_other_labels=tally.outputs.num_other_labels,
         num_other_labels_one_by_one=tally.one_by_one.num_other_labels,
+        out_of_domain=out_of_domain,
     )
     problems = _problems(report, tally.first_of, options)
     reasons = problems or [_praise(report)]
+    doubtful = [answer.text() for answer in out_of_domain if answer.is_doubtful]
+    if doubtful and not options.refuses_nonfinite_answers:
+        reasons.append(f"warning: {_NONFINITE_ANSWERS} {_first_few(doubtful)}")
     return dataclasses.replace(report, blessed=not problems, reasons=tuple(reasons))
 
 
@@ -162,6 +191,12 @@ def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValid
     problems += _about_outputs(
         report.one_by_one, options, "answers depend on the other examples of a request: ask one by one for other"
     )
+    wrong = [answer.text() for answer in report.out_of_domain if answer.answer == WRONG_SHAPE]
+    if wrong:
+        problems.append(f"answers have another shape than [1, ...] for one example with {_first_few(wrong)}")
+    doubtful = [answer.text() for answer in report.out_of_domain if answer.is_doubtful]
+    if doubtful and options.refuses_nonfinite_answers:
+        problems.append(f"{_NONFINITE_ANSWERS} {_first_few(doubtful)}")
     if not report.num_compared and not problems:
         problems.append("no example could be compared")
     more = len(problems) - _MAX_REASONS
@@ -171,6 +206,11 @@ def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValid
 def _about_outputs(outputs: Sequence[FeatureSkew], options: GraphSkewValidatorOptions, words: str) -> list[str]:
     differing = [output for output in outputs if not output.is_within(options.max_output_difference)]
     return [f"{words} {', '.join(output.key for output in differing)}: {differing[0].text()}"] if differing else []
+
+
+def _first_few(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _MAX_REASONS} more" if len(texts) > _MAX_REASONS else ""
+    return ", ".join(texts[:_MAX_REASONS]) + more
 
 
 def _praise(report: SkewReport) -> str:

@@ -45,6 +45,7 @@ def train_graph_model(
     blessing_dir: str = "",
     ready_batches_dir: str = "",
     best_hyperparameters_dir: str = "",
+    examples_dir: str = "",
     options: GraphTrainerOptions,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
@@ -68,6 +69,8 @@ def train_graph_model(
             each epoch reads the next stored one instead of making batches. Empty to make them.
         best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those of
             `options`; what these name already stays as it is. Empty to add none.
+        examples_dir: raw examples, of which the model gets warm-up requests for TensorFlow Serving, without their
+            labels; empty to write none.
         options: what to train, and how.
 
     Returns:
@@ -99,6 +102,7 @@ def train_graph_model(
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
         ready_batches_dir=ready_batches_dir,
+        examples_dir=examples_dir,
     )
     summary = (
         None

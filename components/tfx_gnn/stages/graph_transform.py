@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import uuid
@@ -14,14 +13,16 @@ import tensorflow as tf
 import tensorflow_transform.beam as tft_beam
 from tfx_bsl.public import tfxio
 
+from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph import schema as graph_schema_io
+from tfx_gnn.graph.context_labels import context_labels
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
 from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.examples.summary_pass import take_merged, write_merged
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, write_tfmd_schema
-from tfx_gnn.stages.files.atomic_folder import atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folders
 from tfx_gnn.stages.files.record_files import RecordFile, record_files
 from tfx_gnn.stages.transform.analysis import (
     ANALYZE_MODES,
@@ -33,11 +34,14 @@ from tfx_gnn.stages.transform.analysis import (
 )
 from tfx_gnn.stages.transform.application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
 from tfx_gnn.stages.transform.cache import CacheFolders
+from tfx_gnn.stages.transform.finite_values import check_finite
 from tfx_gnn.stages.transform.metadata import TRANSFORMED_METADATA_DIR, rewrite_transformed_metadata
 from tfx_gnn.stages.transform.preprocessing import (
     TensorPreprocessingFn,
     analyzed_keys,
+    check_nonfinite_features,
     check_statistics_of_items,
+    keys_of_transformed,
     tensor_preprocessing_fn,
 )
 from tfx_gnn.stages.transform.shards import (
@@ -53,6 +57,7 @@ from tfx_gnn.stages.transform.unique_items import REPRESENTATIVES
 from tfx_gnn.stages.transform.unique_items import SUMMARIES as ITEM_SUMMARIES
 from tfx_gnn.stages.user_code import load_function
 from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.table_access import TableAccess
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,12 +74,17 @@ class GraphTransformOptions:
             depend on sizes and edges, or on values of two sets side by side.
         rules: what to do with rows of the tables that break a rule, as when the examples were
             sampled from them.
+        access: another name of the schema of the tables, and which files may be read, likewise.
+        nonfinite_features: tf.Example keys of transformed features, as "nodes/item.x", that may have values that are
+            NaN or infinite. Those of `_readout` and other auxiliary sets may: a label may be missing.
     """
 
     preprocessing_fn: str
     analyze_splits: tuple[str, ...] = ("train",)
     analyze: Literal["unique_items", "tables", "as_sampled"] = UNIQUE_ITEMS
     rules: RowRules = dataclasses.field(default_factory=RowRules)
+    access: TableAccess = dataclasses.field(default_factory=TableAccess)
+    nonfinite_features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.analyze not in ANALYZE_MODES:
@@ -138,9 +148,9 @@ def transform_graphs(
         The schema of the transformed graphs.
 
     Raises:
-        ValueError: if a split is missing or empty, the function's result does not fit the graph or could not
-            be served, a statistic depends on the structure of the sampled subgraphs, the tables lack a feature,
-            or there is no such cache.
+        ValueError: if a split is missing or empty, a transformed feature has a value that is NaN or infinite, the
+            function's result does not fit the graph or could not be served, a statistic depends on the structure of
+            the sampled subgraphs, the tables lack a feature, or there is no such cache.
         TypeError: if the function returns something else than a GraphView of tensors.
     """
     if bool(tables_dir) != (options.analyze == TABLES):
@@ -165,7 +175,9 @@ def transform_graphs(
     preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
     raw_tfmd = make_tfmd_schema(layout)
     source = tfxio.TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["tfx_gnn"], schema=raw_tfmd)
-    keys = analyzed_keys(preprocessing_fn, source.TensorAdapter().TypeSpecs())
+    type_specs = source.TensorAdapter().TypeSpecs()
+    keys = analyzed_keys(preprocessing_fn, type_specs)
+    check_nonfinite_features(options.nonfinite_features, preprocessing_fn, type_specs)
     if options.analyze != AS_SAMPLED:
         check_statistics_of_items(keys, layout)
     data = AnalyzedData(
@@ -174,18 +186,24 @@ def transform_graphs(
         keys=keys,
         spans=tuple(tuple(record_files(span, options.analyze_splits)) for span in spans),
         as_sampled=options.analyze == AS_SAMPLED,
-        tables=plan_table_reading(tables_dir, layout, keys, options.rules) if tables_dir else None,
+        tables=plan_table_reading(tables_dir, layout, keys, options.rules, options.access) if tables_dir else None,
         summarizes=bool(pre_transform_stats_dir or post_transform_stats_dir),
     )
 
-    with contextlib.ExitStack() as folders:
-        schema_partial = folders.enter_context(atomic_folder(transformed_graph_schema_dir))
-        transform_partial = folders.enter_context(atomic_folder(transform_graph_dir))
-        examples_partial = folders.enter_context(atomic_folder(transformed_examples_dir))
-        stats_and_cache = [
-            folders.enter_context(atomic_folder(folder)) if folder else ""
-            for folder in (pre_transform_stats_dir, post_transform_stats_dir, updated_analyzer_cache_dir)
-        ]
+    folders = {
+        "transformed_graph_schema_dir": transformed_graph_schema_dir,
+        "transform_graph_dir": transform_graph_dir,
+        "transformed_examples_dir": transformed_examples_dir,
+        "pre_transform_stats_dir": pre_transform_stats_dir,
+        "post_transform_stats_dir": post_transform_stats_dir,
+        "updated_analyzer_cache_dir": updated_analyzer_cache_dir,
+    }
+    with atomic_folders(folders) as (
+        schema_partial,
+        transform_partial,
+        examples_partial,
+        *stats_and_cache,
+    ):
         outputs = _Outputs(
             transform_graph=transform_partial,
             transformed_examples=examples_partial,
@@ -209,6 +227,18 @@ def transform_graphs(
             beam_args=beam_args,
         )
         _check_shards(shards, options, examples_dir)
+        labels = {f"{const.CONTEXT}/{name}" for name in context_labels(raw_schema)}
+        check_finite(
+            # A label of a graph may be missing, as one of a node may.
+            {
+                key: counts
+                for key, counts in shards.transformed.items()
+                if key not in labels or key in options.nonfinite_features
+            },
+            shards.raw,
+            allowed=options.nonfinite_features,
+            made_of=lambda key: keys_of_transformed(preprocessing_fn, type_specs, key),
+        )
         _check_vocabularies(transform_partial)
         schema = rewrite_transformed_metadata(transform_partial, raw_schema)
         for folder in (schema_partial, examples_partial, os.path.join(transform_partial, TRANSFORMED_METADATA_DIR)):

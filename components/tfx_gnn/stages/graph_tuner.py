@@ -9,7 +9,7 @@ import os
 
 from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.stages.files import options_json
-from tfx_gnn.stages.files.atomic_folder import atomic_folder, check_absent_or_empty
+from tfx_gnn.stages.files.atomic_folder import atomic_folder
 from tfx_gnn.stages.files.fingerprint import fingerprint_text
 from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
@@ -67,7 +67,6 @@ def tune_graph_model(
             objective, more trials fail than may, or none completes.
         ModuleNotFoundError: if the module of `model_fn` cannot be found, or Optuna is not installed.
     """
-    check_absent_or_empty(best_hyperparameters_dir)
     folders = TrainerFolders(
         transformed_examples_dir=transformed_examples_dir,
         transform_graph_dir=transform_graph_dir,
@@ -76,26 +75,27 @@ def tune_graph_model(
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
     )
-    strategy = make_strategy(options.trainer.strategy_options)
-    setup = TrainingSetup(folders, strategy, options.trainer)
-    fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
-    folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
-    with contextlib.ExitStack() as stack:
-        told = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
-        trials = search(options, folder, TrialTrainer(setup), told)
-    summary = TuningSummary(
-        model_fn=options.model_fn,
-        objective=options.objective,
-        maximizes=options.maximizes,
-        sampler=options.sampler,
-        pruner=options.pruner,
-        num_epochs=options.trainer.num_epochs,
-        search_space=options.search_space,
-        fixed=options.trainer.hyperparameters,
-        trials=tuple(trials),
-        best_trial=best_trial(trials, maximizes=options.maximizes).number,
-    )
-    with atomic_folder(best_hyperparameters_dir) as partial:
+    # All the time: of two searches for one output the second would have searched in vain.
+    with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
+        strategy = make_strategy(options.trainer.strategy_options)
+        setup = TrainingSetup(folders, strategy, options.trainer)
+        fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
+        folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
+        with contextlib.ExitStack() as stack:
+            told = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
+            trials = search(options, folder, TrialTrainer(setup), told)
+        summary = TuningSummary(
+            model_fn=options.model_fn,
+            objective=options.objective,
+            maximizes=options.maximizes,
+            sampler=options.sampler,
+            pruner=options.pruner,
+            num_epochs=options.trainer.num_epochs,
+            search_space=options.search_space,
+            fixed=options.trainer.hyperparameters,
+            trials=tuple(trials),
+            best_trial=best_trial(trials, maximizes=options.maximizes).number,
+        )
         write_best_hyperparameters(summary.best_hyperparameters, partial)
         write_tuning_summary(summary, partial)
         write_tuning_report(summary, os.path.join(partial, REPORT_FILE))

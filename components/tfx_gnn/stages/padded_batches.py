@@ -180,7 +180,7 @@ def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
 
 def _pad_to(spec: GraphTensorSpec, budget: Budget) -> Callable[..., PaddedBatch]:
     def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
-        graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints)
+        graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints, trusted=True)
         num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
         return PaddedBatch(graph, is_real, num_batches, num_graphs)
 

@@ -81,7 +81,7 @@ def write_ready_batches(
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(transformed_graph_schema_dir))
-    with atomic_folder(ready_batches_dir) as partial:
+    with atomic_folder(ready_batches_dir, name="ready_batches_dir") as partial:
         start = PassStart()
         records = shuffled_records(
             files, epochs=start.epochs(), shuffle_buffer_size=options.shuffle_buffer_size, seed=options.seed

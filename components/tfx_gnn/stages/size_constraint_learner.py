@@ -152,7 +152,7 @@ def learn_size_constraints(
     columns = SizeColumns.of(spec)
     slice_keys = SliceKeys.of(spec, options.label_feature)
     class_names = _class_names(transform_graph_dir, options.class_vocabulary)
-    with atomic_folder(size_constraints_dir) as partial:
+    with atomic_folder(size_constraints_dir, name="size_constraints_dir") as partial:
         summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
         _check_summary(summary, examples_dir, options)
         _check_schema(summary, columns, examples_dir, graph_schema_dir)

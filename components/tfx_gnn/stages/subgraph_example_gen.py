@@ -20,14 +20,17 @@ from tfx_gnn.sampling.shard_log import ShardLog
 from tfx_gnn.sampling.subgraph_schema import make_subgraph_schema
 from tfx_gnn.sampling.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.whole_graphs import WholeGraphs, check_whole_graphs, make_whole_graph_schema
+from tfx_gnn.serving.disk_sync import sync_tree
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.files.fingerprint import fingerprint_text
+from tfx_gnn.stages.files.process_lock import has_locks
 from tfx_gnn.stages.files.resumable_folder import resumable_folder
 from tfx_gnn.stages.generation.in_memory_examples import convert_in_memory, sample_in_memory
 from tfx_gnn.stages.generation.made_examples import MadeExamples
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.table_access import TableAccess
 
 STATISTICS_FILE = "statistics.json"
 """File beside the splits with the `ExampleGenReport` as JSON."""
@@ -47,6 +50,7 @@ class SubgraphExampleGenOptions:
         num_shards: files a split. A seed's file follows from the hash of its id, so
             files are about even, and some are empty where there are few seeds.
         rules: what to do with rows of the tables that break a rule; by default each is an error.
+        access: another name of the schema of the tables, and which files may be read.
         execution: "in_memory": one process holds the tables; "beam": a Beam pipeline
             whose workers hold partitions of the graph. Records are the same.
         num_partitions: partitions of the graph on Beam, a power of two. 0: one for each
@@ -59,6 +63,7 @@ class SubgraphExampleGenOptions:
     sampling_seed: int = 0
     num_shards: int = 2
     rules: RowRules = dataclasses.field(default_factory=RowRules)
+    access: TableAccess = dataclasses.field(default_factory=TableAccess)
     execution: Literal["in_memory", "beam"] = "in_memory"
     num_partitions: int = 0
     hub_degree: int = 4096
@@ -142,15 +147,19 @@ def generate_subgraph_examples(
         FileExistsError: if `examples_dir` holds files already.
         BlockingIOError: if another process does the same work now.
     """
-    schema = read_tables_schema(tables_dir)
+    schema = read_tables_schema(tables_dir, access=options.access)
     examples_schema = _examples_schema(schema, options)
-    with resumable_folder(examples_dir, fingerprint=_fingerprint(tables_dir, options)) as folder:
+    fingerprint = _fingerprint(tables_dir, options)
+    with resumable_folder(examples_dir, fingerprint=fingerprint, name="examples_dir") as folder:
         made = _make_examples(tables_dir, schema, folder, options, beam_args)
         log = ShardLog(folder)
         report = _report(made, log.read(), options.plan)
         graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
+        if has_locks(folder):
+            # Before the log goes: this takes long, and a run killed meanwhile is taken up from the log.
+            sync_tree(folder)
         log.remove()
     return report
 
@@ -169,9 +178,11 @@ def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tup
     Raises:
         ValueError: if the schema is missing or invalid, or names an absent file.
     """
-    files = set(list_table_files(tables_dir))
+    access = options.access
+    files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:
-        files.update(seed_table_layout(tables_dir, options.plan, read_tables_schema(tables_dir)).files)
+        schema = read_tables_schema(tables_dir, access=access)
+        files.update(seed_table_layout(tables_dir, options.plan, schema, access=access).files)
     return tuple(sorted(files))
 
 
@@ -183,6 +194,7 @@ def _make_examples(
         "folder": folder,
         "num_shards": options.num_shards,
         "rules": options.rules,
+        "access": options.access,
     }
     if options.execution == "in_memory":
         if options.whole_graphs is not None:

@@ -14,6 +14,9 @@ from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn
 
+DECIMAL_INTEGER = r"^-?[0-9]+$"
+"""How a text spells an integer: decimal digits, nothing before them but a minus sign, nothing between or behind."""
+
 _Positions = npt.NDArray[np.int64]
 _FILL_ADVICE = (
     'Fill it in; for a feature, metadata { extra { key: "default.<feature>" value: "..." } } can declare what it '
@@ -178,6 +181,14 @@ class _Cells:
     def read_texts(self) -> None:
         if not (_is_number(self._dtype) or pa.types.is_boolean(self._dtype) or _is_text(self._dtype)):
             raise _UnsuitableTypeError
+        if pa.types.is_integer(self._dtype):
+            # Arrow reads hexadecimal digits too, which no other format of tables and no inference takes for a number.
+            is_decimal = pc.fill_null(pc.match_substring_regex(self.values, DECIMAL_INTEGER), fill_value=True)
+            self._drop(_where(pc.invert(is_decimal)), row_rules.TYPE)
+        elif pa.types.is_floating(self._dtype):
+            # Newer releases of Arrow read a plus sign, older ones do not.
+            has_plus = pc.fill_null(pc.starts_with(self.values, "+"), fill_value=False)
+            self._drop(_where(has_plus), row_rules.FINITE)
         self.cast(self._dtype, row_rules.FINITE if pa.types.is_floating(self._dtype) else row_rules.TYPE)
 
     def read_times(self) -> None:
@@ -210,10 +221,14 @@ class _Cells:
         try:
             self.values = self.values.cast(dtype)
         except pa.ArrowInvalid:
-            bad = np.fromiter(_uncastable(self.values, dtype), np.int64)
+            self._drop(np.fromiter(_uncastable(self.values, dtype), np.int64), rule, requirement)
+            self.values = self.values.cast(dtype)
+
+    def _drop(self, bad: _Positions, rule: str, requirement: str = "") -> None:
+        if len(bad):
             is_good = np.ones(len(self.values), np.bool_)
             is_good[bad] = False
-            self.values = pc.if_else(pa.array(is_good), self.values, pa.scalar(None, self.values.type)).cast(dtype)
+            self.values = pc.if_else(pa.array(is_good), self.values, pa.scalar(None, self.values.type))
             self._add(bad, rule, requirement)
 
     def _add(self, positions: _Positions, rule: str, requirement: str = "") -> None:

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.csv_blocks import OpenQuoteError, TooLargeRecordError, record_blocks
 from tfx_gnn.tables.marked_stream import MarkedStream, restore_batch, restore_text
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_bytes import open_table_bytes
-from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import CellProblem, TableLayout
 
-_BLOCK_BYTES = 1 << 24  # Arrow refuses a record that does not fit into one block
-_PROBE = "end of table"
+_TOO_LARGE = "a larger one, or a quote that is not closed,"
 _HEADER_RECORDS = 1
-_FIRST_NUMBER = 2  # Arrow counts records from 1, and the header is one
+_FIRST_NUMBER = 1  # of a record, as Arrow counts them
 
 
 class CsvFormat(TableFormat):
@@ -46,8 +46,8 @@ class CsvFormat(TableFormat):
 
     def column_names(self, path: str) -> Sequence[str]:
         """Reads the header line; see `TableFormat`."""
-        with open_table_bytes(path) as file, _long_cells():
-            header = next((record for _, record in _records(file, self._delimiter)), None)
+        with open_table_bytes(path) as file, self._long_cells():
+            header = next((record for _, record in self._records(path, file)), None)
         if header is None:
             raise ValueError(
                 f"`{path}` must start with a header line; got an empty file. Write the column names first."
@@ -60,79 +60,112 @@ class CsvFormat(TableFormat):
         """Reads a file; see `TableFormat`."""
         header = self.column_names(path)
         wanted = list(column_names) or header[:1]  # Arrow takes no names for all names
-        uneven = _UnevenRecords(len(header))
-        last: pa.RecordBatch | None = None
         next_row = 0
-        # Arrow takes a quote that is never closed for one long last cell, and the records in it for text. So
-        # a record is put behind the last one; where it is not found, a quote is open.
-        probe = f"\n{self._delimiter.join([_PROBE] * len(header))}\n".encode()
         with open_table_bytes(path) as file:
-            stream = MarkedStream(file, probe)
+            stream = MarkedStream(file)
             try:
-                reader = pa_csv.open_csv(
-                    io.BufferedReader(stream, _BLOCK_BYTES),
-                    read_options=pa_csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False),
-                    parse_options=pa_csv.ParseOptions(
-                        delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
-                    ),
-                    convert_options=pa_csv.ConvertOptions(
-                        check_utf8=False,  # each cell is checked later, so that a problem can be placed
-                        include_columns=wanted,
-                        column_types={name: pa.large_binary() for name in wanted},
-                        strings_can_be_null=True,
-                        null_values=[""],
-                        quoted_strings_can_be_null=False,
-                    ),
-                )
-                for batch in reader:
-                    if batch.num_rows:
-                        if stream.has_marks:
-                            batch = restore_batch(batch)
-                        for block in _blocks(last, uneven, next_row):
-                            next_row += block.num_rows_read
-                            yield block
-                        last = batch
-            except pa.ArrowInvalid as error:
+                for data in record_blocks(stream, self._delimiter, self.layout.max_record_bytes):
+                    uneven = _UnevenRecords(len(header), next_row)
+                    batch = self._parse(data, header, wanted, uneven)
+                    for block in _blocks(restore_batch(batch) if stream.has_marks else batch, uneven, next_row):
+                        next_row += block.num_rows_read
+                        yield block
+            except TooLargeRecordError as error:
+                raise self._too_large(path, next_row) from error
+            except OpenQuoteError as error:
                 raise ValueError(
-                    f"`{path}` must be a CSV file with records of at most {_BLOCK_BYTES >> 20} MiB; got {error} after "
-                    f"{self.place(path, unit, max(next_row - 1, 0))}. Is a quote open there?"
+                    f"`{path}` must close every quote; got one that is open at the end of the file, in the record that "
+                    f"begins in line {self.locate(path, 0, [next_row])[0]}. Close it, or write a quote inside of a "
+                    "quoted cell twice."
                 ) from error
-        last = self._without_probe(path, last, uneven, next_row)
-        yield from _blocks(last, uneven, next_row, is_last=True)
+
+    def _parse(
+        self, records: memoryview, header: Sequence[str], wanted: Sequence[str], uneven: _UnevenRecords
+    ) -> pa.RecordBatch:
+        # A thread of Arrow's reads the text ahead: it must be none of Python's, which may be about to exit.
+        text = pa.allocate_buffer(1 + len(records))
+        # A blank line is no record; what follows it is not taken for a byte order mark.
+        memoryview(text).cast("B")[:1] = b"\n"
+        memoryview(text).cast("B")[1:] = records
+        table = pa_csv.read_csv(
+            pa.BufferReader(text),
+            read_options=pa_csv.ReadOptions(block_size=text.size + 1, use_threads=False, column_names=header),
+            parse_options=pa_csv.ParseOptions(
+                delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
+            ),
+            convert_options=pa_csv.ConvertOptions(
+                check_utf8=False,  # each cell is checked later, so that a problem can be placed
+                include_columns=wanted,
+                column_types={name: pa.large_binary() for name in wanted},
+                strings_can_be_null=True,
+                null_values=[""],
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        return (table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)])[0]
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
         """Finds the lines in which records start; see `TableFormat`."""
         del unit
         scan = self._scan
         if rows and (scan is None or scan.path != path or rows[0] < scan.next_row):
-            scan = self._scan = _Scan(path, self._delimiter)
-        with _long_cells():
+            scan = self._scan = _Scan(path, self._records(path, open_table_bytes(path)))
+        with self._long_cells():
             return [scan.line_of(int(row)) for row in rows] if scan else []
 
-    def _without_probe(
-        self, path: str, last: pa.RecordBatch | None, uneven: _UnevenRecords, next_row: int
-    ) -> pa.RecordBatch | None:
-        """Removes the record that was put behind the last one, which is not there if a quote is open."""
-        if last is not None and all(column[-1].as_py() == _PROBE.encode() for column in last.columns):
-            return last.slice(0, last.num_rows - 1)
-        num_records = next_row + (0 if last is None else last.num_rows) + len(uneven.problems)
-        raise ValueError(
-            f"`{path}` must close every quote; got one that is open at the end of the file, in the record that begins "
-            f"in line {self.locate(path, 0, [num_records - 1])[0]}. Close it, or write a quote inside of a quoted "
-            "cell twice."
-        )
+    def _records(self, path: str, file: io.BufferedReader) -> Iterator[tuple[int, list[str]]]:
+        """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+        start, size, limit = 1, 0, self.layout.max_record_bytes
+
+        def lines() -> Iterator[str]:
+            nonlocal size
+            # No line is read as a whole before it is known to be short enough.
+            while line := text.readline(limit - size + 1):
+                size += len(line)
+                if size > limit:
+                    raise ValueError(too_large_record(path, self.layout, f"line {start}", _TOO_LARGE))
+                # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes.
+                yield line.replace("\0", "?")
+
+        reader = csv.reader(lines(), delimiter=self._delimiter)
+        for record in reader:
+            if record:
+                yield start, record
+            start, size = reader.line_num + 1, 0
+
+    def _too_large(self, path: str, num_records: int) -> ValueError:
+        """Finds the line of the record that was too large."""
+        try:
+            with open_table_bytes(path) as file, self._long_cells():
+                for number, (line, _) in enumerate(self._records(path, file)):
+                    if number > num_records:
+                        return ValueError(too_large_record(path, self.layout, f"line {line}", _TOO_LARGE))
+        except ValueError as error:
+            return error
+        return ValueError(too_large_record(path, self.layout, "its last line", _TOO_LARGE))
+
+    @contextlib.contextmanager
+    def _long_cells(self) -> Iterator[None]:
+        """Lets Python's reader take cells as long as Arrow does."""
+        limit = csv.field_size_limit(self.layout.max_record_bytes)
+        try:
+            yield
+        finally:
+            csv.field_size_limit(limit)
 
 
 class _UnevenRecords:
     """Records that have not as many cells as the header; Arrow calls this while it parses."""
 
-    def __init__(self, num_cells: int) -> None:
+    def __init__(self, num_cells: int, start: int) -> None:
         self._num_cells = num_cells
+        self._start = start
         self.problems: list[CellProblem] = []
 
     def __call__(self, record: Any) -> str:
         problem = CellProblem(
-            row=record.number - _FIRST_NUMBER,
+            row=self._start + record.number - _FIRST_NUMBER,
             rule=row_rules.CELLS,
             column="",
             requirement=f"have {self._num_cells} cells in every record",
@@ -149,20 +182,14 @@ class _UnevenRecords:
         return taken
 
 
-def _blocks(
-    batch: pa.RecordBatch | None, uneven: _UnevenRecords, next_row: int, *, is_last: bool = False
-) -> Iterator[RawBlock]:
+def _blocks(batch: pa.RecordBatch, uneven: _UnevenRecords, next_row: int) -> Iterator[RawBlock]:
     """Numbers the records of a batch, of which the uneven ones are missing, and cuts it."""
-    if batch is None:
-        return
     for start in range(0, batch.num_rows, MAX_BLOCK_ROWS) or (0,):
         part = batch.slice(start, MAX_BLOCK_ROWS)
         bad_rows = np.array([problem.row for problem in uneven.problems], np.int64)
         rows = _rows_of_good_records(next_row, part.num_rows, bad_rows)
-        stop = int(rows[-1]) + 1 if len(rows) else next_row
-        if is_last and start + MAX_BLOCK_ROWS >= batch.num_rows:
-            stop += sys.maxsize // 2
-        problems = tuple(uneven.take(stop))
+        is_last = start + MAX_BLOCK_ROWS >= batch.num_rows
+        problems = tuple(uneven.take(sys.maxsize if is_last else int(rows[-1]) + 1))
         yield RawBlock(columns=part, rows=rows, num_rows_read=part.num_rows + len(problems), problems=problems)
         next_row += part.num_rows + len(problems)
 
@@ -176,10 +203,10 @@ def _rows_of_good_records(start: int, count: int, bad_rows: npt.NDArray[np.int64
 class _Scan:
     """Goes through a file once to find lines of ascending records."""
 
-    def __init__(self, path: str, delimiter: str) -> None:
+    def __init__(self, path: str, records: Iterator[tuple[int, list[str]]]) -> None:
         self.path = path
         self.next_row = -_HEADER_RECORDS
-        self._records = _records(open_table_bytes(path), delimiter)
+        self._records = records
 
     def line_of(self, row: int) -> int:
         for line, _ in self._records:
@@ -189,28 +216,6 @@ class _Scan:
         raise ValueError(
             f"`row` must be a record of the file; got {row} in {self.path}, which has fewer. Has the file been changed?"
         )
-
-
-def _records(file: io.BufferedReader, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
-    # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes.
-    reader = csv.reader((line.replace("\0", "?") for line in text), delimiter=delimiter)
-    start = 1
-    for record in reader:
-        if record:
-            yield start, record
-        start = reader.line_num + 1
-
-
-@contextlib.contextmanager
-def _long_cells() -> Iterator[None]:
-    """Lets Python's reader take cells as long as Arrow does."""
-    limit = csv.field_size_limit(_BLOCK_BYTES)
-    try:
-        yield
-    finally:
-        csv.field_size_limit(limit)
 
 
 def _check_header_encoding(path: str) -> None:

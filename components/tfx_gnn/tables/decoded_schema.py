@@ -26,6 +26,7 @@ _TYPES: Mapping[str, Mapping[str, int]] = {
     columns.TIMESTAMP: {"int64": types_pb2.DT_INT64, "int": types_pb2.DT_INT64},
     columns.ATTRIBUTES: {"string": types_pb2.DT_STRING},
 }
+_TYPE_NAMES = frozenset(name for known in _TYPES.values() for name in known)
 _ATTRIBUTE_TYPES = {
     pa.int64(): types_pb2.DT_INT64,
     pa.float32(): types_pb2.DT_FLOAT,
@@ -166,9 +167,13 @@ def _read_header(tables_dir: str, filename: str, names: tuple[str, ...], delimit
         raise ValueError(f"`filename` must name a file that exists; got {path!r}. Correct the name.")
     layout = TableLayout(kind="node", name="", files=files, format="csv", columns={}, delimiter=delimiter)
     header = list(CsvFormat(layout).column_names(files[0]))
+    # What has neither an expected name nor a type may be no table at all, and is not shown.
+    parts = [column.rpartition(":") for column in header]
+    is_table = any(start in names or end in names or end in _TYPE_NAMES for start, _, end in parts)
     if len(header) != len(names):
+        shown = header if is_table else f"of {len(header)} columns"
         raise ValueError(
-            f"`decoder` must describe every column, here {list(names)}; got the header {header} in {files[0]}. "
+            f"`decoder` must describe every column, here {list(names)}; got the header {shown} in {files[0]}. "
             "Say what is weighted, labeled, timestamped and attributed, or correct the delimiter."
         )
     types = []
@@ -177,8 +182,8 @@ def _read_header(tables_dir: str, filename: str, names: tuple[str, ...], delimit
         type_name = column.rpartition(":")[2]
         if ":" not in column or type_name not in known:
             raise ValueError(
-                f"`{name}` must have a header 'name:type' of type {' or '.join(sorted(known))}; got {column!r} in "
-                f"{files[0]}. Correct the header or the decoder."
+                f"`{name}` must have a header 'name:type' of type {' or '.join(sorted(known))}; got "
+                f"{repr(column) if is_table else 'another text'} in {files[0]}. Correct the header or the decoder."
             )
         types.append(known[type_name])
     return header, types

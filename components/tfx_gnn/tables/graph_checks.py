@@ -82,7 +82,8 @@ def check_nodes(table: Table, rules: RowRules) -> CheckedNodes:
     order = np.asarray(pc.sort_indices(ids).to_numpy(), np.int64)  # equal ids stay in the order of the files
     in_order = ids.take(pa.array(order))
     is_again = np.zeros(len(order), np.bool_)
-    is_again[1:] = pc.equal(in_order.slice(1), in_order.slice(0, len(order) - 1)).to_numpy(zero_copy_only=False)
+    if len(order):
+        is_again[1:] = pc.equal(in_order.slice(1), in_order.slice(0, len(order) - 1)).to_numpy(zero_copy_only=False)
     again = np.sort(order[is_again])
     problems = _Problems(table)
     if len(again):
@@ -160,7 +161,7 @@ def check_edges(
     is_one_set = ends[SOURCE_KEY][0] == ends[TARGET_KEY][0]
     report = problems.report(duplicate_edges=num_again, self_loops=int((sources == targets).sum()) if is_one_set else 0)
     check_dropped_share(report, rules)
-    if not len(positions):
+    if report.rows_read and not len(positions):
         raise ValueError(
             f"`{table.layout.label}` must have at least one usable edge; got none, after {report.rows_read} were "
             f"dropped: {dict(report.dropped)}. The first: {problems.all[0].message}"

@@ -15,7 +15,10 @@ from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, read_layouts
 from tfx_gnn.tables.node_masks import UNMASKED, mask_nodes
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.undirected_edges import add_reverse_edges
+
+_ANYWHERE = TableAccess(allow_outside_files=True)  # the caller names the files, not a schema from elsewhere
 
 REVERSE_SUFFIX = "_reverse"
 """End of the names of edge sets that hold undirected edges between two node types the other way round."""
@@ -182,7 +185,9 @@ class Graph:
         )
         schema_validation.validate_schema(schema)
         once = dataclasses.replace(rules, duplicate_edges="keep_first") if rules.duplicate_edges == "keep" else rules
-        tables = read_layouts(schema, layouts_of(schema, ""), rules=rules, edge_rules=dict.fromkeys(both_ways, once))
+        tables = read_layouts(
+            schema, layouts_of(schema, "", access=_ANYWHERE), rules=rules, edge_rules=dict.fromkeys(both_ways, once)
+        )
         edge_tables = {
             name: _both_ways(table) if name in both_ways else table for name, table in tables.edge_tables.items()
         }
@@ -199,7 +204,7 @@ class Graph:
                 nodes={f"{node_type}/{mask}": source for mask, source in masks.items()},
                 delimiter=self._delimiter,
             )
-            layouts = layouts_of(schema, "").node_sets
+            layouts = layouts_of(schema, "", access=_ANYWHERE).node_sets
             masked = mask_nodes(
                 node_tables[node_type],
                 {mask: layouts[f"{node_type}/{mask}"] for mask in masks},

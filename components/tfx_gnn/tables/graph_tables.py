@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -20,13 +19,13 @@ from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
 from tfx_gnn.tables.schema_layouts import (
     CONTEXT,
-    SCHEMA_FILE,
     ColumnsByTable,
     DecodersByTable,
     TableLayouts,
     layouts_of,
 )
-from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import no_records, read_table
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, SOURCE_KEY, TARGET_KEY, TableLayout
 
 ID_FEATURE = table_layout.ID_FEATURE
@@ -54,7 +53,7 @@ class NodeTable:
 
     @property
     def num_nodes(self) -> int:
-        """Number of nodes, at least 1."""
+        """Number of nodes."""
         return len(self.ids)
 
 
@@ -91,7 +90,7 @@ class EdgeTable:
 
     @property
     def num_edges(self) -> int:
-        """Number of edges, at least 1."""
+        """Number of edges."""
         return len(self.sources)
 
 
@@ -135,11 +134,13 @@ class GraphTables:
     problems: tuple[RowProblem, ...] = ()
 
 
-def read_tables_schema(tables_dir: str) -> GraphSchema:
+def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, check_files: bool = True) -> GraphSchema:
     """Reads the schema of a tables folder and checks that its files exist.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt`.
+        access: another name of the schema, and which files may be read.
+        check_files: whether to look for the files.
 
     Returns:
         The schema.
@@ -148,28 +149,33 @@ def read_tables_schema(tables_dir: str) -> GraphSchema:
         ValueError: if the schema is missing or invalid, names an absent file, or asks
             for what cannot be read from tables.
     """
-    path = os.path.join(tables_dir, SCHEMA_FILE)
-    if not tf.io.gfile.exists(path):
+    access = access or TableAccess()
+    path = access.schema_path(tables_dir)
+    if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         raise ValueError(
-            f"`tables_dir` must hold a graph_schema.pbtxt; got none in {tables_dir!r}. Describe the tables there."
+            f"`tables_dir` must hold a {access.schema_file}; got none in {tables_dir!r}. Describe the tables there, "
+            "or name another file by `schema_file`."
         )
     try:
         schema = graph_schema.read_schema(path)
         schema_validation.validate_schema(schema)
     except (text_format.ParseError, schema_validation.ValidationError) as error:
-        mistake = error.__cause__ or error  # of a parse error, what is wrong without where
+        # What is wrong, without where: that is said here.
+        mistake = str(error).removeprefix(f"`filename` must name a text-format GraphSchema; got {path}: ")
         raise ValueError(
-            f"`tables_dir` must hold a valid graph_schema.pbtxt; got a mistake in {path}. Correct it: {mistake}"
+            f"`tables_dir` must hold a valid {access.schema_file}; got a mistake in {path}. Correct it: {mistake}"
         ) from error
-    layouts_of(schema, tables_dir)
+    if check_files:
+        layouts_of(schema, tables_dir, access=access)
     return schema
 
 
-def list_table_files(tables_dir: str) -> tuple[str, ...]:
+def list_table_files(tables_dir: str, *, access: TableAccess | None = None) -> tuple[str, ...]:
     """Lists the files of a tables folder that a change of the data would change.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the files it names.
+        access: another name of the schema, and which files may be read.
 
     Returns:
         Paths of the schema and of every file of every table, each once, in ascending
@@ -178,9 +184,10 @@ def list_table_files(tables_dir: str) -> tuple[str, ...]:
     Raises:
         ValueError: see `read_tables_schema`.
     """
-    schema = read_tables_schema(tables_dir)
-    files = {file for layout in layouts_of(schema, tables_dir).all for file in layout.files}
-    return tuple(sorted({os.path.join(tables_dir, SCHEMA_FILE), *files}))
+    access = access or TableAccess()
+    schema = read_tables_schema(tables_dir, access=access)
+    files = {file for layout in layouts_of(schema, tables_dir, access=access).all for file in layout.files}
+    return tuple(sorted({access.schema_path(tables_dir), *files}))
 
 
 def read_tables(
@@ -192,6 +199,7 @@ def read_tables(
     rules: RowRules | None = None,
     decoders: DecodersByTable | None = None,
     edge_times: Mapping[str, str] | None = None,
+    access: TableAccess | None = None,
 ) -> GraphTables:
     """Reads the tables that a schema names, typed by it, into memory.
 
@@ -208,6 +216,7 @@ def read_tables(
         decoders: decoders by column, beside the declared ones, by set or label too.
         edge_times: by edge set, an integer feature; two edges with the same ends are
             the same edge only if this is equal too.
+        access: another name of the schema, and which files may be read.
 
     Returns:
         The graph.
@@ -216,7 +225,7 @@ def read_tables(
         ValueError: if schema or tables break a rule. The message names file, line
             or record, and rule.
     """
-    schema = read_tables_schema(tables_dir)
+    schema = read_tables_schema(tables_dir, access=access)
     layouts = layouts_of(
         schema,
         tables_dir,
@@ -224,6 +233,7 @@ def read_tables(
         edge_sets=edge_sets,
         extra_columns=extra_columns,
         decoders=decoders,
+        access=access,
     )
     for name, feature in (edge_times or {}).items():
         column = layouts.edge_sets[name].columns.get(feature) if name in layouts.edge_sets else None
@@ -279,10 +289,12 @@ class _Reader:
         self._rules = rules
         self._edge_rules = edge_rules
         self._edge_times = edge_times
+        self._node_layouts: dict[str, TableLayout] = {}
         self.reports: dict[str, TableReport] = {}
         self.problems: list[RowProblem] = []
 
     def read_nodes(self, layout: TableLayout) -> NodeTable:
+        self._node_layouts[layout.name] = layout
         table = read_table(layout, self._rules)
         checked = check_nodes(table, self._rules)
         self._gather(checked.report, checked.problems)
@@ -296,6 +308,9 @@ class _Reader:
         rules = self._edge_rules.get(layout.name, self._rules)
         table = read_table(layout, rules)
         edge_set = schema.edge_sets[layout.name]
+        for name in (edge_set.source, edge_set.target):
+            if table.report.rows_read and not self.reports[f"nodes/{name}"].rows_read:
+                raise no_records(self._node_layouts[name])
         checked = check_edges(
             table,
             rules,

@@ -21,23 +21,21 @@ _CHUNK_BYTES = 1 << 20
 
 
 class MarkedStream(io.RawIOBase):
-    """A stream in which every byte that is no UTF-8 is marked, and with something behind its end.
+    """A stream in which every byte that is no UTF-8 is marked.
 
     Attributes:
         has_marks: whether a byte was marked so far.
     """
 
-    def __init__(self, file: io.BufferedReader, end: bytes) -> None:
+    def __init__(self, file: io.BufferedReader) -> None:
         """Reads from a file.
 
         Args:
             file: where the bytes come from; it is not closed.
-            end: UTF-8 text to put behind them.
         """
         super().__init__()
         self.has_marks = False
         self._file = file
-        self._end = end
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._ready = memoryview(b"")
         self._has_ended = False
@@ -50,9 +48,8 @@ class MarkedStream(io.RawIOBase):
         """Fills a buffer with the bytes that come next, fewer at the end."""
         while not self._ready and not self._has_ended:
             data = self._file.read(_CHUNK_BYTES)
-            marked = self._mark(self._decoder.decode(data, final=not data))
             self._has_ended = not data
-            self._ready = memoryview(marked if data else marked + self._end)
+            self._ready = memoryview(self._mark(self._decoder.decode(data, final=self._has_ended)))
         size = min(len(buffer), len(self._ready))
         buffer[:size] = self._ready[:size]
         self._ready = self._ready[size:]

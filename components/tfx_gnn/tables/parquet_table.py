@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tfx_gnn.tables.table_bytes import TableBytes
-from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import TableLayout
 
 _MAGIC = b"PAR1"
@@ -34,9 +34,19 @@ class ParquetFormat(TableFormat):
         except pa.ArrowException as error:
             raise _broken(path, str(error)) from error
 
+    def column_types(self, path: str) -> Mapping[str, pa.DataType]:
+        """Lists the types that are declared; see `TableFormat`."""
+        fields = self._read_metadata(path).schema.to_arrow_schema()
+        return {
+            field.name: field.type
+            for field in fields
+            if not (pa.types.is_nested(field.type) or field.type == pa.null())
+        }
+
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a row group; see `TableFormat`."""
         metadata = self._read_metadata(path)
+        self._check_sizes(path, unit, column_names)
         start = 0
         try:
             file = pq.ParquetFile(pa.PythonFile(TableBytes(path), "r"), metadata=metadata)
@@ -55,12 +65,23 @@ class ParquetFormat(TableFormat):
         first = sum(metadata.row_group(earlier).num_rows for earlier in range(unit))
         return [first + int(row) for row in rows]
 
+    def _check_sizes(self, path: str, unit: int, column_names: Sequence[str]) -> None:
+        """Refuses a row group whose records are certainly too large on average, as the file declares its columns."""
+        group = self._read_metadata(path).row_group(unit)
+        columns = [group.column(index) for index in range(group.num_columns)]
+        starts = tuple(f"{name}." for name in column_names)  # parts of nested columns follow the name and a dot
+        size = sum(
+            column.total_uncompressed_size for column in columns if f"{column.path_in_schema}.".startswith(starts)
+        )
+        if size > max(group.num_rows, 1) * self.layout.max_record_bytes:
+            raise ValueError(too_large_record(path, self.layout, f"row {self.locate(path, unit, [0])[0]}"))
+
     def _read_metadata(self, path: str) -> pq.FileMetaData:
         if path not in self._metadata:
             file = TableBytes(path)
             start = file.read(len(_MAGIC))
             if start != _MAGIC:
-                raise _broken(path, f"a file that begins with {start!r}")
+                raise _broken(path, "a file that does not begin as one")
             file.seek(0)
             try:
                 self._metadata[path] = pq.read_metadata(pa.PythonFile(file, "r"))

@@ -52,17 +52,18 @@ class RowRules:
         duplicate_edges: "keep" all, "refuse", or "keep_first".
         dangling_edges: "refuse", or "drop" edges to or from nodes that are not there, and
             rows of graphs that are not there.
-        max_dropped_share: share of the rows of a table that "drop" may let go, in [0, 1];
-            it must be above 0 where something is to be dropped. More is an error that
-            tells the counts. Rows that "keep_first" passes over are counted and
-            reported too, but not against this share: their twin is there.
+        max_dropped_share: share of the rows of a table that "drop" may let go, in [0, 1].
+            More is an error that tells the counts. None: all where something is to be
+            dropped, otherwise nothing; see `most_dropped`. Rows that "keep_first"
+            passes over are counted and reported too, but not against this share: their
+            twin is there.
     """
 
     invalid_rows: Literal["refuse", "drop"] = "refuse"
     duplicate_nodes: Literal["refuse", "keep_first"] = "refuse"
     duplicate_edges: Literal["keep", "refuse", "keep_first"] = "keep"
     dangling_edges: Literal["refuse", "drop"] = "refuse"
-    max_dropped_share: float = 0.0
+    max_dropped_share: float | None = None
 
     def __post_init__(self) -> None:
         for name, choices in (
@@ -75,17 +76,26 @@ class RowRules:
                 raise ValueError(
                     f"`{name}` must be one of {list(choices)}; got {getattr(self, name)!r}. Choose one of them."
                 )
-        if not 0.0 <= self.max_dropped_share <= 1.0:
+        if not 0.0 <= self.most_dropped <= 1.0:
             raise ValueError(
                 f"`max_dropped_share` must be a share in [0, 1]; got {self.max_dropped_share}. "
                 "Say how much of a table may be lost."
             )
-        if "drop" in (self.invalid_rows, self.dangling_edges) and not self.max_dropped_share:
+        if self._drops and not self.most_dropped:
             raise ValueError(
                 "`max_dropped_share` must be above 0 where rows may be dropped; got 0 with "
                 f"invalid_rows={self.invalid_rows!r}, dangling_edges={self.dangling_edges!r}. "
-                "Say how much of a table may be lost."
+                "Say how much of a table may be lost, or leave it out for any share."
             )
+
+    @property
+    def _drops(self) -> bool:
+        return "drop" in (self.invalid_rows, self.dangling_edges)
+
+    @property
+    def most_dropped(self) -> float:
+        """`max_dropped_share`, or what None stands for."""
+        return float(self._drops) if self.max_dropped_share is None else self.max_dropped_share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,9 +193,9 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
     dropped = {
         rule: count for rule, count in sorted(report.dropped.items()) if rule in INVALID_ROW_RULES + DANGLING_RULES
     }
-    if sum(dropped.values()) > rules.max_dropped_share * report.rows_read:
+    if sum(dropped.values()) > rules.most_dropped * report.rows_read:
         raise ValueError(
-            f"`max_dropped_share` must cover the rows that are dropped; got {rules.max_dropped_share} for "
+            f"`max_dropped_share` must cover the rows that are dropped; got {rules.most_dropped} for "
             f"{sum(dropped.values())} of {report.rows_read} rows of {report.table}: {dropped}. "
             "Correct the table, or allow a larger share."
         )

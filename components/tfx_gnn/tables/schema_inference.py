@@ -13,9 +13,10 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.tables.column_evidence import ColumnEvidence
-from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_format import show_columns, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
-from tfx_gnn.tables.table_paths import format_of_name, resolve_files
+from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 from tfx_gnn.tables.tfrecord_table import read_examples
 
 _DTYPES = {
@@ -53,6 +54,7 @@ def infer_schema(
     id_columns: Mapping[str, str] | None = None,
     source_columns: Mapping[str, str] | None = None,
     target_columns: Mapping[str, str] | None = None,
+    access: TableAccess | None = None,
 ) -> GraphSchema:
     """Makes the schema that tables speak for, to be read again and completed by a person.
 
@@ -78,6 +80,8 @@ def infer_schema(
         source_columns: by edge set, the column of the sources' ids, if not `source` or
             `#source`.
         target_columns: likewise for targets.
+        access: which files may be read, as by those that use the schema; by default those of
+            `tables_dir`, and any where no `tables_dir` is given.
 
     Returns:
         The schema. To be used it must be written to `tables_dir` as graph_schema.pbtxt.
@@ -88,27 +92,29 @@ def infer_schema(
             names an unknown node set.
     """
     edge_tables = edge_tables or {}
+    access = access or TableAccess(allow_outside_files=not tables_dir)
     _check_names(node_tables, edge_tables, id_columns or {}, source_columns or {}, target_columns or {})
     schema = GraphSchema()
     for name, filename in sorted(node_tables.items()):
         node_set = schema.node_sets[name]
-        evidence = _read("node", name, tables_dir, filename)
+        evidence = _read("node", name, tables_dir, filename, access)
         column = _key_column(evidence, "id", (id_columns or {}).get(name, ""), node_set.metadata, filename)
-        dtype = evidence.columns[column].dtype
+        dtype = evidence.columns[column].dtype if evidence.columns else None
         if dtype is not None and pa.types.is_integer(dtype):
             node_set.features[ID_FEATURE].dtype = types_pb2.DT_INT64
         _describe(node_set, evidence, filename, {column})
     for name, (source, target, filename) in sorted(edge_tables.items()):
         edge_set = schema.edge_sets[name]
         edge_set.source, edge_set.target = source, target
-        evidence = _read("edge", name, tables_dir, filename)
+        evidence = _read("edge", name, tables_dir, filename, access)
         keys = {
             _key_column(evidence, end, (given or {}).get(name, ""), edge_set.metadata, filename)
             for end, given in (("source", source_columns), ("target", target_columns))
         }
         _describe(edge_set, evidence, filename, keys)
     if context_table:
-        _describe(schema.context, _read("context", "", tables_dir, context_table), context_table, set())
+        evidence = _read("context", "", tables_dir, context_table, access)
+        _describe(schema.context, evidence, context_table, set())
     return schema
 
 
@@ -138,7 +144,7 @@ def _check_names(
                 )
 
 
-def _read(kind: TableKind, name: str, tables_dir: str, filename: str) -> _Evidence:
+def _read(kind: TableKind, name: str, tables_dir: str, filename: str, access: TableAccess) -> _Evidence:
     path = os.path.join(tables_dir, filename)
     told = format_of_name(filename)
     if told is None:
@@ -146,11 +152,21 @@ def _read(kind: TableKind, name: str, tables_dir: str, filename: str) -> _Eviden
             f"`filename` must name a table as .csv, .tsv, .parquet or .tfrecord; got {filename!r}. Rename the file, or "
             'write the schema by hand with metadata { extra { key: "format" } }.'
         )
-    files = resolve_files(path)
+    place = f"{kind} set {name!r}" if name else kind
+    files = resolve_table_files(tables_dir, filename, allow_outside_files=access.allow_outside_files, place=place)
     if not files:
-        raise ValueError(f"`filename` must name a file that exists; got {path!r}. Correct the name.")
+        raise ValueError(
+            f"`filename` must name a file that exists; got {filename!r} in {tables_dir or '.'!r}. Correct the name."
+        )
     layout = TableLayout(
-        kind=kind, name=name, files=files, format=told[0], columns={}, delimiter=told[1], declared_as=path
+        kind=kind,
+        name=name,
+        files=files,
+        format=told[0],
+        columns={},
+        delimiter=told[1],
+        declared_as=path,
+        max_record_bytes=access.max_record_bytes,
     )
     return _read_examples(layout) if layout.format == "tfrecord" else _read_columns(layout)
 
@@ -164,8 +180,9 @@ def _read_columns(layout: TableLayout) -> _Evidence:
         found = list(reader.column_names(path))
         if len(set(found)) != len(found) or set(found) != set(names):
             raise ValueError(
-                f"`{path}` must have each column once, and those of the other files of the table; got {found}, and "
-                f"{names} in {layout.files[0]}. Correct the names of the columns."
+                f"`{path}` must have each column once, and those of the other files of the table; got "
+                f"{show_columns(found, names)}, and {show_columns(names, found)} in {layout.files[0]}. "
+                "Correct the names of the columns."
             )
         for unit in reader.list_units(path):
             for block in reader.read_raw_blocks(path, unit, sorted(names)):
@@ -173,6 +190,9 @@ def _read_columns(layout: TableLayout) -> _Evidence:
                 num_broken += len(block.problems)
                 for name in names:
                     columns[name].add(block.columns.column(name), are_cells=layout.format == "csv")
+    if not num_rows:
+        for name, dtype in reader.column_types(layout.files[0]).items():
+            columns[name].dtypes.add(dtype)
     return _Evidence(columns=columns, num_rows=num_rows, num_broken=num_broken)
 
 
@@ -182,7 +202,7 @@ def _read_examples(layout: TableLayout) -> _Evidence:
     seen: collections.Counter[str] = collections.Counter()
     num_rows = num_broken = 0
     for path in layout.files:
-        for example in read_examples(path):
+        for example in read_examples(path, layout):
             num_rows += 1
             if example is None:
                 num_broken += 1
@@ -211,13 +231,16 @@ def _read_examples(layout: TableLayout) -> _Evidence:
 def _key_column(evidence: _Evidence, end: str, given: str, metadata: Metadata, filename: str) -> str:
     candidates = (given,) if given else (end, f"#{end}")
     for name in candidates:
-        if name in evidence.columns:
+        # Without records, a file of tf.Examples has no names of columns.
+        if name in evidence.columns or not (evidence.columns or evidence.num_rows):
             if given:
                 metadata.extra.add(key=f"{end}_column", value=given)
             return name
+    # What is a single column here may be a line of a file that is no table at all.
+    known = evidence.columns if len(evidence.columns) > 1 else ()
     raise ValueError(
         f"`{end}_columns` must name the column of ids that the table has; got none of {list(candidates)} among "
-        f"{sorted(evidence.columns)} in {filename}. Give its name."
+        f"{show_columns(sorted(evidence.columns), known)} in {filename}. Give its name."
     )
 
 
@@ -244,7 +267,7 @@ def _reason_to_leave_out(name: str, column: ColumnEvidence) -> str:
         return "names with # have a meaning of their own"
     if not name:
         return "it has no name"
-    if column.num_missing == column.num_rows or (column.dtype is None and not column.dtypes):
+    if (column.num_rows and column.num_missing == column.num_rows) or (column.dtype is None and not column.dtypes):
         return "it has no values"
     if column.dtype is None:
         return f"no feature holds values of type {', '.join(sorted(map(str, column.dtypes)))}"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_checks import get_aux_type_prefix
-from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
-from tfx_gnn.tables.column_types import check_default
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.feature_columns import ARROW_TYPES, extra_value, extra_values, feature_columns
 from tfx_gnn.tables.packed_column import parse_packed_column
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import FORMAT_NAMES
 from tfx_gnn.tables.table_layout import (
     EXTRA_PREFIX,
@@ -27,32 +29,8 @@ from tfx_gnn.tables.table_layout import (
 )
 from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 
-SCHEMA_FILE = "graph_schema.pbtxt"
-"""File of a tables folder that declares the tables beside it."""
-
 CONTEXT: Final = "context"
 """Key of the context table among extra columns and decoders, and its label."""
-
-_DEFAULT_PREFIX = "default."
-_DECODER_PREFIX = "decoder."
-
-_ARROW_TYPES = {
-    tf.bool: pa.bool_(),
-    tf.int8: pa.int8(),
-    tf.int16: pa.int16(),
-    tf.int32: pa.int32(),
-    tf.int64: pa.int64(),
-    tf.uint8: pa.uint8(),
-    tf.uint16: pa.uint16(),
-    tf.uint32: pa.uint32(),
-    tf.uint64: pa.uint64(),
-    # A tf.Example keeps every float type as float32, so what float32 cannot hold is refused here.
-    tf.float16: pa.float32(),
-    tf.bfloat16: pa.float32(),
-    tf.float32: pa.float32(),
-    tf.float64: pa.float32(),
-    tf.string: pa.large_string(),
-}
 
 ColumnsByTable = Mapping[str, Sequence[str]]
 DecodersByTable = Mapping[str, Mapping[str, ColumnDecoder]]
@@ -86,6 +64,7 @@ def layouts_of(
     edge_sets: Collection[str] | None = None,
     extra_columns: ColumnsByTable | None = None,
     decoders: DecodersByTable | None = None,
+    access: TableAccess | None = None,
 ) -> TableLayouts:
     """Finds the tables of a graph and what to read from them.
 
@@ -112,6 +91,7 @@ def layouts_of(
         extra_columns: columns to read as text, declared or not, by the name of the
             set or by the label of its table ("nodes/<set>", "edges/<set>", "context").
         decoders: decoders by column, beside the declared ones, by set or label too.
+        access: which files may be read; by default those inside of `tables_dir`.
 
     Returns:
         The layouts; their files exist.
@@ -125,7 +105,7 @@ def layouts_of(
     labels = [*(f"nodes/{name}" for name in schema.node_sets), *(f"edges/{name}" for name in schema.edge_sets)]
     for argument, keys in (("extra_columns", extra_columns), ("decoders", decoders)):
         _check_known(argument, keys or (), [*schema.node_sets, *schema.edge_sets, *labels, CONTEXT])
-    maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {})
+    maker = _LayoutMaker(schema, tables_dir, extra_columns or {}, decoders or {}, access or TableAccess())
     return TableLayouts(
         node_sets={name: maker.node_layout(name) for name in _names(schema.node_sets, node_sets)},
         edge_sets={name: maker.edge_layout(name) for name in _names(schema.edge_sets, edge_sets)},
@@ -133,8 +113,43 @@ def layouts_of(
     )
 
 
+def try_layouts(
+    schema: GraphSchema, tables_dir: str, access: TableAccess | None = None
+) -> Iterator[tuple[str, TableLayout | ValueError]]:
+    """Finds the tables of a graph one by one, and goes on where one cannot be read.
+
+    Args:
+        schema: the graph schema.
+        tables_dir: folder that file names are relative to.
+        access: which files may be read; by default those inside of `tables_dir`.
+
+    Yields:
+        The label of each table, node sets first and the context last, with its layout or
+        with what is wrong about it; see `layouts_of`.
+    """
+    maker = _LayoutMaker(schema, tables_dir, {}, {}, access or TableAccess())
+    makers: list[tuple[str, Callable[[], TableLayout | None]]] = [
+        *((f"nodes/{name}", functools.partial(maker.node_layout, name)) for name in _names(schema.node_sets, None)),
+        *((f"edges/{name}", functools.partial(maker.edge_layout, name)) for name in _names(schema.edge_sets, None)),
+        (CONTEXT, maker.context_layout),
+    ]
+    for label, make in makers:
+        try:
+            layout = make()
+        except ValueError as error:
+            yield label, error
+        else:
+            if layout is not None:
+                yield label, layout
+
+
 def seeds_layout(
-    tables_dir: str, filename: str, columns: Mapping[str, TableColumn], *, delimiter: str = ""
+    tables_dir: str,
+    filename: str,
+    columns: Mapping[str, TableColumn],
+    *,
+    delimiter: str = "",
+    access: TableAccess | None = None,
 ) -> TableLayout:
     """Describes a table that stands beside the schema and is not declared there.
 
@@ -143,6 +158,7 @@ def seeds_layout(
         filename: a file, a glob or shards.
         columns: what to read, by key.
         delimiter: character between the cells of a text file; by default told by its name.
+        access: which files may be read; by default those inside of `tables_dir`.
 
     Returns:
         The layout; its files exist.
@@ -154,7 +170,16 @@ def seeds_layout(
     if delimiter:
         metadata.extra.add(key="delimiter", value=delimiter)
     place = f"the table of seeds of {tables_dir}"
-    return _make_layout(metadata, tables_dir, place, kind="seeds", name="", columns=dict(columns), decoders={})
+    return _make_layout(
+        metadata,
+        tables_dir,
+        place,
+        kind="seeds",
+        name="",
+        columns=dict(columns),
+        decoders={},
+        access=access or TableAccess(),
+    )
 
 
 def id_type(node_set: NodeSet, place: str) -> pa.DataType:
@@ -177,7 +202,7 @@ def id_type(node_set: NodeSet, place: str) -> pa.DataType:
         raise ValueError(
             f"`{ID_FEATURE}` must be DT_STRING or DT_INT64; got {dtype.name} in {place}. Declare one of the two."
         )
-    return _ARROW_TYPES[dtype]
+    return ARROW_TYPES[dtype]
 
 
 def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
@@ -193,8 +218,14 @@ class _LayoutMaker:
     """Makes the layouts of one schema."""
 
     def __init__(
-        self, schema: GraphSchema, tables_dir: str, extra_columns: ColumnsByTable, decoders: DecodersByTable
+        self,
+        schema: GraphSchema,
+        tables_dir: str,
+        extra_columns: ColumnsByTable,
+        decoders: DecodersByTable,
+        access: TableAccess,
     ) -> None:
+        self._access = access
         self._schema = schema
         self._tables_dir = tables_dir
         self._extra_columns = extra_columns
@@ -208,7 +239,7 @@ class _LayoutMaker:
     def edge_layout(self, name: str) -> TableLayout:
         edge_set, place = self._schema.edge_sets[name], f"edge set {name!r}"
         columns = {}
-        is_reversed = _extra(edge_set.metadata, "edge_type") == "reversed"  # TF-GNN's way to say it
+        is_reversed = extra_value(edge_set.metadata, "edge_type") == "reversed"  # TF-GNN's way to say it
         ends = ("target", "source") if is_reversed else ("source", "target")
         node_sets = edge_set.source, edge_set.target
         for key, end, node_set in zip((SOURCE_KEY, TARGET_KEY), ends, node_sets, strict=True):
@@ -239,14 +270,21 @@ class _LayoutMaker:
         label = TableLayout(kind=kind, name=name, files=(), format="", columns={}).label
         decoders: dict[str, ColumnDecoder] = {
             key: parse_packed_column(key, template, place)
-            for key, template in _extras(declared.metadata, _DECODER_PREFIX).items()
+            for key, template in extra_values(declared.metadata, "decoder.").items()
         }
         decoders.update(self._decoders.get(label, self._decoders.get(name or CONTEXT, {})))
-        columns = columns | _feature_columns(declared, decoders, place)
+        columns = columns | feature_columns(declared, decoders, place)
         for column in self._extra_columns.get(label, self._extra_columns.get(name or CONTEXT, ())):
             columns[EXTRA_PREFIX + column] = TableColumn(name=column, dtype=pa.large_string())
         return _make_layout(
-            declared.metadata, self._tables_dir, place, kind=kind, name=name, columns=columns, decoders=decoders
+            declared.metadata,
+            self._tables_dir,
+            place,
+            kind=kind,
+            name=name,
+            columns=columns,
+            decoders=decoders,
+            access=self._access,
         )
 
 
@@ -259,19 +297,20 @@ def _make_layout(
     name: str,
     columns: Mapping[str, TableColumn],
     decoders: Mapping[str, ColumnDecoder],
+    access: TableAccess,
 ) -> TableLayout:
     filename = metadata.filename
-    where = f"{place} in {os.path.join(tables_dir, SCHEMA_FILE)}"
+    where = f"{place} in {access.schema_path(tables_dir)}"
     path = os.path.join(tables_dir, filename)
     files: tuple[str, ...] = ()
     if metadata.HasField("bigquery"):
         format_name, delimiter = "bigquery", ""
     else:
         format_name, delimiter = _format_of(metadata, where)
-        files = resolve_table_files(tables_dir, filename)
+        files = resolve_table_files(tables_dir, filename, allow_outside_files=access.allow_outside_files, place=where)
         if not files:
             raise ValueError(
-                f"`metadata.filename` must name a file that exists, relative to the schema's folder; got {filename!r} "
+                f"`metadata.filename` must name a file that exists, relative to the tables folder; got {filename!r} "
                 f"for {where}. Correct the name or put the file there."
             )
     if format_name == "csv":
@@ -291,13 +330,14 @@ def _make_layout(
         delimiter=delimiter,
         declared_as=path,
         bigquery=metadata.bigquery if metadata.HasField("bigquery") else None,
+        max_record_bytes=access.max_record_bytes,
     )
 
 
 def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
     """Returns the name of the format, and the delimiter of a text format."""
     told = format_of_name(metadata.filename)
-    declared = _extra(metadata, "format")
+    declared = extra_value(metadata, "format")
     if declared is not None:
         if declared not in FORMAT_NAMES or declared == "bigquery":
             raise ValueError(
@@ -310,7 +350,7 @@ def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
             "`metadata.filename` must name a table as .csv, .tsv, .parquet or .tfrecord; got "
             f'{metadata.filename!r} for {where}. Rename the file, or add metadata {{ extra {{ key: "format" }} }}.'
         )
-    delimiter = _extra(metadata, "delimiter")
+    delimiter = extra_value(metadata, "delimiter")
     if delimiter is None:
         return told
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
@@ -322,61 +362,8 @@ def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
     return told[0], delimiter
 
 
-def _feature_columns(
-    declared: NodeSet | EdgeSet | Context, decoders: Mapping[str, ColumnDecoder], place: str
-) -> dict[str, TableColumn]:
-    features = declared.features
-    defaults = _extras(declared.metadata, _DEFAULT_PREFIX)
-    for name in defaults:
-        if name not in features:
-            raise ValueError(
-                f"`metadata.extra` must give defaults to declared features; got {_DEFAULT_PREFIX + name!r} in {place}, "
-                f"which declares {sorted(features)}. Check the spelling."
-            )
-    packed_in: dict[str, str] = {}
-    for packed, decoder in decoders.items():
-        for name in decoder.feature_names:
-            if name not in features or name in packed_in:
-                raise ValueError(
-                    f"`decoder.{packed}` must make declared features, each once; got {name!r} in {place}, which "
-                    f"declares {sorted(features)}. Declare the feature, or leave it out of the decoder."
-                )
-            packed_in[name] = packed
-    columns = {}
-    for name in sorted(features):
-        if name == ID_FEATURE:
-            continue
-        where = f"feature {name!r} of {place}"
-        shape = _shape(features[name], where)
-        default = defaults.get(name)
-        if shape == (-1,) and default:
-            raise ValueError(
-                "`metadata.extra` must give the empty default to a feature with any number of values; got "
-                f'{default!r} for {where}. Write "" for no values.'
-            )
-        columns[name] = TableColumn(
-            name=name if name in packed_in else features[name].source or name,
-            dtype=_ARROW_TYPES[tf.dtypes.as_dtype(features[name].dtype)],
-            default=default,
-            shape=shape,
-            packed_in=packed_in.get(name, ""),
-        )
-        check_default(columns[name], where)
-    return columns
-
-
-def _shape(feature: Feature, where: str) -> tuple[int, ...]:
-    shape = tuple(dim.size for dim in feature.shape.dim)
-    if -1 in shape and shape != (-1,):
-        raise ValueError(
-            f"`shape` must be fixed, or [-1] alone; got {list(shape)} for {where}. "
-            "Flatten the values, or keep the inner dimensions as features of their own."
-        )
-    return shape
-
-
 def _key_column(declared: NodeSet | EdgeSet, end: str, dtype: pa.DataType) -> TableColumn:
-    name = _extra(declared.metadata, f"{end}_column")
+    name = extra_value(declared.metadata, f"{end}_column")
     if not name and end == "id" and ID_FEATURE in declared.features:
         name = declared.features[ID_FEATURE].source
     return TableColumn(name=name or end, dtype=dtype, alternatives=() if name else (f"#{end}",))
@@ -388,12 +375,3 @@ def _names(declared: Mapping[str, NodeSet | EdgeSet], wanted: Iterable[str] | No
     # Without a table it says what examples will have, as TF-GNN wants it for pairs of seeds.
     is_table = {name: not get_aux_type_prefix(name) or declared[name].HasField("metadata") for name in declared}
     return sorted(name for name in declared if is_table[name])
-
-
-def _extra(metadata: Metadata, key: str) -> str | None:
-    values = [entry.value for entry in metadata.extra if entry.key == key]
-    return values[-1] if values else None
-
-
-def _extras(metadata: Metadata, prefix: str) -> dict[str, str]:
-    return {entry.key.removeprefix(prefix): entry.value for entry in metadata.extra if entry.key.startswith(prefix)}

@@ -17,6 +17,8 @@ from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dr
 from tfx_gnn.tables.table_format import RawBlock, TableFormat, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, CellProblem, TableColumn, TableLayout
 
+_NO_ROWS = np.zeros(0, np.int64)
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableUnit:
@@ -237,7 +239,8 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
 
     Raises:
         ValueError: if a row breaks a rule, see `read_unit`; if more rows were dropped
-            than the rules allow; or if no row is left.
+            than the rules allow; if all were dropped; or if a table that is not of nodes
+            or edges has none.
     """
     rules = rules or RowRules()
     units = list_units(layout)
@@ -248,12 +251,8 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
             blocks.append(block)
             unit_sizes[unit.index + 1] += block.num_rows_read
     unit_starts = np.cumsum(unit_sizes)
-    if not unit_starts[-1]:
-        only_header = "a header line only" if layout.format == "csv" else "none"
-        raise ValueError(
-            f"`{layout.files[0] if len(layout.files) == 1 else layout.declared_as}` must hold at least one record; "
-            f"got {only_header}. Fill the table, or remove it from the graph schema."
-        )
+    if not unit_starts[-1] and layout.kind not in ("node", "edge"):
+        raise no_records(layout)
     problems = tuple(problem for block in blocks for problem in block.problems)
     num_used = sum(block.num_rows for block in blocks)
     report = TableReport(
@@ -263,7 +262,7 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
         dropped=dict(collections.Counter(problem.rule for problem in problems)),
     )
     check_dropped_share(report, rules)
-    if not num_used:
+    if report.rows_read and not num_used:
         raise ValueError(
             f"`{layout.label}` must have at least one usable row; got none, after {report.rows_read} were dropped: "
             f"{dict(report.dropped)}. The first: {problems[0].message}"
@@ -274,7 +273,7 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
             key: _concatenate([block.columns[key] for block in blocks], column.arrow_type)
             for key, column in layout.columns.items()
         },
-        rows=np.concatenate([block.rows + unit_starts[block.unit] for block in blocks]),
+        rows=np.concatenate([_NO_ROWS, *(block.rows + unit_starts[block.unit] for block in blocks)]),
         units=units,
         unit_starts=unit_starts,
         report=report,
@@ -282,8 +281,26 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
     )
 
 
+def no_records(layout: TableLayout) -> ValueError:
+    """Refuses a table without records. Those of nodes and edges may have none, as long as nothing refers to them.
+
+    Args:
+        layout: the table.
+
+    Returns:
+        The error.
+    """
+    only_header = "a header line only" if layout.format == "csv" else "none"
+    return ValueError(
+        f"`{layout.files[0] if len(layout.files) == 1 else layout.declared_as}` must hold at least one record; "
+        f"got {only_header}. Fill the table, or remove it from the graph schema."
+    )
+
+
 def _concatenate(arrays: Sequence[pa.Array], dtype: pa.DataType) -> pa.Array:
     filled = [array for array in arrays if len(array)]
+    if not filled:
+        return pa.array([], dtype)
     return filled[0] if len(filled) == 1 else pa.concat_arrays([array.cast(dtype) for array in filled])
 
 

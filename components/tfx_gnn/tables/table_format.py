@@ -5,17 +5,20 @@ from __future__ import annotations
 import abc
 import dataclasses
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
 MAX_BLOCK_ROWS = 65_536
 """No block that is read has more rows."""
+
+_MAX_SHOWN_COLUMNS = 50
 
 _FORMATS = {
     "csv": "tfx_gnn.tables.csv_table:CsvFormat",
@@ -96,6 +99,18 @@ class TableFormat(abc.ABC):
             ValueError: if the file is not of this format.
         """
 
+    def column_types(self, path: str) -> Mapping[str, pa.DataType]:
+        """Lists the types of columns with one value a row, as far as a file without rows tells them.
+
+        Args:
+            path: one of the table's files.
+
+        Returns:
+            Types by name; by default none, as text has none.
+        """
+        del path
+        return {}
+
     @abc.abstractmethod
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a unit from beginning to end, in bounded memory.
@@ -160,10 +175,50 @@ class TableFormat(abc.ABC):
             if name in names:
                 break
         count = f"{names.count(column.name)} of that name" if column.name in names else "none"
+        declared = {name for known in self.layout.columns.values() for name in (known.name, *known.alternatives)}
         raise ValueError(
-            f"`{column.name}` must be one column of the table; got {count} among {names} in {path}. "
+            f"`{column.name}` must be one column of the table; got {count} among "
+            f"{show_columns(names, declared | set(self.layout.decoders))} in {path}. "
             "Correct the names in the file, or in the graph schema."
         )
+
+
+def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a larger one") -> str:
+    """Says that a record holds more than is read at once.
+
+    Args:
+        path: the file.
+        layout: the table.
+        place: where in the file, as in "line 12".
+        cause: what was found there.
+
+    Returns:
+        The error message.
+    """
+    return (
+        f"`{path}` must have records of at most {layout.max_record_bytes >> 20} MiB; got {cause} in {path}, {place}. "
+        "Split the record, or raise `max_record_mib`."
+    )
+
+
+def show_columns(names: Sequence[str], declared: Collection[str]) -> str:
+    """Writes the columns of a file as error messages show them.
+
+    A file that has none of the declared columns may be no table at all, so what stands in
+    its first line is not shown: it could be a secret.
+
+    Args:
+        names: columns of the file.
+        declared: columns that the file is known to have, or expected to.
+
+    Returns:
+        Their names, at most about 50; or only their number.
+    """
+    if set(declared).isdisjoint(names):
+        return f"{len(names)} column{'s' if len(names) != 1 else ''}, of which none is declared,"
+    shown = [show_value(name) for name in names[:_MAX_SHOWN_COLUMNS]]
+    more = len(names) - len(shown)
+    return f"[{', '.join(shown)}{f', and {more} more' if more else ''}]"
 
 
 def table_format(layout: TableLayout) -> TableFormat:

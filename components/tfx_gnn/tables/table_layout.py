@@ -138,6 +138,7 @@ class TableLayout:
         delimiter: character between the cells of a text format.
         declared_as: file name or pattern as declared, for messages.
         bigquery: where the rows are instead of in files.
+        max_record_bytes: most that one record of a file may hold; see `TableAccess`.
     """
 
     kind: TableKind
@@ -149,6 +150,7 @@ class TableLayout:
     delimiter: str = ","
     declared_as: str = ""
     bigquery: BigQuery | None = None
+    max_record_bytes: int = 1 << 24
 
     @property
     def label(self) -> str:

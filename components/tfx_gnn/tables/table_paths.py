@@ -10,6 +10,7 @@ import tensorflow as tf
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 _SHARD_PATTERN = re.compile(r"-\?{5}-of-(\d{5}|\?{5})")
 _SHARD_COUNT = re.compile(r"@(\d+|\*)(?=\.|$)")
+_LOCAL_SCHEME = "file://"
 _WILDCARDS = frozenset("*?[")
 _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tfrecord": "tfrecord", ".tfrecords": "tfrecord"}
 
@@ -52,21 +53,38 @@ def resolve_files(path: str) -> tuple[str, ...]:
     return tuple(files)
 
 
-def resolve_table_files(folder: str, filename: str) -> tuple[str, ...]:
+def resolve_table_files(
+    folder: str, filename: str, *, allow_outside_files: bool = True, place: str = ""
+) -> tuple[str, ...]:
     """Lists the files of a table that a schema declares.
 
     Args:
         folder: folder that file names are relative to.
         filename: what `resolve_files` takes, or several of these joined by commas.
+        allow_outside_files: whether the files may lie outside of `folder`.
+        place: what declares the name, for messages, as in "node set 'user' in schema.pbtxt".
 
     Returns:
         Paths in the order of the names, those of one name in ascending order; none if
         there is no such file.
 
     Raises:
-        ValueError: see `resolve_files`; or if one of several names is of no file, or a file
-            is named twice.
+        ValueError: see `resolve_files`; or if one of several names is of no file, a file
+            is named twice, or one lies outside of `folder` and must not.
     """
+    if allow_outside_files:
+        return _resolve_names(folder, filename)
+    # What leads out by its name or by a link is not even looked for: whether it exists would be told otherwise.
+    paths = [os.path.join(folder, name) for name in (filename, *filename.split(","))]
+    if not all(_is_below(folder, path) and _links_stay_below(folder, path) for path in paths):
+        raise _outside(folder, filename, place)
+    files = _resolve_names(folder, filename)
+    if not all(_links_stay_below(folder, file) for file in files):
+        raise _outside(folder, filename, place)
+    return files
+
+
+def _resolve_names(folder: str, filename: str) -> tuple[str, ...]:
     whole = resolve_files(os.path.join(folder, filename))
     if whole or "," not in filename:
         return whole
@@ -80,6 +98,34 @@ def resolve_table_files(folder: str, filename: str) -> tuple[str, ...]:
             )
         files += found
     return tuple(files)
+
+
+def _links_stay_below(folder: str, path: str) -> bool:
+    """Tells whether a path stays inside of a folder once links are followed, which only local files have."""
+    start, end = (text.removeprefix(_LOCAL_SCHEME) for text in (folder, path))
+    return "://" in start or _is_below(os.path.realpath(start), os.path.realpath(end))
+
+
+def _is_below(folder: str, path: str) -> bool:
+    """Tells by the names whether a path stays inside of a folder."""
+    start, end = (text if "://" in text else os.path.abspath(text or ".") for text in (folder, path))
+    if "://" in start:
+        scheme, _, rest = start.partition("://")
+        other, _, below = end.partition("://")
+        if other != scheme:
+            return False
+        start, end = os.path.normpath(f"/{rest}"), os.path.normpath(f"/{below}")
+    elif "://" in end:
+        return False
+    return end == start or end.startswith(start.rstrip("/") + "/")
+
+
+def _outside(folder: str, filename: str, place: str) -> ValueError:
+    return ValueError(
+        f"`metadata.filename` must name a file inside of the tables folder; got {filename!r}"
+        f"{f' for {place}' if place else ''}, which leads out of {folder or '.'!r} by its path or by a symbolic link. "
+        "Copy the file there, or set `allow_outside_files`."
+    )
 
 
 def format_of_name(name: str) -> tuple[str, str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +13,17 @@ import pyarrow as pa
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from tfx_gnn.graph.example_bytes import canonical_examples
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.record_frames import FRAME_BYTES, HEAD_BYTES, is_record_head, record_heads
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_bytes import TableBytes, is_gzip, open_table_bytes
-from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
 _BLOCK_BYTES = 1 << 25  # of records; what is made of them takes a small multiple
 _READ_AT_ONCE = 1024  # records; those of the first time tell the columns of a file
-_HEAD_BYTES = 12  # of a record: the length of its data, and a checksum of the length
-_FRAME_BYTES = 16  # of a record beside its data: head and checksum of the data
+_MOST_DEFLATED = 1100  # bytes that a byte of a gzip file can stand for are fewer
 _TRACE = re.compile(r"^\{\{.*?\}\} *| *\[Op:.*", re.DOTALL)  # what TensorFlow puts around a message
 _KINDS = {"bytes_list": tf.string, "float_list": tf.float32, "int64_list": tf.int64}
 _ARROW_TYPES = {tf.string: pa.large_binary(), tf.float32: pa.float32(), tf.int64: pa.int64()}
@@ -44,11 +44,12 @@ class TFRecordFormat(TableFormat):
         """Takes the types and shapes of the layout; see `TableFormat`."""
         super().__init__(layout)
         self._column_names: dict[str, tuple[str, ...]] = {}
+        self._read_at_once: dict[str, int] = {}
 
     def column_names(self, path: str) -> Sequence[str]:
         """Lists the features of the first records; see `TableFormat`."""
         if path not in self._column_names:
-            records = next(_batches(path), None)
+            records = next(self._batches(path), None)
             names = () if records is None else tuple(sorted(_names(records.numpy())))
             self._column_names[path] = names
         return self._column_names[path]
@@ -64,7 +65,7 @@ class TFRecordFormat(TableFormat):
         if not found.isdisjoint(wanted) or not found:
             return next((name for name in wanted if name in found), column.name)
         for other in (path, *(self.layout.files if column.is_ragged else ())):
-            for records in _batches(other):
+            for records in self._batches(other):
                 later = _names(records.numpy())
                 if not later.isdisjoint(wanted):
                     return next(name for name in wanted if name in later)
@@ -76,7 +77,7 @@ class TFRecordFormat(TableFormat):
         shapes = self._shapes(column_names)
         kinds = self._declared_kinds(column_names)
         start = 0
-        for records in _blocks(path):
+        for records in _blocks(self._batches(path)):
             good, problems, values = _parse(records, kinds)
             columns = []
             keeps = np.ones(len(good), bool)
@@ -100,6 +101,11 @@ class TFRecordFormat(TableFormat):
             )
             start += len(records)
 
+    def _batches(self, path: str) -> Iterator[tf.Tensor]:
+        if path not in self._read_at_once:
+            self._read_at_once[path] = _records_at_once(path, self.layout)
+        return _batches(path, self._read_at_once[path])
+
     def _shapes(self, column_names: Iterable[str]) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(column_names, ())
         for column in self.layout.columns.values():
@@ -122,19 +128,20 @@ class TFRecordFormat(TableFormat):
         return kinds
 
 
-def read_examples(path: str) -> Iterator[tf.train.Example | None]:
+def read_examples(path: str, layout: TableLayout) -> Iterator[tf.train.Example | None]:
     """Reads the records of a file one by one, which is slow but sees every feature.
 
     Args:
         path: a TFRecord file, gzipped or not.
+        layout: the table that it is of.
 
     Yields:
         The records; None for one that is no tf.Example.
 
     Raises:
-        ValueError: if the file is damaged.
+        ValueError: if the file is damaged, or a record larger than the layout allows.
     """
-    for records in _batches(path):
+    for records in _batches(path, _records_at_once(path, layout)):
         yield from map(_example, records.numpy())
 
 
@@ -153,9 +160,8 @@ def _parse(
     everything = np.arange(len(records))
     try:
         return everything, [], _parse_ragged(records, kinds)
-    except (tf.errors.InvalidArgumentError, UnicodeDecodeError):
-        # Some record is of another kind, or no tf.Example at all: look at each. TensorFlow's message quotes the
-        # record's bytes, and may fail at that.
+    except tf.errors.InvalidArgumentError:
+        # Some record is of another kind, or no tf.Example at all: look at each.
         pass
     problems: list[CellProblem] = []
     found: list[dict[str, str]] = []
@@ -169,7 +175,7 @@ def _parse(
                     rule=row_rules.CELLS,
                     column="",
                     requirement="be a tf.Example in every record",
-                    value=show_value(record[:20]),
+                    value=f"{len(record)} bytes that are none",
                     advice="Write the file again.",
                 )
             )
@@ -204,7 +210,7 @@ def _parse_ragged(records: tf.Tensor, kinds: Mapping[str, tf.DType]) -> dict[str
     if not kinds:
         return {}
     features = {name: tf.io.RaggedFeature(kind, row_splits_dtype=tf.int64) for name, kind in kinds.items()}
-    parsed: dict[str, tf.RaggedTensor] = tf.io.parse_example(records, features)
+    parsed: dict[str, tf.RaggedTensor] = tf.io.parse_example(canonical_examples(records), features)
     return parsed
 
 
@@ -270,11 +276,11 @@ def _names(records: Iterable[bytes]) -> set[str]:
     return names
 
 
-def _blocks(path: str) -> Iterator[tf.Tensor]:
+def _blocks(batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
     """Yields string tensors of records, as many at once as are wanted in memory."""
     gathered: list[tf.Tensor] = []
     num_records = num_bytes = 0
-    for records in _batches(path):
+    for records in batches:
         if gathered and (num_bytes >= _BLOCK_BYTES or num_records + len(records) > MAX_BLOCK_ROWS):
             yield tf.concat(gathered, 0)
             gathered, num_records, num_bytes = [], 0, 0
@@ -285,14 +291,30 @@ def _blocks(path: str) -> Iterator[tf.Tensor]:
         yield tf.concat(gathered, 0)
 
 
-def _batches(path: str) -> Iterator[tf.Tensor]:
+def _records_at_once(path: str, layout: TableLayout) -> int:
+    """Tells how many records fit into memory, and refuses one that is too large before TensorFlow reads it."""
+    with TableBytes(path) as file:
+        num_bytes = file.seek(0, io.SEEK_END)
+    if num_bytes * (_MOST_DEFLATED if _compression(path) else 1) <= min(_BLOCK_BYTES, layout.max_record_bytes):
+        return _READ_AT_ONCE
+    longest = 1
+    with open_table_bytes(path) as stream:
+        for number, head in enumerate(record_heads(stream)):
+            length = int.from_bytes(head[:8], "little")
+            if length > layout.max_record_bytes:
+                raise ValueError(too_large_record(path, layout, f"record {number}"))
+            longest = max(longest, length)
+    return max(1, min(_READ_AT_ONCE, _BLOCK_BYTES // longest))
+
+
+def _batches(path: str, read_at_once: int) -> Iterator[tf.Tensor]:
     """Yields string tensors of a few records."""
     compression = _compression(path)
     dataset = tf.data.TFRecordDataset(path, compression_type=compression, buffer_size=1 << 20)
     num_bytes = 0
     try:
-        for records in dataset.batch(_READ_AT_ONCE):
-            num_bytes += int(tf.reduce_sum(tf.strings.length(records))) + _FRAME_BYTES * len(records)
+        for records in dataset.batch(read_at_once):
+            num_bytes += int(tf.reduce_sum(tf.strings.length(records))) + FRAME_BYTES * len(records)
             yield records
     except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
         raise ValueError(
@@ -331,33 +353,12 @@ def _compression(path: str) -> str:
     its checksum decides.
     """
     with TableBytes(path) as file:
-        head: bytes = file.read(_HEAD_BYTES)
-    if not head or _is_record_head(head):
+        head: bytes = file.read(HEAD_BYTES)
+    if not head or is_record_head(head):
         return ""
     if is_gzip(head):
         return "GZIP"
     raise ValueError(
-        f"`{path}` must be a TFRecord file, gzipped or not; got one that begins with {head[:8]!r}. "
+        f"`{path}` must be a TFRecord file, gzipped or not; got one that does not begin as either. "
         "Correct the name, the format or the compression."
     )
-
-
-def _is_record_head(head: bytes) -> bool:
-    crc = 0xFFFFFFFF
-    for byte in head[:8]:
-        crc = (crc >> 8) ^ _crc_table()[(crc ^ byte) & 0xFF]
-    crc ^= 0xFFFFFFFF
-    masked = (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
-    return int.from_bytes(head[8:12], "little") == masked
-
-
-@functools.lru_cache(maxsize=1)
-def _crc_table() -> tuple[int, ...]:
-    """Makes the table of CRC-32C (RFC 3720), reflected polynomial 0x82F63B78."""
-    table = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ 0x82F63B78 if crc & 1 else crc >> 1
-        table.append(crc)
-    return tuple(table)

@@ -25,11 +25,13 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
     # Mean 0 and variance 1. A user who is in many subgraphs still counts once.
     age = tft.scale_to_z_score(users["age"])
     newsletter = tf.cast(users["newsletter"], tf.float32)
-    # Prices span orders of magnitude: their logarithm is what matters.
-    price = tft.scale_to_z_score(tf.math.log(products["price"]))
+    # Prices span orders of magnitude: their logarithm is what matters. That of 0 is infinite, that of less is none,
+    # so what is free costs a cent here: one such value would spoil the mean of all, and the loss.
+    price = tft.scale_to_z_score(tf.math.log(tf.maximum(products["price"], 0.01)))
     # Position in a vocabulary; categories that training lacks share one position behind its end.
     category = tft.compute_and_apply_vocabulary(products["category"], vocab_filename="category", num_oov_buckets=1)
-    quantity = tf.math.log(tf.cast(purchases["quantity"], tf.float32))
+    # Requests may hold what the tables never do, such as a quantity of 0.
+    quantity = tf.math.log(tf.maximum(tf.cast(purchases["quantity"], tf.float32), 1.0))
 
     return graph.replace_features(
         node_sets={

@@ -26,6 +26,17 @@ def test_records_of_a_block_come_back(tmp_path, records):
     assert list(read_block(write_block(str(tmp_path), records))) == records
 
 
+@pytest.mark.parametrize("write", [write_shard, examples_folder.write_split_shard])
+def test_a_shard_is_on_the_disk_when_it_is_written(tmp_path, monkeypatch, write):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+
+    write(str(tmp_path), "val", 0, 1, [])
+
+    path = shard_path(str(tmp_path), "val", 0, 1)
+    assert synced == [os.stat(path).st_ino, os.stat(os.path.dirname(path)).st_ino]
+
+
 def test_a_shard_without_blocks_is_an_empty_file(tmp_path):
     assert write_shard(str(tmp_path), "val", 0, 1, []) == 0
 

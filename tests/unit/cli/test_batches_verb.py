@@ -73,7 +73,7 @@ def test_a_budget_that_is_not_there_is_one_line(folder, tmp_path):
     shown = _run(folder, tmp_path / "ready")
 
     assert shown.exit_code == 2
-    assert "`size_constraints_dir` must hold the budget that is asked for, packing" in shown.output
+    assert "`--size-constraints-dir` must hold the budget that is asked for, packing" in shown.output
     assert not (tmp_path / "ready").exists()
 
 

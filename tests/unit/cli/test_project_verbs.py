@@ -156,7 +156,7 @@ def test_interrupted_copy_leaves_nothing(tmp_path, monkeypatch):
     def stop(*_args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "rename", stop)
+    monkeypatch.setattr(os, "rename", stop)
 
     with pytest.raises(KeyboardInterrupt):
         create_project(str(tmp_path / "shop"))
@@ -201,7 +201,7 @@ def test_wheel_brings_all_that_a_project_begins_with():
 def test_installed_library_without_a_checkout_needs_nothing_heavy(tmp_path):
     """As from a wheel: the library in a folder of its own, the template inside it."""
     installed = tmp_path / "site" / "tfx_gnn"
-    for package in ("cli", "distribution"):
+    for package in ("cli", "distribution", "serving", "stages", "tables"):
         shutil.copytree(Path(tfx_gnn.__file__).parent / package, installed / package)
     shutil.copy(tfx_gnn.__file__, installed)
     for entry in TEMPLATE_ENTRIES:

@@ -169,14 +169,52 @@ def test_tables_that_cannot_be_read_are_an_error(folder):
     assert "`tables_dir` must hold a graph_schema.pbtxt" in str(failed.exception)
 
 
-@pytest.mark.parametrize("age", ["x", "30"])
-def test_bad_nodes_are_told_where_they_leave_no_edge(folder, age):
+def test_the_problems_of_all_tables_are_told(folder):
     assert _run(*INFER, "--tables-dir", str(folder)).exit_code == 0
-    (folder / "users.csv").write_text(f"id,age,code\nann,{age},007\nbob,20,12\n")
-    (folder / "buys.csv").write_text("user,item\nann,7\n" if age == "x" else "user,item\neve,7\n")
+    (folder / "users.csv").write_text("id,age,code\nann,x,007\nbob,20,12\nbob,30,12\n")
+    (folder / "items.csv").unlink()
+    (folder / "buys.csv").write_text("user,item\n,7\nann,7\n")
+    schema = (folder / "graph_schema.pbtxt").read_text()
+    (folder / "graph_schema.pbtxt").write_text(
+        schema
+        + """
+        edge_sets { key: "knows" value { source: "user" target: "user" metadata { filename: "knows.csv" } } }
+        edge_sets { key: "likes" value { source: "user" target: "user" metadata { filename: "likes.csv" } } }
+        """
+    )
+    (folder / "knows.csv").write_text("source,target\neve,bob\nbob,dan\n")
+    (folder / "likes.csv").write_text("source,goal\nbob,bob\n")
 
     shown = _run("check", "--tables-dir", str(folder))
 
-    assert "`edges/buys` must have at least one usable edge" in str(shown.exception)
-    assert ("`age` must be of type int64; got 'x' in" in shown.stdout) == (age == "x")
+    assert shown.exit_code == 1
+    for told in (
+        "`age` must be of type int64; got 'x' in ",
+        "`user` must have a value in every record; got an empty cell in ",
+        "nodes/item: `metadata.filename` must name a file that exists",
+        "edges/buys: `edges/buys` must lead to nodes that are there; got none to compare with, as ['nodes/item']",
+        "edges/knows: `edges/knows` must have at least one usable edge; got none, after 2 were dropped",
+        "edges/likes: `target` must be one column of the table; got none among ['source', 'goal'] in ",
+        "tables that cannot be used: 4",
+        "bad rows: 3",
+    ):
+        assert told in shown.stdout
     assert "no bad rows" not in shown.stdout
+
+
+def test_problems_are_told_in_the_words_of_the_command_line(folder):
+    _infer_with_default(folder)
+    (folder / "buys.csv").write_text("user,item\nzed,7\nbob,7\n")
+    tables_dir = folder / "inner"
+    tables_dir.mkdir()
+    for name in ("graph_schema.pbtxt", *FILES):
+        (folder / name).rename(tables_dir / name)
+    (tables_dir / "items.csv").rename(folder / "items.csv")
+    (tables_dir / "items.csv").symlink_to(folder / "items.csv")
+
+    refused = _run("check", "--tables-dir", str(tables_dir)).stdout
+    allowed = _run("check", "--tables-dir", str(tables_dir), "--allow-outside-files").stdout
+
+    assert "nodes/item: `metadata.filename` must name a file inside of the tables folder" in refused
+    assert "Copy the file there, or set `--allow-outside-files`." in refused
+    assert "or drop them by `sample --dangling-edges drop`." in allowed

@@ -101,7 +101,7 @@ def test_evaluate_shows_each_task_and_its_slices(folders: dict[str, str], tmp_pa
             "`tasks` must be an object with values by name; got [] in `--task",
         ),
         ('"graph_regression"', "`--task-json` must be an object with fields of a Task; got 'graph_regression'."),
-        ("graph_regression", "`--task-json` must be JSON that describes a Task; got 'graph_regression'"),
+        ("graph_regression", "`--task-json` must be JSON that describes a Task; got 16 characters"),
     ],
 )
 def test_mistakes_in_a_task_name_the_field(folders: dict[str, str], tmp_path: Path, text: str, told: str) -> None:
@@ -131,7 +131,8 @@ def test_examples_of_another_schema_are_refused_in_one_line(folders: dict[str, s
     shown = CliRunner().invoke(app, command)
 
     assert shown.exit_code == 2, shown.output
-    told = "`examples` must hold float values of feature 'guess' of the context; got int64 in example 0."
+    name = "`--examples`" if verb == "predict" else "`examples`"
+    told = f"{name} must hold float values of feature 'guess' of the context; got int64 in example 0."
     assert shown.stderr.startswith(told)
     assert shown.stderr.count("\n") == 1
     assert ("record 0 of graphs-00000-of-00001.gz (split 'test')" in shown.stderr) == (verb == "evaluate")

@@ -103,7 +103,7 @@ def test_severities_and_the_order_of_splits_are_options(run):
     ("option", "message"),
     [
         ("--severity=loud", "`--severity` must have the form '<name>=<value>'; got 'loud'"),
-        ("--split-order=train", "`split_order` must name every split that is read"),
+        ("--split-order=train", "`--split-order` must name every split that is read"),
     ],
 )
 def test_a_wrong_option_is_one_line(run, option, message):

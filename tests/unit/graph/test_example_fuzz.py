@@ -3,11 +3,13 @@
 What they hold is said by a slow decoder in plain Python, which reads the proto value by value.
 """
 
+import importlib.util
 import itertools
 import math
 import os
 import random
 from collections import Counter
+from pathlib import Path
 
 import pytest
 import tensorflow as tf
@@ -25,11 +27,20 @@ from tfx_gnn.graph.graph_assertions import assert_constraints
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.size_constraints import SizeConstraints
 
+_SPEC = importlib.util.spec_from_file_location("plain_decoder", Path(__file__).with_name("plain_decoder.py"))
+plain = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(plain)
+
 #: Over all specs; the whole campaign is TFX_GNN_FUZZ=20000.
 NUM_MUTANTS = int(os.environ.get("TFX_GNN_FUZZ", "300"))
 
 #: What TensorFlow says of bytes that are no tf.Example to it.
-NO_PROTO = ("Could not parse example", "Unsupported datatype")
+NO_PROTO = (
+    "Could not parse example",
+    "Unsupported datatype",
+    "Unable to parse binary protobuf",
+    "must hold tf.Example protos",
+)
 #: What is said of others by the parser, by TensorFlow's, and by padding.
 REFUSALS = ("`serialized` must hold", "ParseExampleV2", "Could not pad")
 INT32_MAX = 2**31 - 1
@@ -146,107 +157,17 @@ def mutant(rng, num_components):
     return bytes(damaged)
 
 
-class RefusedError(Exception):
-    """The example does not hold a graph of the spec."""
-
-
-def refuse_unless(condition):
-    if not condition:
-        raise RefusedError
-
-
-class PlainDecoder:
-    """Reads the graph in one tf.Example, one value at a time."""
-
-    def __init__(self, spec, serialized):
-        self.spec = spec
-        self.stored = dict(tf.train.Example.FromString(serialized).features.feature)
-        #: Keys of numbers of items to their sum.
-        self.totals = {}
-
-    def values(self, key, dtype, *, count=None, default=None):
-        kinds = {tf.string: "bytes_list", tf.float32: "float_list"}
-        feature = self.stored.get(key)
-        kind = None if feature is None else feature.WhichOneof("kind")
-        if kind is None:
-            values = [] if default is None or count is None else [default] * count
-        else:
-            refuse_unless(kind == kinds.get(dtype, "int64_list"))
-            values = list(getattr(feature, kind).value)
-        refuse_unless(count is None or len(values) == count)
-        return [bool(value) for value in values] if dtype == tf.bool else values
-
-    def counts(self, key, limit, **options):
-        counts = self.values(key, tf.int64, **options)
-        refuse_unless(all(0 <= count <= limit for count in counts))
-        self.totals[key] = sum(counts), limit
-        return counts
-
-    def field(self, key, spec, num_items):
-        refuse_unless(spec.shape[0] in (None, num_items))
-        ragged_rank = getattr(spec, "ragged_rank", 0)
-        levels, rows = [], num_items
-        for dimension in range(1, spec.shape.rank):
-            size = spec.shape[dimension]
-            if dimension <= ragged_rank and size is None:
-                lengths = self.counts(f"{key}.d{dimension}", 2**40)
-                refuse_unless(len(lengths) == rows)
-            else:
-                # Nothing stored is so long.
-                refuse_unless(rows < 1_000_000)
-                lengths = [size] * rows
-            levels.append(lengths)
-            rows = sum(lengths)
-        nested = self.values(key, spec.dtype)
-        refuse_unless(len(nested) == rows)
-        for lengths in reversed(levels):
-            items = iter(nested)
-            nested = [list(itertools.islice(items, length)) for length in lengths]
-        return nested
-
-    def graph(self):
-        limit = INT32_MAX if self.spec.indices_dtype == tf.int32 else 2**40
-        decoded, num_items = {}, {}
-        context = self.spec.context_spec
-        num_components = context.sizes_spec.shape[0]
-        pieces = {f"nodes/{name}": piece for name, piece in self.spec.node_sets_spec.items()}
-        pieces.update({f"edges/{name}": piece for name, piece in self.spec.edge_sets_spec.items()})
-        for name, piece in pieces.items():
-            # Node sets at the ends of edges hold no more nodes than int32 can number.
-            most = INT32_MAX if name.startswith("nodes/") else limit
-            sizes = self.counts(f"{name}.#size", most, count=piece.sizes_spec.shape[0], default=0)
-            num_components = len(sizes) if num_components is None else num_components
-            refuse_unless(len(sizes) == num_components)
-            decoded[f"{name}.#size"] = sizes
-            num_items[name] = sum(sizes)
-            # The values of features can be as many as memory holds, so latent sets alone can be larger.
-            refuse_unless(num_items[name] <= most)
-        for name, piece in pieces.items():
-            for feature, spec in piece.features_spec.items():
-                decoded[f"{name}.{feature}"] = self.field(f"{name}.{feature}", spec, num_items[name])
-            if name.startswith("edges/"):
-                for tag, end in enumerate(("#source", "#target")):
-                    indices = self.values(f"{name}.{end}", tf.int64)
-                    num_nodes = num_items[f"nodes/{piece.adjacency_spec.node_set_name(tag)}"]
-                    refuse_unless(len(indices) == num_items[name])
-                    refuse_unless(all(0 <= index < num_nodes for index in indices))
-                    decoded[f"{name}.{end}"] = indices
-        for feature, spec in context.features_spec.items():
-            decoded[f"context/{feature}"] = self.field(f"context/{feature}", spec, num_components)
-        return decoded
-
-
 def decode_batch(spec, batch):
     """Returns the graphs of a batch; None where one must be refused, NotImplemented where it is unknown."""
     graphs, totals = [], Counter()
     try:
         for serialized in batch:
-            decoder = PlainDecoder(spec, serialized)
+            decoder = plain.PlainDecoder(spec, serialized)
             graphs.append(decoder.graph())
             for key, (total, limit) in decoder.totals.items():
                 totals[key] += total
-                refuse_unless(totals[key] <= limit)
-    except RefusedError:
+                plain.refuse_unless(totals[key] <= limit)
+    except plain.RefusedError:
         return None
     except (DecodeError, SystemError):
         # TensorFlow reads over some damage that protobuf does not, and never looks at some of it.
@@ -290,7 +211,7 @@ def attempt(function, *args):
     """Returns the result of a call and its error, one that the parser raises on purpose or TensorFlow's parser."""
     try:
         return function(*args), None
-    except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:
+    except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
         # A message of `assert_constraints` would mean that the parser let something pass.
         if not any(words in message_of(error) for words in (*REFUSALS, *NO_PROTO)):
             raise

@@ -495,6 +495,21 @@ def test_impossible_defaults_are_refused(default_values, message):
         parse_example(SPEC, tf.constant(BATCH), default_values=default_values)
 
 
+@pytest.mark.parametrize(("dtype", "value"), [(tf.float16, 1e6), (tf.float64, 1e300)])
+def test_defaults_that_would_be_infinite_are_refused(dtype, value):
+    spec = make_spec({"h": tf.TensorSpec([None], dtype)})
+
+    with pytest.raises(ValueError, match=rf"must be a {dtype.name} that a tf.Example can hold, at most .*; got"):
+        parse_example(spec, tf.constant([b""]), default_values={"nodes/a.h": value})
+
+
+def test_defaults_that_do_not_fit_their_dtype_are_refused():
+    spec = make_spec({"n": tf.TensorSpec([None], tf.int32)})
+
+    with pytest.raises(ValueError, match=r"`default_values\['nodes/a.n'\]` must be a int32, in \[-2147483648, "):
+        parse_example(spec, tf.constant([b""]), default_values={"nodes/a.n": 2**40})
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [

@@ -1,6 +1,7 @@
 """Contexts, node sets and edge sets: what they share is tested once for all."""
 
 import functools
+import re
 
 import pytest
 import tensorflow as tf
@@ -151,6 +152,40 @@ def test_static_sizes_become_constants_in_functions():
 )
 def test_fields_that_do_not_fit_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Context.from_fields(features={"a": [1, 2], "b": [1, 2, 3]}),
+            'Features "a" and "b" have shapes with incompatible items dimension (dim=0): 2 != 3.',
+        ),
+        (
+            lambda: NodeSet.from_fields(sizes=[[3]], features={"a": [1]}),
+            "Field rank must be greater than the batch rank: field shape=(1,), batch_rank=1",
+        ),
+        (
+            lambda: NodeSet.from_fields(sizes=[[3], [2]], features={"x": [[1, 2]]}),
+            "Fields batch dimensions do not match: batch_rank=1, 1st field shape: (1, 2), 2nd field shape: (2, 1)",
+        ),
+        (
+            lambda: EdgeSet.from_fields(sizes=3, adjacency=Adjacency.from_indices(("a", [0]), ("a", [0]))),
+            "Field rank must be greater than the batch rank: field shape=(), batch_rank=0",
+        ),
+    ],
+)
+def test_refusals_that_programs_read_are_worded_as_in_tf_gnn(make, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: Context.from_fields(features=[1, 2]), lambda: NodeSet.from_fields(sizes=[1], features=["x"])]
+)
+def test_features_without_names_are_refused(make):
+    with pytest.raises(TypeError, match="`features` must map names to values of all items; got a list"):
         make()
 
 

@@ -7,7 +7,7 @@ import tf_keras
 
 import tfx_gnn
 from tfx_gnn.graph import symbolic_calls
-from tfx_gnn.keras.graph_operation import GraphOperation, is_symbolic
+from tfx_gnn.keras.graph_operation import GraphOperation
 
 SOURCE, TARGET, CONTEXT = tfx_gnn.SOURCE, tfx_gnn.TARGET, tfx_gnn.CONTEXT
 CONSTRAINTS = tfx_gnn.SizeConstraints(9, {"a": 9, "b": 9, "_readout": 9}, {"ab": 9, "_readout/seed": 9})
@@ -141,15 +141,6 @@ def test_arrays_count_as_tensors(graph, spec, again):
     model = tf_keras.Model(inputs, tfx_gnn.mask_edges(inputs, "ab", np.array([True, False, True])))
 
     assert again(model)(graph).edge_sets["ab"].sizes.numpy().sum() == 2
-
-
-def test_symbolic_tensors_are_told_from_others(graph, spec):
-    inputs = tf_keras.Input(type_spec=spec)
-
-    assert is_symbolic(inputs)
-    assert is_symbolic(inputs.node_sets["a"]["x"])
-    assert not is_symbolic(graph)
-    assert not is_symbolic(None)
 
 
 def test_functions_are_found_before_anybody_imported_them(monkeypatch):

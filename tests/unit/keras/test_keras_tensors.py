@@ -192,3 +192,10 @@ def test_models_are_trained_on_datasets_of_graphs(symbolic):
     history = model.fit(dataset, verbose=0)
 
     assert np.isfinite(history.history["loss"]).all()
+
+
+def test_symbolic_tensors_are_told_from_others(symbolic):
+    assert keras_tensors.is_symbolic(symbolic)
+    assert keras_tensors.is_symbolic(symbolic.node_sets["a"]["x"])
+    assert not keras_tensors.is_symbolic(GRAPH)
+    assert not keras_tensors.is_symbolic(None)

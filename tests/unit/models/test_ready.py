@@ -14,6 +14,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.node_set import NodeSet
 from tfx_gnn.models import ready
 from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, NodeRegression, Task
+from tfx_gnn.stages.training.unsafe_operations import UNSAFE_OPERATIONS
 
 MODELS = ("gcn", "graph_sage", "gat_v2", "mpnn", "gin", "rgcn", "hgt")
 CLASSES = NodeClassification(label_feature="label", num_classes=3)
@@ -74,6 +75,19 @@ def test_model_encodes_all_features_and_every_weight_learns(graph, name):
     assert logits.dtype == tf.float32
     assert [weight for weight, gradient in gradients.items() if gradient is None] == []
     assert all(isinstance(gradient, tf.Tensor) and np.isfinite(gradient).all() for gradient in gradients.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model_traces_to_no_operation_that_is_unsafe_under_concurrent_calls(graph, name):
+    model = _model(name, graph, **({"normalization": "layer"} if name in ("gin", "graph_sage") else {}))
+
+    traced = tf.function(lambda graph: model(graph, training=False)).get_concrete_function(graph.spec)
+
+    definition = traced.graph.as_graph_def()
+    nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
+    operations = {node.op for node in nodes}
+    assert "MatMul" in operations
+    assert not operations & {*UNSAFE_OPERATIONS}
 
 
 @pytest.mark.parametrize("name", ["graph_sage", "hgt"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +21,13 @@ def predict_program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     libraries = Path(tf.sysconfig.get_lib())
     command = ["gcc", "-std=c11", "-O1", "-Wall", "-Werror", str(_SOURCE), "-o", str(program)]
     command += ["-isystem", tf.sysconfig.get_include(), f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
-    command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2", "-pthread"]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return program
 
 
 def _ask(
-    program: Path, saved_model_dir: str, tmp_path: Path, records: Sequence[bytes]
+    program: Path, saved_model_dir: str, tmp_path: Path, records: Sequence[bytes], *more: str
 ) -> subprocess.CompletedProcess[str]:
     requests = str(tmp_path / "requests.tfrecord")
     with tf.io.TFRecordWriter(requests) as writer:
@@ -35,7 +36,7 @@ def _ask(
     # An empty environment: neither a virtual environment nor PYTHONPATH can help.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3"}
     return subprocess.run(
-        [str(program), saved_model_dir, requests],
+        [str(program), saved_model_dir, requests, *more],
         env=environment,
         capture_output=True,
         text=True,
@@ -77,6 +78,16 @@ def test_seven_examples_are_answered_in_order(
         "b-0\tred\t0.9820",
         "c-0\tblue\t0.8808",
     ]
+
+
+def test_threads_get_the_answers_that_are_given_alone(
+    predict_program: Path, saved_model_dir: str, tmp_path: Path, toy_records
+) -> None:
+    done = _ask(predict_program, saved_model_dir, tmp_path, toy_records["test"], "3", "0.2")
+
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert re.fullmatch(r"\d+ requests of 3 threads, largest difference (0|\d\.?\d*e-(0[5-9]|1\d))", last)
 
 
 def test_garbage_is_refused_with_its_reason(predict_program: Path, saved_model_dir: str, tmp_path: Path) -> None:

@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tfx_gnn.serving.version_push import incoming_version, publish_version, remove_leftovers
+from tfx_gnn.serving.version_push import (
+    PushOrigin,
+    incoming_version,
+    leave_unrecorded,
+    publish_version,
+    remove_leftovers,
+    unrecorded_version,
+)
 
 
 def _push(destination: Path, content: str) -> int:
@@ -108,3 +117,97 @@ def test_object_store_is_refused(tmp_path: Path) -> None:
         incoming_version("gs://bucket/serving"),
     ):
         pass
+
+
+ORIGIN = PushOrigin(model="a", record="/runs/pushed/7")
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> str:
+    """A destination as a process leaves it that is killed after it published version 1, and before it recorded that."""
+    with incoming_version(str(tmp_path / "living")) as incoming:
+        Path(incoming, "saved_model.pb").write_text("a")
+        publish_version(incoming, str(tmp_path / "living"), ORIGIN)
+        # A copy of a lock file is locked by nobody.
+        shutil.copytree(tmp_path / "living", tmp_path / "killed")
+    assert os.listdir(tmp_path / "living") == ["1"]
+    return str(tmp_path / "killed")
+
+
+def _version_of(destination: str, origin: PushOrigin, *, recorded: bool = False) -> int | None:
+    with unrecorded_version(destination, origin, lambda _: recorded) as version:
+        return version
+
+
+@pytest.mark.parametrize("record", ["/runs/pushed/7", "/runs/pushed/8"])
+def test_killed_push_finds_its_version_once(killed: str, record: str) -> None:
+    again = PushOrigin(model="a", record=record)
+
+    assert remove_leftovers(killed) == []
+    assert _version_of(killed, again) == 1
+    assert os.listdir(killed) == ["1"]
+    assert _version_of(killed, again) is None
+
+
+@pytest.mark.parametrize("other", [("b", "/runs/pushed/7"), ("a", "/other/pushed/7")])
+def test_version_of_another_push_is_not_taken(killed: str, other: tuple[str, str]) -> None:
+    assert _version_of(killed, PushOrigin(model=other[0], record=other[1])) is None
+    assert _version_of(killed, ORIGIN) == 1
+
+
+def test_version_whose_record_is_there_is_not_taken_and_its_note_removed(killed: str) -> None:
+    assert _version_of(killed, ORIGIN, recorded=True) is None
+    assert os.listdir(killed) == ["1"]
+
+
+def test_version_that_is_gone_is_not_taken(killed: str) -> None:
+    shutil.rmtree(os.path.join(killed, "1"))
+
+    assert _version_of(killed, ORIGIN) is None
+    remove_leftovers(killed)
+    assert os.listdir(killed) == []
+
+
+def test_version_behind_a_newer_one_is_not_taken_and_its_note_removed(killed: str) -> None:
+    _push(Path(killed), "b")
+
+    assert _version_of(killed, ORIGIN) is None
+    assert sorted(os.listdir(killed)) == ["1", "2"]
+
+
+def test_version_that_two_notes_tell_of_is_found_once(killed: str) -> None:
+    beside = PushOrigin(model="a", record="/runs/pushed/8")
+    # The killed push's own note is there: as if it were killed after it was recorded, and then forgotten.
+    leave_unrecorded(killed, 1, ORIGIN)
+    num_entries = len(os.listdir(killed))
+    leave_unrecorded(killed, 1, beside)
+
+    assert (num_entries, len(os.listdir(killed))) == (2, 3)
+    assert _version_of(killed, ORIGIN) == 1
+    assert os.listdir(killed) == ["1"]
+    assert _version_of(killed, ORIGIN) is None
+
+
+def test_version_whose_push_goes_on_is_not_taken(tmp_path: Path) -> None:
+    with incoming_version(str(tmp_path)) as incoming:
+        Path(incoming, "saved_model.pb").write_text("a")
+        publish_version(incoming, str(tmp_path), ORIGIN)
+
+        assert _version_of(str(tmp_path), ORIGIN) is None
+
+
+def test_error_while_recording_leaves_the_version_to_the_next_try(killed: str) -> None:
+    with contextlib.suppress(OSError), unrecorded_version(killed, ORIGIN, lambda _: False):
+        raise OSError("disk full")
+
+    assert _version_of(killed, ORIGIN) == 1
+
+
+def test_error_after_publishing_leaves_the_version_to_the_next_try(tmp_path: Path) -> None:
+    with contextlib.suppress(OSError), incoming_version(str(tmp_path)) as incoming:
+        Path(incoming, "saved_model.pb").write_text("a")
+        publish_version(incoming, str(tmp_path), ORIGIN)
+        raise OSError("disk full")
+
+    assert _version_of(str(tmp_path), ORIGIN) == 1
+    assert os.listdir(tmp_path) == ["1"]

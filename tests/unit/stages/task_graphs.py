@@ -16,7 +16,7 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.keras.layers import MapFeatures
+from tfx_gnn.keras.layers import MapFeatures, StructuredReadout
 from tfx_gnn.models.tasks import Task
 from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.training.served_model import ServedModel
@@ -146,6 +146,13 @@ def model_of(task: Task, schema_text: str) -> tf_keras.Model:
         if isinstance(layer, tf_keras.layers.Dense) and layer.name != "states":
             layer.set_weights([tf.eye(*layer.kernel.shape).numpy(), tf.zeros_like(layer.bias).numpy()])
     return model
+
+
+def normalized_model_fn(graph_spec: Any, objective: Any) -> tf_keras.Model:
+    """A user's model with tf_keras's layer normalization before its last layer."""
+    inputs, graph = with_states(graph_spec)
+    states = tf_keras.layers.LayerNormalization(name="my_norm")(StructuredReadout("seed")(graph))
+    return tf_keras.Model(inputs, tf_keras.layers.Dense(objective.num_classes)(states))
 
 
 def _without_reserved(spec: Any) -> Any:

@@ -31,3 +31,15 @@ def test_a_split_without_files_is_refused(tmp_path):
 def test_a_folder_that_holds_no_examples_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="must hold `Split-<name>` folders"):
         examples_folder.split_names(str(tmp_path / name))
+
+
+def test_a_schema_file_of_any_name_stands_for_its_folder():
+    assert examples_folder.graph_schema_path("folder") == "folder/graph_schema.pbtxt"
+    assert examples_folder.graph_schema_path("folder/mine.pbtxt") == "folder/mine.pbtxt"
+
+
+def test_a_folder_may_be_called_as_a_schema_file_is(tmp_path):
+    folder = tmp_path / "s.pbtxt"
+    folder.mkdir()
+
+    assert examples_folder.graph_schema_path(str(folder)) == str(folder / "graph_schema.pbtxt")

@@ -236,7 +236,7 @@ def test_the_same_node_at_another_time_is_another_seed(validate):
         ),
         pytest.param(
             lambda data: data["train"][0][0].update({"nodes/paper.pair": [float("nan")] * 4}),
-            ("not_finite", "train", "nodes/paper.pair", 1, [f"record 0 of {TRAIN_0}: value nan"]),
+            ("not_finite", "train", "nodes/paper.pair", 1, [f"record 0 of {TRAIN_0}: value nan of item 'p1'"]),
             id="not-finite",
         ),
     ],

@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import tensorflow as tf
 
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
+from tfx_gnn.serving.warmup_requests import has_warmup_requests, read_warmup_requests
 from tfx_gnn.stages.files.blessing import INFRA_PREFIX, write_blessing
-from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, push_graph_model
+from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, forget_push, push_graph_model
 
 
 def _push(
@@ -21,6 +24,7 @@ def _push(
     blessed: bool = True,
     run: str = "1",
     infra_blessing_dir: str = "",
+    refuses_nonfinite_answers: bool = False,
 ) -> PushedVersion:
     blessing_dir = tmp_path / f"blessing-{run}"
     blessing_dir.mkdir()
@@ -32,7 +36,11 @@ def _push(
         push_destination=str(tmp_path / "serving"),
         pushed_model_dir=str(tmp_path / f"pushed-{run}"),
         infra_blessing_dir=infra_blessing_dir,
-        options=GraphPusherOptions(num_verification_requests=2),
+        options=GraphPusherOptions(
+            num_verification_requests=2,
+            verification_seconds=0.2,
+            refuses_nonfinite_answers=refuses_nonfinite_answers,
+        ),
     )
 
 
@@ -51,6 +59,80 @@ def test_blessed_model_becomes_the_next_version(
     assert record["version"] == 2
     assert record["path"] == str(tmp_path / "serving" / "2")
     assert "2 examples" in record["verification_requests"]
+    # One signature, three sizes of requests; the model itself is left as it was.
+    assert record["verification_requests"][0] == "3 warm-up requests"
+    assert record["verification_requests"][-1] == "requests of 4 threads for 0.2 s"
+    assert not has_warmup_requests(os.path.join(toy_model_dir, "Format-Serving"))
+    (_, inputs), *_ = read_warmup_requests(second.path)
+    (sent,) = tf.make_ndarray(inputs["examples"])
+    assert "nodes/_readout.color" not in tf.train.Example.FromString(sent).features.feature
+
+
+@pytest.mark.parametrize("run", ["1", "2"], ids=["same record", "record beside the first"])
+def test_push_that_was_ended_before_it_was_recorded_finds_its_version_again(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, monkeypatch: pytest.MonkeyPatch, run: str
+) -> None:
+    rename = os.rename
+
+    def end_at_the_record(source: str, target: str) -> None:
+        if target == str(tmp_path / "pushed-1"):
+            # As a kill leaves it, but for the locks of a living process.
+            shutil.copytree(tmp_path / "serving", tmp_path / "killed")
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", end_at_the_record)
+        with pytest.raises(KeyboardInterrupt):
+            _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="1")
+    shutil.rmtree(tmp_path / "serving")
+    (tmp_path / "killed").rename(tmp_path / "serving")
+    shutil.rmtree(tmp_path / "blessing-1")
+
+    pushed = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run=run)
+
+    assert pushed.version == 1
+    assert os.listdir(tmp_path / "serving") == ["1"]
+    assert json.loads((tmp_path / f"pushed-{run}" / "pushed_version.json").read_text())["version"] == 1
+
+
+def test_push_that_an_orchestrator_forgets_finds_its_version_again(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str
+) -> None:
+    _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="1")
+    forget_push(str(tmp_path / "absent"))
+    forget_push(str(tmp_path / "pushed-1"))
+    shutil.rmtree(tmp_path / "pushed-1")
+
+    again = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="2")
+    deliberate = _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="3")
+
+    assert (again.version, deliberate.version) == (1, 2)
+    assert sorted(os.listdir(tmp_path / "serving")) == ["1", "2"]
+
+
+def test_forgotten_push_is_found_by_the_absolute_path_of_its_version(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pushed = _push(Path(), model_dir=toy_model_dir, examples_dir=toy_examples_dir)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+
+    forget_push(str(tmp_path / "pushed-1"))
+
+    assert (pushed.destination, pushed.path) == ("serving", str(tmp_path / "serving" / "1"))
+    assert len(os.listdir(tmp_path / "serving")) == 2
+
+
+def test_record_of_an_earlier_release_is_nothing_to_forget(tmp_path: Path) -> None:
+    (tmp_path / "serving" / "1").mkdir(parents=True)
+    record = {"pushed": True, "destination": "serving", "version": 1, "path": str(tmp_path / "serving" / "1")}
+    (tmp_path / "pushed_version.json").write_text(json.dumps(record))
+
+    forget_push(str(tmp_path))
+
+    assert os.listdir(tmp_path / "serving") == ["1"]
 
 
 def test_model_that_is_not_blessed_is_not_pushed(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
@@ -121,6 +203,21 @@ def test_model_that_fails_its_requests_leaves_no_trace(
     assert not (tmp_path / "pushed-1").exists()
 
 
+def test_answers_to_values_of_no_table_are_recorded_and_may_be_refused(
+    tmp_path: Path, defective_model_dir: Callable[[str], str], toy_examples_dir: str
+) -> None:
+    model_dir = defective_model_dir("knows no huge numbers")
+
+    pushed = _push(tmp_path, model_dir=model_dir, examples_dir=toy_examples_dir)
+    with pytest.raises(ServingVerificationError, match=r"got none for nodes/item.x = 1e\+30\. Clip"):
+        _push(tmp_path, model_dir=model_dir, examples_dir=toy_examples_dir, run="2", refuses_nonfinite_answers=True)
+
+    assert pushed.warnings == ("no finite answer came back for nodes/item.x = 1e+30",)
+    record = json.loads((tmp_path / "pushed-1" / "pushed_version.json").read_text())
+    assert {"feature": "nodes/item.x", "value": "-1.0", "answer": "finite"} in record["out_of_domain"]
+    assert os.listdir(tmp_path / "serving") == ["1"]
+
+
 def test_folder_without_model_is_refused(tmp_path: Path, toy_examples_dir: str) -> None:
     with pytest.raises(FileNotFoundError, match=r"`model_dir` must hold Format-Serving/saved_model\.pb"):
         _push(tmp_path, model_dir=str(tmp_path), examples_dir=toy_examples_dir)
@@ -140,3 +237,8 @@ def test_examples_without_any_record_are_refused(tmp_path: Path, toy_model_dir: 
 def test_no_requests_at_all_are_refused() -> None:
     with pytest.raises(ValueError, match="`num_verification_requests` must be at least 1; got 0"):
         GraphPusherOptions(num_verification_requests=0)
+    with pytest.raises(ValueError, match="`num_verification_threads` must be at least 2, or 0; got 1"):
+        GraphPusherOptions(num_verification_threads=1)
+    for seconds in (0.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="`verification_seconds` must be above 0 and finite; got "):
+            GraphPusherOptions(verification_seconds=seconds)

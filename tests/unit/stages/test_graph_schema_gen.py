@@ -1,3 +1,6 @@
+import os
+import shutil
+
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
@@ -198,3 +201,31 @@ def test_a_record_that_is_no_example_is_refused(generate, tmp_path):
     (tmp_path / "examples" / "graph_schema.pbtxt").unlink()
     with pytest.raises(ValueError, match=r"every record is a serialized tf\.Example; got 2 other bytes in record 0"):
         generate({})
+
+
+def test_run_after_a_kill_between_its_two_outputs_completes(tmp_path, write_examples, monkeypatch):
+    (tmp_path / "project").mkdir()
+    write_examples(str(tmp_path / "project" / "examples"), {"train": [[EXAMPLE]]}, SCHEMA)
+    rename = os.rename
+
+    def generate(project):
+        generate_graph_schema(
+            examples_dir=str(project / "examples"),
+            graph_schema_dir=str(project / "graph_schema"),
+            schema_dir=str(project / "schema"),
+            options=GraphSchemaGenOptions(),
+        )
+        return {path.relative_to(project): path.is_file() and path.read_bytes() for path in project.rglob("*")}
+
+    def copy_what_a_kill_leaves(source, target):
+        rename(source, target)
+        if target.endswith("/graph_schema"):
+            shutil.copytree(tmp_path / "project", tmp_path / "killed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", copy_what_a_kill_leaves)
+        expected = generate(tmp_path / "project")
+    assert (tmp_path / "killed" / "graph_schema").exists()
+    assert not (tmp_path / "killed" / "schema").exists()
+
+    assert generate(tmp_path / "killed") == expected

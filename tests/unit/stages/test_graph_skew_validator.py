@@ -176,6 +176,17 @@ def test_verdict_and_report_are_files(passed):
     assert json.loads((folder / "skew" / "skew.json").read_text())["options"]["max_examples"] == 512
 
 
+def test_report_tells_what_values_of_no_table_are_answered(passed):
+    _, report = passed
+    answers = {(answer.feature, answer.value): answer.answer for answer in report.out_of_domain}
+
+    assert len(answers) == 39
+    assert {answers["context/year", value] for value in ("-1", "0", "1099511627776")} == {"finite"}
+    assert answers["nodes/paper.x", "-1.0"] == "finite"
+    assert answers["nodes/paper.x", "-inf"] == "not finite"
+    assert not any(feature.startswith("nodes/_readout") for feature, _ in answers)
+
+
 def test_only_some_examples_of_some_splits_are_read(folders, tmp_path):
     report = folders.validate(tmp_path, splits=("val", "train"), max_examples=5, batch_size=3)
 

@@ -141,7 +141,7 @@ def test_model_learns_what_the_neighbours_say(trained, prepared):
 
 
 def test_exported_model_stands_the_test_from_outside(trained, prepared):
-    report = verify_saved_model(trained.saved_model_dir, _records(prepared)[:3])
+    report = verify_saved_model(trained.saved_model_dir, _records(prepared)[:3], concurrent_seconds=0.5)
 
     assert report.outputs == ("id", "label", "logits", "probabilities", "score")
 
@@ -504,15 +504,15 @@ def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, tmp_path, mo
 
 
 def test_training_that_was_ended_between_two_renamings_is_completed(prepared, tmp_path, monkeypatch):
-    rename = tf.io.gfile.rename
+    rename = os.rename
 
-    def interrupt_at_the_run(source, target, **options):
+    def interrupt_at_the_run(source, target):
         if target == str(tmp_path / "run"):
             raise KeyboardInterrupt
-        rename(source, target, **options)
+        rename(source, target)
 
     with monkeypatch.context() as patched:
-        patched.setattr(tf.io.gfile, "rename", interrupt_at_the_run)
+        patched.setattr(os, "rename", interrupt_at_the_run)
         with pytest.raises(KeyboardInterrupt):
             prepared.train(tmp_path, num_epochs=1)
     written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns

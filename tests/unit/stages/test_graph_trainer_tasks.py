@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 
 import numpy as np
@@ -10,9 +11,11 @@ import tensorflow as tf
 
 from tfx_gnn.models.tasks import GraphClassification, MultiTask, NodeClassification, NodeRegression
 from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.serving.warmup_requests import read_warmup_requests
 from tfx_gnn.stages.examples_folder import read_split
 from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
 from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+from tfx_gnn.stages.training.unsafe_operations import has_unsafe_kernels
 
 TASK = MultiTask(
     tasks={
@@ -73,7 +76,12 @@ def trained(folders, tmp_path_factory):
             hyperparameters={"units": 16, "num_layers": 1, "dropout_rate": 0.0, "learning_rate": 0.02},
         )
         summary = train_graph_model(
-            **folders, model_dir=str(folder / "model"), model_run_dir=str(folder / "run"), options=options
+            **folders,
+            # Nothing is transformed.
+            examples_dir=folders["transformed_examples_dir"],
+            model_dir=str(folder / "model"),
+            model_run_dir=str(folder / "run"),
+            options=options,
         )
         found[precision] = (summary, folder)
     return found
@@ -118,3 +126,50 @@ def test_served_model_answers_all_tasks_in_float32(trained, folders, precision):
     assert answers["shape/label"].numpy().tolist() == [b"0" if sign > 0 else b"1" for sign in signs]
     np.testing.assert_allclose(answers["price/prediction"][:, 0], 100 + 10 * signs, atol=8.0)
     assert {answers[name].dtype for name in ("color/logits", "price/prediction")} == {tf.float32}
+
+
+def test_model_carries_warmup_requests_of_raw_examples_without_labels(trained, folders):
+    _, folder = trained["float32"]
+    records = [bytes(record) for record in read_split(folders["transformed_examples_dir"], "val").as_numpy_iterator()]
+
+    requests = list(read_warmup_requests(str(folder / "model" / "Format-Serving")))
+
+    sent = [(name, tf.make_ndarray(inputs["examples"]).tolist()) for name, inputs in requests]
+    names = ("embeddings", "serving_default", "transformed_graph")
+    assert [(name, len(batch)) for name, batch in sent] == [(name, size) for name in names for size in (1, 8, 64)]
+    raw, stripped = (tf.train.Example.FromString(record).features.feature for record in (records[0], sent[0][1][0]))
+    assert raw.keys() - stripped.keys() == {"context/shape", "nodes/_readout.color", "nodes/_readout.price"}
+    assert stripped["nodes/item.x"] == raw["nodes/item.x"]
+
+
+def test_no_raw_example_for_warmup_requests_is_refused_before_training(folders, write_examples, task_graphs, tmp_path):
+    empty = write_examples(str(tmp_path / "examples"), {"val": [[]]}, task_graphs.NODE_SCHEMA)
+    options = GraphTrainerOptions(model_fn="tfx_gnn.models.ready:gcn", task=TASK.tasks["color"], num_epochs=1)
+
+    with pytest.raises(ValueError, match="`examples_dir` must hold an example in split 'val'"):
+        train_graph_model(
+            **folders,
+            examples_dir=empty,
+            model_dir=str(tmp_path / "model"),
+            model_run_dir=str(tmp_path / "run"),
+            options=options,
+        )
+
+
+def test_model_that_would_abort_a_server_is_refused_before_training(folders, task_graphs, tmp_path):
+    def train(folder, **more):
+        options = GraphTrainerOptions(
+            model_fn="task_graphs:normalized_model_fn", task=TASK.tasks["color"], num_epochs=1, **more
+        )
+        return train_graph_model(
+            **folders, model_dir=str(folder / "model"), model_run_dir=str(folder / "run"), options=options
+        )
+
+    assert task_graphs.normalized_model_fn is not None
+    is_refused = pytest.raises(ValueError, match=r"FusedBatchNormV3 in layer '[^']*my_norm'.*`allow_unsafe_operations`")
+    with is_refused if has_unsafe_kernels() else contextlib.nullcontext():
+        train(tmp_path / "refused")
+    if has_unsafe_kernels():
+        # Not even a folder for checkpoints was made.
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert train(tmp_path / "asked for", allow_unsafe_operations=True).num_steps > 0

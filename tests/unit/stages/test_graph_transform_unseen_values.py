@@ -152,7 +152,10 @@ def folders(write_examples, tmp_path_factory):
         transform_graph_dir=str(folder / "transform_graph"),
         transformed_examples_dir=str(folder / "transformed"),
         transformed_graph_schema_dir=str(folder / "schema"),
-        options=GraphTransformOptions(preprocessing_fn=f"{__name__}:preprocessing_fn"),
+        options=GraphTransformOptions(
+            preprocessing_fn=f"{__name__}:preprocessing_fn",
+            nonfinite_features=("nodes/a.gaps_unit", "nodes/a.gaps_z"),
+        ),
     )
     return folder
 

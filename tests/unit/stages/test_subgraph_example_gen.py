@@ -190,6 +190,29 @@ def test_an_interrupted_run_is_taken_up(ring_dir, tmp_path, monkeypatch):
     assert set(os.listdir(tmp_path)) == {"tables", "whole", "examples"}
 
 
+def test_run_that_is_ended_while_all_is_put_on_the_disk_is_taken_up(ring_dir, tmp_path, monkeypatch):
+    def interrupt(file):
+        if os.readlink(f"/proc/self/fd/{file}").endswith("statistics.json"):
+            raise KeyboardInterrupt
+        sync(file)
+
+    write, written, sync = examples_folder.write_split_shard, [], os.fsync
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            _generate(ring_dir, tmp_path)
+
+    def write_and_note(*arguments):
+        written.append(arguments)
+        return write(*arguments)
+
+    monkeypatch.setattr(examples_folder, "write_split_shard", write_and_note)
+    examples_dir, _ = _generate(ring_dir, tmp_path)
+
+    assert written == []
+    assert ".finished_shards" not in os.listdir(examples_dir)
+
+
 LINK_HOPS = (
     Hop(edge_set="e", fan_out=2, inputs=("source",)),
     Hop(edge_set="e", fan_out=2, inputs=("target",), direction="backward"),

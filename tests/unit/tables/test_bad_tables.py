@@ -175,7 +175,7 @@ BAD_FILES = [
         name="CSV called Parquet",
         edits=(PARQUET,),
         files={"users.parquet": USERS},
-        message="users.parquet` must be a whole Parquet file; got a file that begins with b'id,a'",
+        message="users.parquet` must be a whole Parquet file; got a file that does not begin as one",
     ),
     BadTable(
         name="missing shard",

@@ -103,3 +103,12 @@ def test_lists_of_one_length_have_a_shape_and_others_any_number_of_values(arrays
 
     assert evidence.dtype == pa.int64()
     assert evidence.shape == shape
+
+
+@pytest.mark.parametrize("text", ["0x10", "1_000", "+5", "007", "9223372036854775808", "\u0667", " 7", "1,000"])
+def test_what_is_read_as_no_number_without_loss_is_inferred_as_text(text):
+    evidence = ColumnEvidence()
+
+    evidence.add(pa.array([b"1", text.encode()], pa.large_binary()), are_cells=True)
+
+    assert evidence.dtype == pa.large_string()

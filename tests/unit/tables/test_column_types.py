@@ -170,3 +170,35 @@ def test_exactly_the_values_out_of_range_are_problems(numbers, start):
     assert sorted(problem[0] for problem in problems) == bad
     good = [row for row in range(len(left)) if row not in bad]
     assert [values[row].as_py() for row in good] == [left[row] or 0 for row in good]
+
+
+_INTEGERS = [
+    ("7", 7), ("-7", -7), ("007", 7), ("-0", 0), ("9223372036854775807", 2**63 - 1), ("-9223372036854775808", -(2**63)),
+    *((text, None) for text in (
+        "0x10", "0X1f", "-0x1", "0b1", "0o7", "1_000", "1,000", "1e3", "1.0", "+5", " 7", "7 ", "\t7", "7\n", "7\0",
+        "9223372036854775808", "-9223372036854775809", "\u0667", "\uff17", "\u00b2", "--7", "-", "", "true", "nan",
+    )),
+]  # fmt: skip
+_FLOATS = [
+    ("1.5", 1.5), ("-1.5", -1.5), (".5", 0.5), ("5.", 5.0), ("1e3", 1000.0), ("1E+3", 1000.0), ("007", 7.0),
+    *((text, None) for text in (
+        "nan", "NaN", "-nan", "inf", "-Infinity", "1e400", "0x1p3", "0x10", "1_0.5", "1,000.5", "1.000,5", "+1.5",
+        " 1.5", "1.5 ", "1.5f", "1e", ".", "", "\u0661.5", "true",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("as_bytes", [False, True], ids=["text", "bytes"])
+@pytest.mark.parametrize(("dtype", "cells"), [(pa.int64(), _INTEGERS), (pa.float32(), _FLOATS)], ids=["int", "float"])
+def test_numbers_are_spelled_in_one_way(dtype, cells, as_bytes):
+    texts = [text for text, _ in cells]
+    array = pa.array(texts, pa.large_string())
+
+    values, problems = convert_column(
+        array.cast(pa.large_binary()) if as_bytes else array, TableColumn(name="n", dtype=dtype), name="n", path="t.csv"
+    )
+
+    refused = {texts[problem.row] for problem in problems}
+    assert refused == {text for text, number in cells if number is None}
+    kept = [(text, value) for text, value in zip(texts, values.to_pylist(), strict=True) if text not in refused]
+    assert kept == [(text, number) for text, number in cells if number is not None]

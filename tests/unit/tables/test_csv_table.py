@@ -1,4 +1,8 @@
+import dataclasses
 import gzip
+import io
+import threading
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
@@ -7,6 +11,7 @@ from tfx_gnn.tables import csv_table
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout
 from tfx_gnn.tables.table_files import list_units, read_table, read_unit
+from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableColumn
 
 TEXT = pa.large_string()
@@ -156,8 +161,7 @@ def test_gzip_is_told_by_content_and_the_delimiter_by_the_name(tmp_path):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Lets Arrow read 4 KiB at a time, and no block have more than 7 rows."""
-    monkeypatch.setattr(csv_table, "_BLOCK_BYTES", 1 << 12)
+    """Lets no block have more than 7 rows."""
     monkeypatch.setattr(csv_table, "MAX_BLOCK_ROWS", 7)
 
 
@@ -181,6 +185,7 @@ def test_records_are_numbered_over_blocks_blank_lines_and_uneven_records(tmp_pat
         "table.csv",
         {"a": TableColumn(name="a", dtype=pa.int64()), "b": TableColumn(name="b", dtype=TEXT)},
     )
+    layout = dataclasses.replace(layout, max_record_bytes=1 << 12)  # Arrow reads 4 KiB at a time
     rules = RowRules(invalid_rows="drop", max_dropped_share=0.5)
 
     blocks = list(read_unit(layout, list_units(layout)[0], rules))
@@ -206,9 +211,62 @@ def test_uneven_records_at_the_end_are_counted(tmp_path):
     assert [problem.place.rpartition(", ")[2] for problem in table.problems] == ["line 3", "line 4", "line 5"]
 
 
-def test_a_record_that_fits_into_no_block_is_refused(tmp_path, small_blocks):
-    with pytest.raises(ValueError, match=r"table.csv` must be a CSV file with records of at most .* Is a quote open"):
-        _read(tmp_path, f'a,b\n1,2\n"{"x" * 20_000}",2\n', a=TEXT)
+@pytest.mark.parametrize(
+    ("before", "record", "line"),
+    [
+        ("", f'"{"x" * 20_000}",b', 1),
+        ("a,b\n1,2\n\n", f"{'x' * 20_000},2", 4),
+        ("a,b\n1,2\n", f'"{"x" * 20_000}",2', 3),
+        ("a,b\n" + "1,2\n" * 9000, '"' + "x\n" * 20_000 + '",2', 9002),
+        ("a,b\n1,2\n", '"xy\n",' * 20_000, 3),
+    ],
+    ids=["header", "plain", "quoted", "lines", "cells"],
+)
+def test_a_record_that_is_larger_than_allowed_is_refused_with_its_line(tmp_path, before, record, line):
+    layout = dataclasses.replace(
+        _layout(tmp_path, f"{before}{record}\n1,2\n", {"a": TableColumn(name="a", dtype=TEXT)}),
+        max_record_bytes=1 << 12,
+    )
+
+    with pytest.raises(ValueError, match=rf"must have records of at most 0 MiB; got .*table.csv, line {line}\. Split"):
+        read_table(layout)
+
+
+class _WatchedBytes(io.BytesIO):
+    """Notes which thread reads."""
+
+    threads: ClassVar[set[threading.Thread]] = set()
+
+    def read(self, size=-1):
+        self.threads.add(threading.current_thread())
+        return super().read(size)
+
+
+def test_no_other_thread_reads_so_that_reading_may_stop_at_any_record(tmp_path, monkeypatch):
+    layout = dataclasses.replace(_layout(tmp_path, "a\n", {}), max_record_bytes=1 << 12)
+    streams = []
+
+    def open_watched(path):
+        streams.append(_WatchedBytes(b"a\n" + b"1\n" * 20_000))
+        return streams[-1]
+
+    monkeypatch.setattr(csv_table, "open_table_bytes", open_watched)
+    blocks = table_format(layout).read_raw_blocks(layout.files[0], 0, ["a"])
+
+    next(blocks)
+    blocks.close()
+
+    assert _WatchedBytes.threads == {threading.main_thread()}
+    assert all(stream.closed for stream in streams)
+
+
+def test_a_byte_order_mark_that_begins_a_block_is_text(tmp_path):
+    layout = dataclasses.replace(
+        _layout(tmp_path, "a\n" + "\ufeffx\n" * 2000, {"a": TableColumn(name="a", dtype=TEXT)}),
+        max_record_bytes=1 << 10,
+    )
+
+    assert set(read_table(layout).columns["a"].to_pylist()) == {"\ufeffx"}
 
 
 def test_a_quote_that_opens_in_an_uneven_record_is_found(tmp_path):

@@ -108,13 +108,37 @@ def test_bad_rows_are_refused(shop_dir, file, old, new, message):
         read_tables(shop_dir)
 
 
-@pytest.mark.parametrize("file", ["users.csv", "knows.csv"])
-def test_an_empty_table_is_refused(shop_dir, file):
-    path = Path(shop_dir) / file
-    path.write_text(path.read_text().partition("\n")[0] + "\n")
+def _empty(shop_dir, *files):
+    for file in files:
+        path = Path(shop_dir) / file
+        path.write_text(path.read_text().partition("\n")[0] + "\n")
 
-    with pytest.raises(ValueError, match=f"{file}` must hold at least one record; got a header line only"):
+
+def test_an_empty_edge_table_is_a_table(shop_dir):
+    _empty(shop_dir, "knows.csv")
+
+    tables = read_tables(shop_dir)
+
+    knows = tables.edge_tables["knows"]
+    assert (knows.num_edges, len(knows.sources), len(knows.rows)) == (0, 0, 0)
+    assert (tables.reports["edges/knows"].rows_read, tables.reports["edges/knows"].rows_used) == (0, 0)
+
+
+def test_an_empty_node_table_is_refused_where_edges_refer_to_it(shop_dir):
+    _empty(shop_dir, "users.csv")
+
+    with pytest.raises(ValueError, match=r"users\.csv` must hold at least one record; got a header line only"):
         read_tables(shop_dir)
+
+
+def test_an_empty_node_table_is_a_table_where_nothing_refers_to_it(shop_dir):
+    _empty(shop_dir, "users.csv", "knows.csv", "buys.csv")
+
+    tables = read_tables(shop_dir)
+
+    assert tables.node_tables["user"].num_nodes == 0
+    assert tables.node_tables["item"].num_nodes > 0
+    assert {edges.num_edges for edges in tables.edge_tables.values()} == {0}
 
 
 @pytest.mark.parametrize(

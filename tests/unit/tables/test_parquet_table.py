@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -6,7 +8,7 @@ import pytest
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout
 from tfx_gnn.tables.table_files import list_units, read_table, read_unit
-from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS
+from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, table_format
 from tfx_gnn.tables.table_layout import TableColumn
 
 TEXT = pa.large_string()
@@ -98,3 +100,13 @@ def test_damaged_pages_are_refused_with_their_row_group(tmp_path):
 
     with pytest.raises(ValueError, match=r"t.parquet` must be a whole Parquet file; got .* in row group 0"):
         read_table(layout)
+
+
+@pytest.mark.parametrize("column", [["x" * 8192], [{"a": "x" * 8192}]], ids=["plain", "nested"])
+def test_a_column_with_a_dot_in_its_name_counts_towards_the_size_of_records(tmp_path, column):
+    pq.write_table(pa.table({"a.b": column}), tmp_path / "t.parquet", use_dictionary=False, compression="none")
+    layout = dataclasses.replace(seeds_layout(str(tmp_path), "t.parquet", {}), max_record_bytes=1 << 11)
+    reader = table_format(layout)
+
+    with pytest.raises(ValueError, match=r"must have records of at most 0 MiB; got .*t.parquet, row 0"):
+        next(iter(reader.read_raw_blocks(layout.files[0], 0, ["a.b"])))

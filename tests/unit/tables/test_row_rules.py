@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -17,7 +18,10 @@ from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dr
         ({"dangling_edges": "keep"}, "`dangling_edges` must be one of .* got 'keep'"),
         ({"max_dropped_share": 1.5}, "`max_dropped_share` must be a share .* got 1.5"),
         ({"max_dropped_share": float("nan")}, "`max_dropped_share` must be a share .* got nan"),
-        ({"dangling_edges": "drop"}, "`max_dropped_share` must be above 0 where rows may be dropped; got 0"),
+        (
+            {"dangling_edges": "drop", "max_dropped_share": 0.0},
+            "`max_dropped_share` must be above 0 where rows may be dropped; got 0",
+        ),
     ],
 )
 def test_rules_are_checked(options, message):
@@ -95,6 +99,17 @@ def test_dead_letters_are_json_lines_one_file_a_table(tmp_path):
 def test_no_problems_write_no_files(tmp_path):
     assert write_dead_letters(str(tmp_path / "dead_letters"), []) == ()
     assert not (tmp_path / "dead_letters").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "most"), [({}, 0.0), ({"invalid_rows": "drop"}, 1.0), ({"dangling_edges": "drop"}, 1.0)]
+)
+def test_a_share_that_is_not_given_follows_what_is_dropped(options, most):
+    rules = RowRules(**options)
+
+    assert (rules.max_dropped_share, rules.most_dropped) == (None, most)
+    assert dataclasses.replace(rules, invalid_rows="drop").most_dropped == 1.0
+    assert dataclasses.replace(rules, invalid_rows="refuse", dangling_edges="refuse").most_dropped == 0.0
 
 
 def test_rules_travel_as_json():

@@ -211,3 +211,12 @@ def test_files_of_a_table_have_the_same_columns(tmp_path):
 
     with pytest.raises(ValueError, match=r"2.csv` must have each column once, .*got \['id', 'y'\], and \['id', 'x'\]"):
         infer_schema(tables_dir=str(tmp_path), node_tables={"n": "*.csv"})
+
+
+def test_files_outside_of_the_tables_folder_are_refused_by_default(tmp_path):
+    (tmp_path / "n.csv").write_text("id\nx\n")
+    (tmp_path / "tables").mkdir()
+
+    with pytest.raises(ValueError, match=r"inside of the tables folder; got '\.\./n.csv' for node set 'n'"):
+        infer_schema(tables_dir=str(tmp_path / "tables"), node_tables={"n": "../n.csv"})
+    assert infer_schema(node_tables={"n": str(tmp_path / "n.csv")}).node_sets["n"].metadata.cardinality == 1

@@ -122,3 +122,26 @@ def test_names_between_commas_stand_for_files_in_their_order(folder, name, expec
 def test_each_of_several_names_stands_for_files_of_its_own(folder, name, message):
     with pytest.raises(ValueError, match=message):
         resolve_table_files(str(folder), name)
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("name", ["link.csv", "there/x.csv", "there/absent.csv", "there/x@2.csv", "there/*.csv"])
+def test_a_link_that_leads_out_is_refused_before_anything_is_told_of_what_is_there(tmp_path, scheme, name):
+    outside, tables = tmp_path / "outside", tmp_path / "tables"
+    for path in (outside, tables):
+        path.mkdir()
+    for file in ("x.csv", "x-00000-of-00002.csv"):
+        (outside / file).write_text("")
+    (tables / "there").symlink_to(outside)
+    (tables / "link.csv").symlink_to(outside / "x.csv")
+
+    with pytest.raises(ValueError, match=r"must name a file inside of the tables folder; .* by a symbolic link"):
+        resolve_table_files(f"{scheme}{tables}", name, allow_outside_files=False)
+
+
+def test_files_of_a_folder_by_its_address_are_found(tmp_path):
+    (tmp_path / "x.csv").write_text("")
+
+    files = resolve_table_files(f"file://{tmp_path}", "x.csv", allow_outside_files=False)
+
+    assert files == (f"file://{tmp_path}/x.csv",)

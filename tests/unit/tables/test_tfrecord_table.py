@@ -149,7 +149,7 @@ def test_another_kind_of_feature_is_converted_if_nothing_is_lost(tmp_path, optio
 @pytest.mark.parametrize(
     ("record", "rule", "message"),
     [
-        (b"no example", "cells", "must be a tf.Example in every record; got b'no example' in .*t, record 1"),
+        (b"no example", "cells", "must be a tf.Example in every record; got 10 bytes that are none in .*t, record 1"),
         (_example(_id=[b"x"]), "missing", "`score` must have a value in every record; got no value in .*, record 1"),
         (_example(_id=[b"x"], score=[]), "missing", "`score` must have a value in every record"),
         (
@@ -234,8 +234,12 @@ def _damaged(content):
         ("", _damaged, "whole TFRecord file; got corrupted record at .* in record 2"),
         ("GZIP", lambda content: content[:-12], "must be a whole TFRecord file; got .* in record [0-9]"),
         ("GZIP", lambda content: content[:9], "must be a whole gzip file; got Compressed file ended"),
-        ("", lambda content: content[:5], "must be a TFRecord file, gzipped or not; got one that begins with b'"),
-        ("", lambda _: b"id,age\nann,30\n" * 2, "must be a TFRecord file, gzipped or not; got .*'id,age"),
+        ("", lambda content: content[:5], "must be a TFRecord file, gzipped or not; got one that does not begin as"),
+        (
+            "",
+            lambda _: b"id,age\nann,30\n" * 2,
+            "must be a TFRecord file, gzipped or not; got one that does not begin as",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_with_the_record(tmp_path, compression, damage, message):
@@ -248,6 +252,16 @@ def test_a_damaged_file_is_refused_with_the_record(tmp_path, compression, damage
 
     assert str(path) in str(raised.value)
     assert "function_node" not in str(raised.value)
+
+
+def test_a_file_above_the_limit_of_a_record_that_ends_too_early_is_refused_with_the_record(tmp_path):
+    long = _example(_id=[b"x" * 3000], score=[0.5])
+    path = tmp_path / "t"
+    _write(path, long, long)
+    path.write_bytes(path.read_bytes()[:-2000])
+
+    with pytest.raises(ValueError, match=rf"`{path}` must be a whole TFRecord file; got .* in record 1\. Write"):
+        read_table(dataclasses.replace(_layout(str(path)), max_record_bytes=1 << 12), DROP)
 
 
 def test_a_gzip_file_that_ends_between_records_is_refused(tmp_path):
@@ -300,3 +314,25 @@ def test_a_full_graph_in_tf_gnns_layout_is_read_as_tables(tmp_path):
     assert list(zip(buys.sources.tolist(), buys.targets.tolist(), strict=True)) == [(0, 1), (1, 0), (0, 0)]
     assert buys.features["count"].to_pylist() == [7, 5, 5]
     assert list(zip(sees.sources.tolist(), sees.targets.tolist(), strict=True)) == [(0, 0), (1, 0), (0, 1)]
+
+
+def test_floats_are_read_however_they_are_written_and_damaged_ones_are_problems(tmp_path):
+    def record(list_of_floats):
+        # Features, an entry of the map, its key "x" and its Feature: a float_list.
+        feature = b"\x12" + bytes([len(list_of_floats)]) + list_of_floats
+        entry = b"\x0a\x01x\x12" + bytes([len(feature)]) + feature
+        features = b"\x0a" + bytes([len(entry)]) + entry
+        return _example(_id=[b"ann"]) + b"\x0a" + bytes([len(features)]) + features
+
+    one, two = struct.pack("<f", 1.0), struct.pack("<f", 2.0)
+    in_two_pieces = record(b"\x0a\x04" + one + b"\x0d" + two)
+    # Four gigabytes, says its length, which ends a process that believes it.
+    damaged = record(b"\x0a\xff\xff\xff\xff\x0f" + one)
+    path = _write(tmp_path / "t", in_two_pieces, damaged)
+
+    columns, table = _read(_one(path, "x", dtype=pa.float32(), shape=(2,)))
+
+    assert columns["x"] == [[1.0, 2.0]]
+    assert [(problem.row, problem.requirement) for problem in table.problems] == [
+        (1, "be a tf.Example in every record")
+    ]

@@ -44,6 +44,10 @@ class GraphPusher(base_component.BaseComponent):
     | output | pushed_model | PushedModel | copy of what was pushed; properties tell version and place |
     | parameter | push_destination | str | folder of version folders |
     | parameter | num_verification_requests | int | requests that the model must answer |
+    | parameter | num_verification_threads | int | threads that then ask it at the same time; 0 for none |
+    | parameter | verification_seconds | float | how long they ask |
+    | parameter | warmup | JSON | whether the copy gets warm-up requests, where the model has none |
+    | parameter | refuses_nonfinite_answers | JSON | whether NaN as answer to a finite value prevents the push |
     | parameter | library_version | str | version of this library |
 
     Args:

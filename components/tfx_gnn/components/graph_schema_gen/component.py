@@ -37,6 +37,7 @@ class GraphSchemaGen(base_beam_component.BaseBeamComponent):
     | output | graph_schema | tfx_gnn.GraphSchemaArtifact | node sets, edge sets, context and their features |
     | output | schema | Schema | the same records as plain features, for stock components |
     | parameter | splits | JSON | splits to read; none means all |
+    | parameter | schema_file | str | name of the graph schema beside the splits, if there is one |
     | parameter | library_version | str | version of this library |
 
     Args:

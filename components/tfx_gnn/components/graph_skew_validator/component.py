@@ -50,6 +50,7 @@ class GraphSkewValidator(base_component.BaseComponent):
     | parameter | max_float_difference | float | allowed difference of floating point features |
     | parameter | max_rounding_difference | float | allowed difference of features between batches |
     | parameter | max_output_difference | float | allowed difference of answers |
+    | parameter | refuses_nonfinite_answers | JSON | whether NaN as answer to a finite value withholds the blessing |
     | parameter | library_version | str | version of this library |
 
     Args:

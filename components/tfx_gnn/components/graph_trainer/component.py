@@ -28,6 +28,7 @@ class GraphTrainerSpec(ComponentSpec):
         "size_constraints": ChannelParameter(type=SizeConstraintsArtifact),
         "blessing": ChannelParameter(type=ExamplesBlessingArtifact, optional=True),
         "best_hyperparameters": ChannelParameter(type=standard_artifacts.HyperParameters, optional=True),
+        "examples": ChannelParameter(type=standard_artifacts.Examples, optional=True),
     }
     OUTPUTS = {
         "model": ChannelParameter(type=standard_artifacts.Model),
@@ -48,6 +49,7 @@ class GraphTrainer(base_component.BaseComponent):
     | input | size_constraints | tfx_gnn.SizeConstraintsArtifact | padding budgets |
     | input | blessing | tfx_gnn.ExamplesBlessingArtifact | optional: without a blessing nothing is trained |
     | input | best_hyperparameters | HyperParameters | optional: added to those of the options |
+    | input | examples | Examples | optional: raw, to make warm-up requests for a server of |
     | output | model | Model | one SavedModel: parse, transform, merge, predict |
     | output | model_run | ModelRun | TensorBoard logs, checkpoints, summary and report |
     | parameter | model_fn | str | the user's function, "package.module:function" |
@@ -73,6 +75,7 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | checkpoint_every_steps | int | steps between checkpoints; 0: one after each epoch |
     | parameter | checkpoint_dir | str | folder of checkpoints that a retry goes on from |
     | parameter | raw_tensor_signature | JSON | whether the model also answers plain tensors |
+    | parameter | allow_unsafe_operations | JSON | whether operations are exported that abort a server of threads |
     | parameter | verify_tpu | str | "auto", "always" or "never": check the model for TPUs first |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
@@ -86,6 +89,7 @@ class GraphTrainer(base_component.BaseComponent):
         options: model, task and how to train.
         blessing: channel of ExamplesBlessingArtifact, of GraphExampleValidator.
         best_hyperparameters: channel of HyperParameters, of GraphTuner.
+        examples: channel of raw graph Examples; the model then carries warm-up requests.
         runtime_parameters: name of a scalar option to the parameter that sets it
             when a compiled pipeline runs.
 
@@ -107,6 +111,7 @@ class GraphTrainer(base_component.BaseComponent):
         options: GraphTrainerOptions,
         blessing: BaseChannel | None = None,
         best_hyperparameters: BaseChannel | None = None,
+        examples: BaseChannel | None = None,
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         super().__init__(
@@ -122,5 +127,6 @@ class GraphTrainer(base_component.BaseComponent):
                 size_constraints=size_constraints,
                 blessing=blessing,
                 best_hyperparameters=best_hyperparameters,
+                examples=examples,
             )
         )

@@ -32,6 +32,7 @@ class Executor(base_executor.BaseExecutor):
             model_dir=artifact_utils.get_single_uri(output_dict["model"]),
             model_run_dir=artifact_utils.get_single_uri(output_dict["model_run"]),
             blessing_dir=artifacts.optional_uri(input_dict.get("blessing")),
+            examples_dir=artifacts.optional_uri(input_dict.get("examples")),
             best_hyperparameters_dir=artifacts.optional_uri(input_dict.get("best_hyperparameters")),
             options=options,
         )

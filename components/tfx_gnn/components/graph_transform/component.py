@@ -62,6 +62,8 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
     | parameter | analyze_splits | JSON | splits that statistics come from |
     | parameter | analyze | JSON | what statistics count: "unique_items", "tables" or "as_sampled" |
     | parameter | rules | JSON | what to do with rows of the tables that break a rule |
+    | parameter | access | JSON | another name of the schema of the tables, and which files may be read |
+    | parameter | nonfinite_features | JSON | transformed features that may be NaN or infinite |
     | parameter | tables_fingerprint | str | hash of the tables; empty without |
     | parameter | code_fingerprint | str | hash of the user's code |
     | parameter | library_version | str | version of this library |
@@ -105,7 +107,7 @@ class GraphTransform(base_beam_component.BaseBeamComponent):
         runtime_parameters: Mapping[str, RuntimeParameter] | None = None,
     ) -> None:
         if tables_dir and not tables_fingerprint:
-            tables_fingerprint = fingerprint_files(list_table_files(tables_dir))
+            tables_fingerprint = fingerprint_files(list_table_files(tables_dir, access=options.access))
         unwanted = {} if keep_analyzer_cache else {"updated_analyzer_cache": None}
         super().__init__(
             spec=parameters.fill_spec(

@@ -39,6 +39,7 @@ class SubgraphExampleGen(base_beam_component.BaseBeamComponent):
     | parameter | sampling_seed | int | seed of every random choice |
     | parameter | num_shards | int | files of a split |
     | parameter | rules | JSON | what to do with rows that break a rule |
+    | parameter | access | JSON | another name of the schema of the tables, and which files may be read |
     | parameter | execution | JSON | "in_memory" or "beam" |
     | parameter | num_partitions | int | partitions of the graph on Beam |
     | parameter | hub_degree | int | degree above which a node is spread over partitions on Beam |

@@ -15,6 +15,7 @@ from tfx_gnn.keras.feature_encoders.feature_group import FeatureGroup
 from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler
 from tfx_gnn.keras.feature_encoders.feature_handlers import FeatureHandlers
 from tfx_gnn.keras.feature_encoders.fused_embedding_column import FusedEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.learned_state import LearnedState
 from tfx_gnn.keras.feature_encoders.numeric_column import NumericColumn
 from tfx_gnn.keras.feature_encoders.prepare_features import PrepareFeatures
 from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparseEmbeddingColumn, SparseEmbeddingColumn
@@ -34,6 +35,7 @@ __all__ = [
     "FeatureHandler",
     "FeatureHandlers",
     "FusedEmbeddingColumn",
+    "LearnedState",
     "NumericColumn",
     "PartitionableColumn",
     "PrepareFeatures",

@@ -17,9 +17,14 @@ from tfx_gnn.keras.feature_encoders.category_counts import TransformOutput
 from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables, as_scope
 from tfx_gnn.keras.feature_encoders.encoder_options import FeatureEncoderOptions
-from tfx_gnn.keras.feature_encoders.encoding_plan import CONTEXT_PLACE, encoded_features, plan_encodings
+from tfx_gnn.keras.feature_encoders.encoding_plan import (
+    CONTEXT_PLACE,
+    EncodingPlan,
+    encoded_features,
+    plan_encodings,
+)
+from tfx_gnn.keras.feature_encoders.learned_state import LearnedState
 from tfx_gnn.keras.feature_encoders.prepare_features import as_options, piece_at, prepare_features
-from tfx_gnn.keras.layers.empty_feature import MakeEmptyFeature
 from tfx_gnn.keras.nested_layers import with_type_specs
 
 
@@ -30,8 +35,9 @@ class FeatureEncoder(tf_keras.layers.Layer):
     Numbers come first, then embeddings of categories, each in the order of the names of features; a layer
     that mixes them, and dropout, if asked for. Categories that are several, ragged or not, are combined by
     mean or sum. What is no category of its table gets the row of the unknown; an item without
-    values gets zeros; so does a set without features, of width 0. The result is finite on every device,
-    for padding too.
+    values gets zeros. A set without features, or with such of width 0 only, gets a `LearnedState`: one learned
+    vector for all its items, as wide as the layer that mixes, or as embeddings. The result is finite on every
+    device, for padding too.
 
     Edge sets and the context get one if asked for; else they stay as they are, as auxiliary sets do.
     Each feature of a set that is encoded has an encoding or an error: none is left out unless
@@ -89,15 +95,22 @@ class FeatureEncoder(tf_keras.layers.Layer):
             dtype=self.dtype_policy,
             name="tables",
         )
+        with_values = _places_with_values(graph_spec, self._plan)
         self._projections = {
             place: tf_keras.layers.Dense(
                 options.projection_units, "relu", dtype=self.dtype_policy, name=as_scope(place)
             )
-            for place in self._plan.sets
+            for place in with_values
             if options.projection_units
         }
+        self._learned_states = {
+            place: LearnedState(
+                options.projection_units or options.units, dtype=self.dtype_policy, name=as_scope(place)
+            )
+            for place in self._plan.sets
+            if place not in with_values
+        }
         self._dropout = tf_keras.layers.Dropout(options.dropout_rate, dtype=self.dtype_policy)
-        self._empty = MakeEmptyFeature(dtype=self.dtype_policy)
 
     @property
     def options(self) -> FeatureEncoderOptions:
@@ -121,9 +134,11 @@ class FeatureEncoder(tf_keras.layers.Layer):
         context = None
         for place, set_plan in self._plan.sets.items():
             piece = piece_at(graph, place)
-            parts = [_as_columns(tf.cast(piece[name], self.compute_dtype)) for name in set_plan.numeric]
-            parts += embeddings.get(place, [])
-            state = tf.concat(parts, axis=1) if parts else self._empty(piece)
+            if place in self._learned_states:
+                state = self._learned_states[place](piece)
+            else:
+                parts = [_as_columns(tf.cast(piece[name], self.compute_dtype)) for name in set_plan.numeric]
+                state = tf.concat([*parts, *embeddings.get(place, [])], axis=1)
             if place in self._projections:
                 state = self._projections[place](state)
             features = {const.HIDDEN_STATE: self._dropout(state, training=training)}
@@ -168,6 +183,16 @@ class FeatureEncoder(tf_keras.layers.Layer):
             "graph_spec": self._graph_spec,
             "options": dataclasses.asdict(self._plan.options),
         }
+
+
+def _places_with_values(graph_spec: GraphTensorSpec, plan: EncodingPlan) -> list[str]:
+    """The places of sets whose features have any width together."""
+    specs = dict(encoded_features(graph_spec, plan.options))
+    return [
+        place
+        for place, set_plan in plan.sets.items()
+        if set_plan.embedded or any(specs[place, name].shape[1:].num_elements() for name in set_plan.numeric)
+    ]
 
 
 def _as_columns(values: tf.Tensor) -> tf.Tensor:

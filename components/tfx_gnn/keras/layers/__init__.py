@@ -5,6 +5,7 @@ from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
 from tfx_gnn.keras.layers.empty_feature import MakeEmptyFeature
 from tfx_gnn.keras.layers.graph_update import GraphUpdate
 from tfx_gnn.keras.layers.item_dropout import ItemDropout
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.keras.layers.map_features import MapFeatures
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState, SingleInputNextState
 from tfx_gnn.keras.layers.padding import PadToTotalSizes
@@ -31,6 +32,7 @@ __all__ = [
     "EdgeSetUpdate",
     "GraphUpdate",
     "ItemDropout",
+    "LayerNormalization",
     "MakeEmptyFeature",
     "MapFeatures",
     "NextStateFromConcat",

@@ -12,6 +12,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.graph_normalization import GraphNormalization
 from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges, pool_neighbors
 from tfx_gnn.models.state_block import check_normalization
@@ -19,7 +20,7 @@ from tfx_gnn.models.state_block import check_normalization
 # Statistics of a batch are none of them: padding would count.
 _NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {
     "graph": GraphNormalization,
-    "layer": tf_keras.layers.LayerNormalization,
+    "layer": LayerNormalization,
     "none": functools.partial(tf_keras.layers.Activation, "linear"),
 }
 

@@ -14,6 +14,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.tags import reverse_tag
 from tfx_gnn.keras.initializers import clone_initializer
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.attention import Attended, softmax_weighted_sum
 from tfx_gnn.models.convolutions.relation_kernels import block_diagonal, glorot_matrices
 from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges
@@ -115,8 +116,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
         self._norms = {}
         if normalization == "layer":
             self._norms = {
-                name: tf_keras.layers.LayerNormalization(dtype=self.dtype_policy, name=f"norm_{name}")
-                for name in sorted(node_sets)
+                name: LayerNormalization(dtype=self.dtype_policy, name=f"norm_{name}") for name in sorted(node_sets)
             }
         self._dropout = tf_keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
 

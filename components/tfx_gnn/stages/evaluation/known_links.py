@@ -16,6 +16,7 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.serving import signature
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import read_table
 from tfx_gnn.tables.table_layout import TableColumn
 
@@ -92,7 +93,9 @@ class KnownLinks:
         folder, file = os.path.split(self.path)
         names = (*_ENDS, *self.features)
         columns = {name: TableColumn(name=name, dtype=pa.large_string()) for name in names}
-        table = read_table(seeds_layout(folder, file, columns), RowRules())
+        table = read_table(
+            seeds_layout(folder, file, columns, access=TableAccess(allow_outside_files=True)), RowRules()
+        )
         return frozenset(zip(*(table.columns[name].to_pylist() for name in names), strict=True))
 
 

@@ -15,6 +15,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import schema_pb2
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.text_files import describe_mistake
 from tfx_gnn.stages.examples.graph_layout import FeatureColumn, GraphLayout
 
 SCHEMA_FILE = "schema.pbtxt"
@@ -72,9 +73,18 @@ def read_tfmd_schema(folder: str) -> schema_pb2.Schema:
 
     Raises:
         tf.errors.NotFoundError: if the folder holds no such file.
+        ValueError: if the file holds no such schema.
     """
-    with tf.io.gfile.GFile(os.path.join(folder, SCHEMA_FILE), "r") as file:
-        return text_format.Parse(file.read(), schema_pb2.Schema())
+    path = os.path.join(folder, SCHEMA_FILE)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    try:
+        return text_format.Parse(data, schema_pb2.Schema())
+    except (text_format.ParseError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(
+            f"`{path}` must be a schema of TensorFlow Metadata; got a mistake in it: "
+            f"{describe_mistake(error, data, schema_pb2.Schema())}. Write it again."
+        ) from error
 
 
 def _add_feature(schema: schema_pb2.Schema, column: FeatureColumn, presence: Mapping[str, float]) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from tfx_gnn.graph.text_files import read_json
+
 BLESSED_FILE = "BLESSED"
 NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
@@ -76,6 +78,6 @@ def read_reasons(folder: str) -> list[str]:
     path = os.path.join(folder, REASONS_FILE)
     reasons: list[str] = []
     if tf.io.gfile.exists(path):
-        with tf.io.gfile.GFile(path, "r") as file:
-            reasons = [str(reason) for reason in json.loads(file.read())["reasons"]]
+        found = read_json(path)
+        reasons = [str(reason) for reason in found.get("reasons", ())] if isinstance(found, dict) else []
     return reasons or ["no reasons were given"]

@@ -11,11 +11,12 @@ import tensorflow as tf
 _CHUNK_BYTES = 1 << 22
 
 
-def fingerprint_files(paths: Iterable[str]) -> str:
+def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
     """Hashes base names and contents of files, whatever the order they are given in.
 
     Args:
         paths: files on any file system that TensorFlow reads; at least one.
+        base_name: what counts instead of the base name of each; empty: its own.
 
     Returns:
         SHA-256 as 64 hexadecimal digits.
@@ -29,7 +30,7 @@ def fingerprint_files(paths: Iterable[str]) -> str:
         raise ValueError("`paths` must name at least one file; got none. Name the data to fingerprint.")
     digest = hashlib.sha256()
     for path in ordered:
-        digest.update(os.path.basename(path).encode() + b"\0")
+        digest.update((base_name or os.path.basename(path)).encode() + b"\0")
         digest.update(_file_digest(path))
     return digest.hexdigest()
 

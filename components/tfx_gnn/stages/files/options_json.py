@@ -9,6 +9,7 @@ from typing import Any, TypeVar, get_args, get_origin
 import cattrs
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
+from tfx_gnn.graph.text_files import parse_json
 from tfx_gnn.models.tasks import TASK_KINDS, Task
 from tfx_gnn.stages.files.json_checks import JsonCheck
 from tfx_gnn.stages.tuning.search_space import SEARCH_RANGES, SearchRange
@@ -103,11 +104,13 @@ def from_json(text: str, kind: type[_Options], *, name: str = "text") -> _Option
         ValueError: if the text is not JSON or does not describe such a value; the message names the field.
     """
     try:
-        plain: Any = json.loads(text)
+        plain: Any = parse_json(text)
     except ValueError as error:
         described = getattr(kind, "__name__", str(kind))
+        # The text is not shown: it may be of anything.
         raise ValueError(
-            f"`{name}` must be JSON that describes a {described}; got {text[:200]!r}: {error}. Mend it."
+            f"`{name}` must be JSON that describes a {described}; got {len(text)} characters of another kind: {error}. "
+            "Mend it."
         ) from error
     JsonCheck(name, _chosen_kind, tuple(_KINDS))(plain, kind)
     return _CONVERTER.structure(plain, kind)

@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from typing import TextIO
+
+_POLL_SECONDS = 0.01
+_MAX_TEXT = 1000
+_TEXT = re.compile(r"process \d+ on (?P<host>.+) since \d+-\d\d-\d\d \d\d:\d\d:\d\d(?:, (?P<note>.*)|)", re.DOTALL)
 
 
 def has_locks(path: str) -> bool:
@@ -24,7 +30,7 @@ def has_locks(path: str) -> bool:
 
 
 @contextlib.contextmanager
-def process_lock(path: str, *, rule: str) -> Iterator[None]:
+def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: float = 0.1) -> Iterator[None]:
     """Holds a lock file, which is removed at the end.
 
     The lock is on the file system, so processes of other machines that mount it are kept out, too, if it has locks
@@ -33,6 +39,8 @@ def process_lock(path: str, *, rule: str) -> Iterator[None]:
     Args:
         path: the lock file, on a file system. Its folder is made if need be.
         rule: what an error begins with: "`name` must <rule>; got <value>".
+        note: stands in the file behind the holder, for those who find it when the holder is dead.
+        patience_seconds: how long to try: those who only look whether a holder is dead have the lock for a moment.
 
     Yields:
         Nothing.
@@ -41,7 +49,7 @@ def process_lock(path: str, *, rule: str) -> Iterator[None]:
         BlockingIOError: if another process holds it. The message tells which one, and what to do.
         OSError: if the file system has no locks.
     """
-    lock = _acquire(path, rule)
+    lock = _acquire(path, rule, note, patience_seconds)
     try:
         yield
     finally:
@@ -50,7 +58,30 @@ def process_lock(path: str, *, rule: str) -> Iterator[None]:
         lock.close()
 
 
-def _acquire(path: str, rule: str) -> TextIO:
+def left_by_this_machine(path: str) -> str | None:
+    """Reads a lock file whose holder, dead or alive, was a process of this machine and this user.
+
+    Args:
+        path: any file.
+
+    Returns:
+        The note of the lock; None for a lock of another machine, which this one may be unable to see, for one of
+        another user, and for what is no lock.
+    """
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+            return None
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read(_MAX_TEXT)
+    except FileNotFoundError:
+        return None
+    parts = _TEXT.fullmatch(text)
+    return (parts["note"] or "") if parts is not None and parts["host"] == socket.gethostname() else None
+
+
+def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> TextIO:
+    deadline = time.monotonic() + patience_seconds
     while True:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
@@ -65,6 +96,9 @@ def _acquire(path: str, rule: str) -> TextIO:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
+                if time.monotonic() < deadline:
+                    time.sleep(_POLL_SECONDS)
+                    continue
                 raise BlockingIOError(
                     f"{rule}, which {_holder(lock)} holds. Wait for its end, or end it, and start again; or name "
                     "another folder."
@@ -78,7 +112,7 @@ def _acquire(path: str, rule: str) -> TextIO:
             if _is_at(lock, path):
                 lock.truncate(0)
                 since = time.strftime("%Y-%m-%d %H:%M:%S")
-                lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}")
+                lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}{note and ', '}{note}")
                 lock.flush()
                 stack.pop_all()
                 return lock

@@ -24,6 +24,7 @@ from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.generation.made_examples import MadeExamples
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.table_access import TableAccess
 
 _INDEX_DIR = ".index"
 _TABLES_FILE = ".tables.json"
@@ -37,6 +38,7 @@ def sample_on_beam(
     sampling_seed: int,
     num_shards: int,
     rules: RowRules,
+    access: TableAccess,
     index_options: IndexOptions,
     beam_args: Sequence[str],
 ) -> MadeExamples:
@@ -52,6 +54,7 @@ def sample_on_beam(
         sampling_seed: seed of all random choices.
         num_shards: files a split.
         rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
         index_options: how the index is laid out.
         beam_args: options of the runner.
 
@@ -73,6 +76,7 @@ def sample_on_beam(
             index_dir=index_dir,
             plan=plan,
             rules=rules,
+            access=access,
             options=index_options,
         )
         reports = dict(built.tables)
@@ -110,6 +114,7 @@ def convert_on_beam(
     spec: WholeGraphs,
     num_shards: int,
     rules: RowRules,
+    access: TableAccess,
     beam_args: Sequence[str],
 ) -> MadeExamples:
     """Writes every graph of tables of many graphs, all shards at once.
@@ -121,6 +126,7 @@ def convert_on_beam(
         spec: how the tables are parted into graphs.
         num_shards: files a split.
         rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
         beam_args: options of the runner.
 
     Returns:
@@ -137,6 +143,7 @@ def convert_on_beam(
         spec=spec,
         num_shards=num_shards,
         rules=rules,
+        access=access,
     )
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
     return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)

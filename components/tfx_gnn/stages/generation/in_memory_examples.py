@@ -30,6 +30,7 @@ from tfx_gnn.stages.generation.made_examples import MadeExamples
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import read_table
 
 _BATCH_SIZE = 256  # larger batches gain nothing, smaller ones pay for more NumPy calls
@@ -56,6 +57,7 @@ def sample_in_memory(
     sampling_seed: int,
     num_shards: int,
     rules: RowRules,
+    access: TableAccess,
 ) -> MadeExamples:
     """Samples the subgraphs of a plan and writes those shards that are missing.
 
@@ -67,6 +69,7 @@ def sample_in_memory(
         sampling_seed: seed of all random choices.
         num_shards: files a split.
         rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
 
     Returns:
         What the examples were made from.
@@ -81,8 +84,11 @@ def sample_in_memory(
         extra_columns=tables_with_splits(plan).extra_columns_by_table,
         rules=rules,
         edge_times=plan.temporal.edge_times if plan.temporal else None,
+        access=access,
     )
-    seed_table = read_table(seed_table_layout(tables_dir, plan, schema), rules) if plan.seed_table else None
+    seed_table = None
+    if plan.seed_table:
+        seed_table = read_table(seed_table_layout(tables_dir, plan, schema, access=access), rules)
     seeds, report = make_seeds(tables, plan, sampling_seed, seed_table=seed_table, rules=rules)
     sampler = InMemorySampler(tables, plan, sampling_seed=sampling_seed, edge_ranks=rank_edges(tables, plan))
     encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
@@ -99,7 +105,14 @@ def sample_in_memory(
 
 
 def convert_in_memory(
-    *, tables_dir: str, schema: GraphSchema, folder: str, spec: WholeGraphs, num_shards: int, rules: RowRules
+    *,
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    spec: WholeGraphs,
+    num_shards: int,
+    rules: RowRules,
+    access: TableAccess,
 ) -> MadeExamples:
     """Writes every graph of tables of many graphs, in those shards that are missing.
 
@@ -110,6 +123,7 @@ def convert_in_memory(
         spec: how the tables are parted into graphs.
         num_shards: files a split.
         rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
 
     Returns:
         What the examples were made from.
@@ -117,7 +131,7 @@ def convert_in_memory(
     Raises:
         ValueError: if a row breaks a rule, or a split has no graphs.
     """
-    converter, report = whole_graph_examples(tables_dir, schema, spec, rules=rules)
+    converter, report = whole_graph_examples(tables_dir, schema, spec, rules=rules, access=access)
     splits = tuple(report.num_graphs)
     _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)

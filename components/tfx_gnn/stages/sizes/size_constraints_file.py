@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.text_files import parse_json
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.files.fingerprint import fingerprint_files
@@ -278,16 +279,16 @@ def read_size_constraints(size_constraints_dir: str) -> SizeConstraintsFile:
             f"`size_constraints_dir` must hold {SIZE_CONSTRAINTS_FILE}; got {size_constraints_dir!r}. "
             "Point at an output of SizeConstraintLearner."
         )
-    with tf.io.gfile.GFile(path, "r") as file:
-        text = file.read()
-    version = _format_version(text, path)
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    version = _format_version(data, path)
     if version != FORMAT_VERSION:
         raise ValueError(
             f"`format_version` must be {FORMAT_VERSION}; got {version!r} in {path!r}. "
             "Run SizeConstraintLearner of this version of tfx_gnn again."
         )
     try:
-        return options_json.from_json(text, SizeConstraintsFile)
+        return options_json.from_json(data.decode(), SizeConstraintsFile)
     except ValueError as error:
         raise ValueError(
             f"`size_constraints_dir` must hold budgets as SizeConstraintLearner writes them; got others in {path!r}. "
@@ -315,20 +316,21 @@ def fingerprint_graph_schema(graph_schema_dir: str) -> str:
     """Fingerprints the graph schema of a folder.
 
     Args:
-        graph_schema_dir: folder that holds `graph_schema.pbtxt`.
+        graph_schema_dir: folder that holds `graph_schema.pbtxt`, or a schema file, whose name does not count.
 
     Returns:
         64 hexadecimal digits.
     """
-    return fingerprint_files([examples_folder.graph_schema_path(graph_schema_dir)])
+    path = examples_folder.graph_schema_path(graph_schema_dir)
+    return fingerprint_files([path], base_name=examples_folder.GRAPH_SCHEMA_FILE)
 
 
-def _format_version(text: str, path: str) -> object:
+def _format_version(data: bytes, path: str) -> object:
     try:
-        content = json.loads(text)
+        content = parse_json(data)
     except ValueError as error:
         raise ValueError(
-            f"`size_constraints_dir` must hold a whole {SIZE_CONSTRAINTS_FILE}; got text that is no JSON in {path!r}. "
-            "Run SizeConstraintLearner again."
+            f"`size_constraints_dir` must hold a whole {SIZE_CONSTRAINTS_FILE}; got text that is no JSON of it in "
+            f"{path!r}: {error}. Run SizeConstraintLearner again."
         ) from error
     return content.get("format_version") if isinstance(content, Mapping) else None

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.serving import signature
+from tfx_gnn.serving.domain_requests import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
 
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
 """Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
@@ -126,6 +127,28 @@ def load_served_path(model_dir: str) -> ServedAnswers:
     )
 
 
+def out_of_domain_answers(served: ServedAnswers, requests: Sequence[DomainRequest]) -> tuple[DomainAnswer, ...]:
+    """Asks an exported model for values that no table had, one request at a time.
+
+    Args:
+        served: the model.
+        requests: what to ask.
+
+    Returns:
+        What came back, in the order of the requests.
+    """
+    answers = []
+    for request in requests:
+        try:
+            kind = answer_kind(served.predict([request.record]))
+        except tf.errors.InvalidArgumentError:
+            kind = REFUSED
+        except tf.errors.OpError:
+            kind = FAILED
+        answers.append(DomainAnswer(feature=request.feature, value=request.value, answer=kind))
+    return tuple(answers)
+
+
 def _load(argument: str, folder: str) -> Any:
     if not tf.io.gfile.exists(os.path.join(folder, signature.SAVED_MODEL_FILE)):
         raise FileNotFoundError(
@@ -150,8 +173,8 @@ def _answer(loaded: Any, name: str, argument: str) -> Answer:
             outputs: Mapping[str, tf.Tensor] = function(
                 **{signature.EXAMPLES_INPUT: tf.constant(list(records), tf.string)}
             )
-        except UnicodeDecodeError as error:
-            # TensorFlow quotes the record in its message, and Python cannot decode that.
+        except (UnicodeDecodeError, tf.errors.DataLossError) as error:
+            # TensorFlow quotes the record in its message, which Python may not decode, or says little.
             raise tf.errors.InvalidArgumentError(None, None, "a record cannot be parsed as a tf.Example") from error
         return {key: _plain(value) for key, value in outputs.items()}
 

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 import tfx_gnn
+from tfx_gnn.serving.domain_requests import DomainAnswer
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.skew.comparison import FeatureSkew
 
@@ -46,6 +47,7 @@ class SkewReport:
         num_other_labels: examples whose most probable class differs between training and serving; of others, the
             names of classes are among the answers.
         num_other_labels_one_by_one: the same between batches and one by one.
+        out_of_domain: what comes back to requests with values that no table had, by feature and value.
         tfx_gnn_version: version of this library.
         format_version: version of this form.
     """
@@ -70,6 +72,7 @@ class SkewReport:
     one_by_one: tuple[FeatureSkew, ...]
     num_other_labels: int
     num_other_labels_one_by_one: int
+    out_of_domain: tuple[DomainAnswer, ...] = ()
     tfx_gnn_version: str = tfx_gnn.__version__
     format_version: int = 2
 

@@ -11,7 +11,9 @@ import os
 
 import tensorflow as tf
 
+from tfx_gnn.serving.disk_sync import sync_path
 from tfx_gnn.stages.files import options_json
+from tfx_gnn.stages.files.process_lock import has_locks
 
 FINISHED_FILE = "finished.json"
 
@@ -55,4 +57,8 @@ class FinishedTraining:
         path = os.path.join(run_dir, FINISHED_FILE)
         with tf.io.gfile.GFile(path + ".writing", "w") as file:
             file.write(options_json.to_json(self))
+        if has_locks(run_dir):
+            sync_path(path + ".writing")
         tf.io.gfile.rename(path + ".writing", path, overwrite=True)
+        if has_locks(run_dir):
+            sync_path(run_dir)

@@ -247,7 +247,7 @@ def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Bu
     Returns:
         What `labelled` returns.
     """
-    return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints))
+    return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints, trusted=True))
 
 
 def _weighted(

@@ -105,7 +105,7 @@ def _look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], 
         absent |= {f"nodes/{set_name}.{name}": spec.dtype.min for name, spec in node_set.features_spec.items()}
 
     def look(serialized: tf.Tensor) -> Any:
-        graph = parse_and_merge(spec, serialized, default_values=absent)
+        graph = parse_and_merge(spec, serialized, default_values=absent, trusted=True)
         num_examples = tf.size(serialized)
         has_labels = tf.ones([num_examples], tf.bool)
         for piece in (graph.context, *graph.node_sets.values()):

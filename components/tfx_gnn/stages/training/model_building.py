@@ -17,6 +17,7 @@ from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.stages.training.random_state import generators_in_layers
+from tfx_gnn.stages.training.unsafe_operations import has_unsafe_kernels
 
 LEARNING_RATE = "learning_rate"
 DEFAULT_LEARNING_RATE = 1e-3
@@ -61,7 +62,7 @@ class ModelBuilder:
 
         Raises:
             TypeError: if the function returns something else, or takes what is not known.
-            ValueError: if the model does not answer what the objective demands.
+            ValueError: if the model does not answer what the objective demands, or a layer gets what has no width.
         """
         with _precision(self.precision), generators_in_layers():
             model = self._call()
@@ -71,6 +72,7 @@ class ModelBuilder:
                     "as tf_keras."
                 )
             output = model(sample, training=False)
+        self._check_widths(model)
         try:
             self.objective.check_output(output, sample)
         except ValueError as error:
@@ -87,6 +89,19 @@ class ModelBuilder:
         # Here and not in the first step: variables made in a loop of TensorFlow are an error.
         model.optimizer.build(model.trainable_variables)
         return model
+
+    def _check_widths(self, model: tf_keras.Model) -> None:
+        # A product with a matrix of no rows, and a bias, ends the process in oneDNN, as TensorFlow 2.16 has it.
+        if not has_unsafe_kernels():
+            return
+        matrices = [weight for weight in model.variables if weight.shape.rank == 2]
+        empty = {weight.name: weight.shape.as_list() for weight in matrices if 0 in weight.shape}
+        if empty:
+            raise ValueError(
+                f"`model_fn` must give a model whose matrices have elements; got shapes {empty} from "
+                f"{self.reference!r}. Their layers get states of width 0, as of a set without features: make its first "
+                "state by tfx_gnn.keras.feature_encoders.LearnedState."
+            )
 
     def _call(self) -> Any:
         known = {

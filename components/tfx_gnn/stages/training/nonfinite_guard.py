@@ -35,14 +35,13 @@ class NonfiniteError(ValueError):
     def __init__(self, found: str, cause: NonfiniteCause, folder: str) -> None:
         position = cause.position
         first = f"The first tensor that is not finite is {cause.tensor}. " if cause.tensor else ""
-        if not cause.found_again:
+        if not cause.found_again and position.step_in_epoch:
             first = "It did not come up again when the steps since the last checkpoint were repeated. " + first
         ids = f" of the examples {_shortened(cause.example_ids)}" if any(cause.example_ids) else ""
         batch = f" The batch{ids} is in {folder!r}; `read_nonfinite_batch` reads it." if folder else ""
         super().__init__(
-            f"`model_fn` must give a model whose loss stays finite; got {found} in epoch {position.epoch + 1}, step "
-            f"{position.step_in_epoch} (step {position.global_step} of all). {first}Lower the learning rate, clip "
-            f"gradients, or look for unbounded features.{batch}"
+            f"`model_fn` must give a model whose loss stays finite; got {found} {_place(position)}. {first}"
+            f"{_advice(cause)}{batch}"
         )
         self.cause = cause
         self.folder = folder
@@ -131,8 +130,13 @@ class NonfiniteSearch:
         Returns:
             What is known, and the folder of the batch; empty if it was not written.
         """
+        position = self._end_of_epoch(position)
         if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
             return NonfiniteCause(position=position, found_again=False, tensor="", example_ids=()), ""
+        if not position.step_in_epoch:
+            weight = first_nonfinite_weight(self._model)
+            tensor = "" if weight is None else f"weight {weight}"
+            return NonfiniteCause(position=position, found_again=False, tensor=tensor, example_ids=()), ""
         found = self._repeat(position)
         position = position if found is None else found
         batches = self._batches(position)
@@ -146,6 +150,13 @@ class NonfiniteSearch:
             example_ids=tuple(map(example_ids, batches)),
         )
         return cause, write_nonfinite_batch(self._run_dir, cause, replicas) if self._run_dir else ""
+
+    def _end_of_epoch(self, position: TrainingPosition) -> TrainingPosition:
+        """Turns the start of the next epoch, where weights are looked at, into the end of the one that was trained."""
+        saved = self._checkpoints.saved_position
+        if position.step_in_epoch or saved is None or saved.epoch + 1 != position.epoch:
+            return position
+        return saved.after_steps(position.global_step - saved.global_step)
 
     def _repeat(self, last: TrainingPosition) -> TrainingPosition | None:
         """Goes back to the last checkpoint, and on to the first bad step, of which the weights before come back."""
@@ -192,6 +203,20 @@ class NonfiniteSearch:
             lambda counts, weights: tf.where(counts, weights, 0.0), parts.counts, parts.weights
         )
         return parts.graph, parts.labels, weights
+
+
+def _place(position: TrainingPosition) -> str:
+    if not position.step_in_epoch:
+        return f"before the first step of epoch {position.epoch + 1}"
+    return f"in epoch {position.epoch + 1}, step {position.step_in_epoch} (step {position.global_step} of all)"
+
+
+def _advice(cause: NonfiniteCause) -> str:
+    if cause.tensor.startswith("feature "):
+        return "Clip the feature in `preprocessing_fn`, as tf.math.log1p(tf.maximum(x, 0.0)) does before a logarithm."
+    if not cause.position.step_in_epoch:
+        return "Correct the initializers of the model."
+    return "Lower the learning rate, clip gradients, or look for unbounded features."
 
 
 def _shortened(ids: Any, most: int = 5) -> str:

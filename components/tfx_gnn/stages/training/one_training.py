@@ -14,7 +14,10 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.distribution.cluster import ClusterRole
+from tfx_gnn.serving.request_records import without_labels
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.serving.warmup_requests import BATCH_SIZES, write_warmup_requests
+from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
 from tfx_gnn.stages.training import input_pipeline, trainer_outputs
@@ -74,13 +77,14 @@ class Training:
             What was done.
 
         Raises:
-            ValueError: if the model does not answer the task, there is no room for the outputs, or the loss is not
-                finite.
+            ValueError: if the model does not answer the task, there is no room for the outputs, the loss is not
+                finite, or there is no raw example.
             ConnectionError: if another process that takes part is gone.
             TrainingPreemptedError: if the process got SIGTERM.
             KeyboardInterrupt: if it got SIGINT.
         """
         options, setup, sample = self._options, self._setup, self._setup.sample
+        warmup_records = self._warmup_records()
         with self._strategy.scope():
             model = setup.builder.build(sample.graph)
         # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
@@ -93,6 +97,7 @@ class Training:
             objective=setup.inputs.objective,
             other_labels=setup.inputs.other_labels,
             raw_tensor_signature=options.raw_tensor_signature,
+            allow_unsafe_operations=options.allow_unsafe_operations,
         )
         # A trial: what cannot be exported is found out now, not after hours of training.
         trial_dir = os.path.join(model_dir, "trial")
@@ -110,7 +115,10 @@ class Training:
         weights = trainer_outputs.save_weights(model, run_dir)
         if exported is not model:
             trainer_outputs.load_weights(exported, weights)
-        served.save(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
+        saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
+        served.save(saved_model_dir)
+        if warmup_records:
+            write_warmup_requests(saved_model_dir, without_labels(warmup_records, saved_model_dir))
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
         budget = setup.budgets.evaluation
         preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
@@ -125,6 +133,19 @@ class Training:
         write_training_summary(summary, run_dir)
         write_training_report(summary, os.path.join(run_dir, REPORT_FILE))
         return summary
+
+    def _warmup_records(self) -> list[bytes]:
+        folder, split = self._folders.examples_dir, self._options.eval_split
+        if not folder:
+            return []
+        stream = examples_folder.read_split(folder, split).take(max(BATCH_SIZES)).as_numpy_iterator()
+        records = [bytes(record) for record in stream]
+        if not records:
+            raise ValueError(
+                f"`examples_dir` must hold an example in split {split!r}, to make warm-up requests of; got none in "
+                f"{folder!r}. Take the examples that were transformed, or leave it out."
+            )
+        return records
 
     def _train(
         self,
@@ -190,7 +211,7 @@ class Training:
                     raise KeyboardInterrupt from stopped
                 raise
         if self._role.is_chief:
-            # Who is killed from here on will want them again.
+            # Copy, don't move: a run killed after this point resumes from the originals.
             trainer_outputs.copy_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
 
     def _summary(

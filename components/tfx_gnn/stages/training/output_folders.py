@@ -14,15 +14,11 @@ from types import TracebackType
 
 import tensorflow as tf
 
-from tfx_gnn.stages.files.atomic_folder import (
-    check_absent_or_empty,
-    locked_output,
-    make_partial_folder,
-    partial_folders,
-    remove_partial_folders,
-    rename_to,
-)
+from tfx_gnn.serving.disk_sync import sync_tree
+from tfx_gnn.stages.files.atomic_folder import held_outputs, make_partial_folder, rename_to
 from tfx_gnn.stages.files.fingerprint import fingerprint_folders
+from tfx_gnn.stages.files.leftovers import RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
+from tfx_gnn.stages.files.output_paths import check_absent_or_empty, resolve_outputs
 from tfx_gnn.stages.files.process_lock import has_locks
 from tfx_gnn.stages.training.finished_training import FinishedTraining
 from tfx_gnn.stages.training.trainer_outputs import copy_files
@@ -39,17 +35,14 @@ class OutputFolders:
             thrown away: some of what is written only works if all take part.
 
     Raises:
-        ValueError: if one folder would lie in the other.
+        OSError: if a folder cannot be made: see `resolve_outputs`.
+        ValueError: if one folder would lie in the other, or is a link to nothing.
     """
 
     def __init__(self, model_dir: str, model_run_dir: str, *, is_chief: bool) -> None:
-        places = [os.path.join(os.path.normpath(folder), "") for folder in (model_dir, model_run_dir)]
-        if places[0].startswith(places[1]) or places[1].startswith(places[0]):
-            raise ValueError(
-                f"`model_dir` and `model_run_dir` must be two folders, none in the other; got {model_dir!r} and "
-                f"{model_run_dir!r}. Each appears whole at the end: put them side by side."
-            )
-        self._model, self._run = model_dir.rstrip("/"), model_run_dir.rstrip("/")
+        self._outputs = {"model_dir": model_dir.rstrip("/"), "model_run_dir": model_run_dir.rstrip("/")}
+        self._places = resolve_outputs(self._outputs) if is_chief else self._outputs
+        self._model, self._run = self._places.values()
         self._is_chief = is_chief
         self._locks = contextlib.ExitStack()
 
@@ -61,8 +54,7 @@ class OutputFolders:
         """
         if self._is_chief:
             with contextlib.ExitStack() as stack:
-                stack.enter_context(locked_output(self._model, name="model_dir"))
-                stack.enter_context(locked_output(self._run, name="model_run_dir"))
+                stack.enter_context(held_outputs(self._outputs, self._places, note=RESUMABLE))
                 self._locks = stack.pop_all()
         return self
 
@@ -118,10 +110,16 @@ class OutputFolders:
         self._check_free(fingerprint)
         remove_partial_folders(self._model)
         remove_partial_folders(self._run)
+        local = [place for place in self._places.values() if has_locks(place)]
+        sweep_beside(local)
         model, run = make_partial_folder(self._model), make_partial_folder(self._run)
         try:
             yield model, run
             self._check_free(fingerprint)
+            for folder in (model, run):
+                if has_locks(folder):
+                    # A machine that loses power must not keep the note without what it speaks of.
+                    sync_tree(folder)
             FinishedTraining(
                 fingerprint=dict(fingerprint),
                 model=fingerprint_folders([model]),

@@ -17,6 +17,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.adjacency import Adjacency
 from tfx_gnn.graph.context import Context
 from tfx_gnn.graph.edge_set import EdgeSet
+from tfx_gnn.graph.example_bytes import canonical_examples
 from tfx_gnn.graph.example_parsing import parse_and_merge
 from tfx_gnn.graph.flat_tensors import graph_to_flat_tensors
 from tfx_gnn.graph.graph_tensor import GraphTensor
@@ -73,9 +74,10 @@ class TrainingPath(tf.Module):
         # Model and preprocessing stay in this closure: as attributes they would be saved as Keras models, too.
         def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
             num_examples = tf.size(examples)
+            examples = canonical_examples(examples)
             padded = preprocess(examples).graph
             of_padded = objective.served_outputs(model(padded, training=False), padded)
-            parsed = parse_and_merge(graph_spec, examples)
+            parsed = parse_and_merge(graph_spec, examples, trusted=True)
             graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
             outputs = {**_first_answers(of_padded, num_examples), **form.ids(parsed)}
             named = {f"{signature.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}

@@ -9,6 +9,7 @@ import os
 import tensorflow as tf
 
 import tfx_gnn
+from tfx_gnn.graph.text_files import parse_json
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.padded_batches import BUDGET_KINDS
 from tfx_gnn.stages.sizes.size_constraints_file import Budget
@@ -162,14 +163,14 @@ def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
             f"`ready_batches_dir` must hold {MANIFEST_FILE}; got {ready_batches_dir!r}. "
             "Point at an output of `tfx-gnn batches`."
         )
-    with tf.io.gfile.GFile(path, "r") as file:
-        text = file.read()
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
     try:
-        content = json.loads(text)
+        content = parse_json(data)
     except ValueError as error:
         raise ValueError(
-            f"`ready_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON in {path!r}. "
-            "Run `tfx-gnn batches` again."
+            f"`ready_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON of it in {path!r}: "
+            f"{error}. Run `tfx-gnn batches` again."
         ) from error
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
@@ -177,7 +178,7 @@ def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
             f"`format_version` must be {FORMAT_VERSION}; got {version!r} in {path!r}. "
             "Run `tfx-gnn batches` of this version of tfx_gnn again."
         )
-    return options_json.from_json(text, ReadyBatchesManifest)
+    return options_json.from_json(data.decode(), ReadyBatchesManifest)
 
 
 def _what_batches_depend_on(budget: Budget) -> dict[str, object]:

@@ -29,6 +29,7 @@ from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.training.embedding_model import EMBEDDINGS_LAYER, embedding_model
 from tfx_gnn.stages.training.model_graph import without_reserved_features
 from tfx_gnn.stages.training.request_parts import RequestForm, by_example
+from tfx_gnn.stages.training.unsafe_operations import check_operations
 from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.transform_layer import transform_graph_tensor
 
@@ -56,6 +57,7 @@ class ServedModel(tf.Module):
         objective: Objective,
         other_labels: Collection[str] = (),
         raw_tensor_signature: bool = False,
+        allow_unsafe_operations: bool = False,
     ) -> None:
         """Puts the model together.
 
@@ -68,9 +70,11 @@ class ServedModel(tf.Module):
             objective: what it predicts.
             other_labels: features of the raw context that are labels of other tasks.
             raw_tensor_signature: whether there is a signature `tensors`.
+            allow_unsafe_operations: whether operations are exported that abort a server of several threads.
         """
         super().__init__(name="served_model")
         self._transform = transform
+        self._allows_unsafe_operations = allow_unsafe_operations
         self._variables = list(model.variables)
         form = RequestForm.of(raw_spec, objective, other_labels=other_labels)
         # The models stay in closures: as attributes they would be saved as Keras models, too.
@@ -122,7 +126,8 @@ class ServedModel(tf.Module):
             saved_model_dir: folder to make.
 
         Raises:
-            ValueError: if the model needs a resource that is no variable, such as a lookup table.
+            ValueError: if the model needs a resource that is no variable, such as a lookup table, or holds an
+                operation that aborts a server; see `tfx_gnn.stages.training.unsafe_operations`.
         """
         try:
             tf.saved_model.save(
@@ -136,6 +141,8 @@ class ServedModel(tf.Module):
                 "`model_fn` must give a model of variables and operations only; got one with another resource, such as "
                 f"a lookup table. Look values up in `preprocessing_fn`. Cause: {error}"
             ) from error
+        if not self._allows_unsafe_operations:
+            check_operations(saved_model_dir)
         write_served_task(self._description, saved_model_dir)
 
 

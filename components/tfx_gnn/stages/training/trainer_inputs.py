@@ -38,6 +38,7 @@ class TrainerFolders:
     size_constraints_dir: str
     blessing_dir: str = ""
     ready_batches_dir: str = ""
+    examples_dir: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

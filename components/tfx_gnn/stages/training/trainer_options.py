@@ -71,6 +71,8 @@ class GraphTrainerOptions:
             empty: a hidden one beside `model_run_dir`.
         raw_tensor_signature: whether the model also answers raw graphs that are no tf.Examples, by a signature
             `tensors` of plain tensors.
+        allow_unsafe_operations: whether a model is exported that holds operations which abort a server of several
+            threads, in versions of TensorFlow where they do: see `tfx_gnn.stages.training.unsafe_operations`.
         verify_tpu: when the model is checked for what a TPU cannot do, before anything is trained: "auto" under
             strategy "tpu", "always" or "never".
     """
@@ -98,6 +100,7 @@ class GraphTrainerOptions:
     checkpoint_every_steps: int = 0
     checkpoint_dir: str = ""
     raw_tensor_signature: bool = False
+    allow_unsafe_operations: bool = False
     verify_tpu: str = VERIFY_AUTO
 
     def __post_init__(self) -> None:

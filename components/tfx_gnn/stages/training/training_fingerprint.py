@@ -16,7 +16,15 @@ from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
 from tfx_gnn.stages.user_code import fingerprint_function
 
-MAY_CHANGE = ("num_epochs", "steps_per_execution", "checkpoint_every_steps", "checkpoint_dir", "verify_tpu", "tpu")
+MAY_CHANGE = (
+    "num_epochs",
+    "steps_per_execution",
+    "checkpoint_every_steps",
+    "checkpoint_dir",
+    "verify_tpu",
+    "tpu",
+    "allow_unsafe_operations",
+)
 """Options that the steps which were done do not hang on."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -71,6 +72,54 @@ def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[s
         tf.Example keys of features, and of sizes and ends of edges; empty if the function uses no analyzer.
     """
     return frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
+
+
+def keys_of_transformed(
+    preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], key: str
+) -> frozenset[str]:
+    """Finds what a transformed feature is made of.
+
+    Args:
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+        key: tf.Example key of the transformed feature.
+
+    Returns:
+        tf.Example keys of raw features, and of sizes and ends of edges.
+    """
+    return frozenset(
+        tft.get_transform_input_columns(lambda tensors: {key: preprocessing_fn(tensors)[key]}, dict(type_specs))
+    )
+
+
+def check_nonfinite_features(
+    names: Collection[str], preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]
+) -> None:
+    """Refuses names of features that the transform does not make.
+
+    Args:
+        names: tf.Example keys of transformed features that may be NaN or infinite.
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+
+    Raises:
+        ValueError: if one is not the key of a transformed feature of floats.
+    """
+    known: set[str] = set()
+
+    def note(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        outputs = preprocessing_fn(tensors)
+        known.update(key for key, value in outputs.items() if value.dtype.is_floating)
+        return outputs
+
+    if names:
+        tft.get_transform_input_columns(note, dict(type_specs))
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise ValueError(
+            f"`nonfinite_features` must be tf.Example keys of transformed features of floats; got {unknown}. Known "
+            f"are {sorted(known)}."
+        )
 
 
 def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> None:

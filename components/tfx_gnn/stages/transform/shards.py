@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
@@ -16,16 +16,20 @@ import tensorflow as tf
 from apache_beam import pvalue
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.example_bytes import canonical_examples
 from tfx_gnn.sampling.record_encoder import RecordEncoder
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.examples.example_batches import splits_of
 from tfx_gnn.stages.examples.graph_layout import FeatureColumn, GraphLayout
 from tfx_gnn.stages.files.record_files import RecordFile, place_of
 from tfx_gnn.stages.transform.application import EXAMPLES_AT_ONCE, SavedGraphTransform, transform_merged_features
+from tfx_gnn.stages.transform.finite_values import BatchPlaces, NumberCounts, merge_counts
 from tfx_gnn.stages.transform.statistics import ItemChoice, PlacesOfSet
 
 SHARDS, SUMMARIES = "shards", "summaries"
 """What `TransformFiles` gives."""
+
+_RAW, _TRANSFORMED = "raw", "transformed"
 
 _Batch = dict[str, Any]
 _Slot = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
@@ -39,21 +43,32 @@ class TransformedShards:
     Attributes:
         num_examples: examples written, by split.
         problem: message for the first file that could not be transformed; empty if all could.
+        transformed: numbers of the features after the transform, by tf.Example key; those of auxiliary sets, such
+            as labels, which may be missing, are left out.
+        raw: the same before the transform.
     """
 
     num_examples: dict[str, int] = dataclasses.field(default_factory=dict)
     problem: str = ""
+    transformed: dict[str, NumberCounts] = dataclasses.field(default_factory=dict)
+    raw: dict[str, NumberCounts] = dataclasses.field(default_factory=dict)
 
 
 def merge_transformed_shards(parts: Iterable[TransformedShards]) -> TransformedShards:
     """Adds up what came of disjoint files."""
     num_examples: dict[str, int] = {}
     problem = ""
+    parts = list(parts)
     for part in parts:
         for split, count in part.num_examples.items():
             num_examples[split] = num_examples.get(split, 0) + count
         problem = min(filter(None, (problem, part.problem)), default="")
-    return TransformedShards(num_examples=num_examples, problem=problem)
+    return TransformedShards(
+        num_examples=num_examples,
+        problem=problem,
+        transformed=merge_counts([part.transformed for part in parts]),
+        raw=merge_counts([part.raw for part in parts]),
+    )
 
 
 class TransformFiles(beam.PTransform):
@@ -131,10 +146,11 @@ class _TransformShard(beam.DoFn):
         if file.split in self._summarized_splits:
             choice = ItemChoice(self._transform.raw_layout, places, as_sampled=self._as_sampled)
         # Elsewhere first, then renamed: if Beam repeats the work, nobody sees half a file.
+        counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}
         attempt_dir = os.path.join(self._output_dir, f".attempt-{uuid.uuid4().hex}")
         try:
             count = examples_folder.write_split_shard(
-                attempt_dir, file.split, file.shard, file.num_shards, self._records(file, choice)
+                attempt_dir, file.split, file.shard, file.num_shards, self._records(file, choice, counts)
             )
         except _ShardError as error:
             tf.io.gfile.rmtree(attempt_dir)
@@ -147,16 +163,22 @@ class _TransformShard(beam.DoFn):
         tf.io.gfile.rmtree(attempt_dir)
         if choice is not None:
             yield pvalue.TaggedOutput(SUMMARIES, (file.split, choice.summaries))
-        yield TransformedShards(num_examples={file.split: count})
+        yield TransformedShards(num_examples={file.split: count}, transformed=counts[_TRANSFORMED], raw=counts[_RAW])
 
-    def _records(self, file: RecordFile, choice: ItemChoice | None) -> Iterator[bytes]:
+    def _records(
+        self, file: RecordFile, choice: ItemChoice | None, counts: dict[str, dict[str, NumberCounts]]
+    ) -> Iterator[bytes]:
         assert self._transform is not None
         assert self._transform_batch is not None
         dataset = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(EXAMPLES_AT_ONCE).prefetch(1)
+        num_records = 0
         try:
             for records in dataset:
                 batch = tf.nest.map_structure(lambda tensor: tensor.numpy(), self._transform_batch(records))
                 yield from _encode(batch, self._transform.raw_layout, file)
+                found = _count_numbers(batch, self._transform.raw_layout, file, num_records, records.numpy())
+                counts.update({part: merge_counts([counts[part], found[part]]) for part in counts})
+                num_records += len(records)
                 if choice is not None:
                     choice.summaries.num_examples += len(records)
                     _summarize(batch, choice, file)
@@ -181,14 +203,45 @@ def _batch_function(transform: SavedGraphTransform) -> Callable[[tf.Tensor], _Ba
         return {
             "sizes": sizes,
             "ends": ends,
-            "features": {
-                key: [value.flat_values, *value.nested_row_splits] if isinstance(value, tf.RaggedTensor) else [value]
-                for key, value in features.items()
-            },
+            _TRANSFORMED: {key: _components(value) for key, value in features.items()},
+            _RAW: {key: _components(raw[key]) for key, column in layout.features.items() if column.dtype != tf.string},
         }
 
     result: Callable[[tf.Tensor], _Batch] = transform_batch
     return result
+
+
+def _components(value: const.Field) -> list[tf.Tensor]:
+    return [value.flat_values, *value.nested_row_splits] if isinstance(value, tf.RaggedTensor) else [value]
+
+
+def _count_numbers(
+    batch: _Batch, layout: GraphLayout, file: RecordFile, first_record: int, records: Sequence[bytes]
+) -> dict[str, dict[str, NumberCounts]]:
+    """Numbers of a batch before and after the transform, by tf.Example key."""
+    item_splits = _item_splits(batch)
+    counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}
+    for part, of_part in counts.items():
+        for key, (flat_values, *row_splits) in batch[part].items():
+            one_set = layout.owner_of(key)
+            if one_set.name.startswith("_") or not np.issubdtype(flat_values.dtype, np.number):
+                continue
+            if part == _RAW or np.issubdtype(flat_values.dtype, np.floating):
+                places = BatchPlaces(
+                    file=file,
+                    first_record=first_record,
+                    records=records,
+                    one_set=one_set,
+                    item_splits=item_splits[one_set.prefix],
+                )
+                of_part[key] = places.count(flat_values, row_splits, finds_lowest=part == _RAW)
+    return counts
+
+
+def _item_splits(batch: _Batch) -> dict[str, npt.NDArray[np.int64]]:
+    sizes = batch["sizes"]
+    num_graphs = len(next(iter(sizes.values())))
+    return {const.CONTEXT: np.arange(num_graphs + 1), **{prefix: splits_of(value) for prefix, value in sizes.items()}}
 
 
 def _parse(
@@ -204,7 +257,7 @@ def _parse(
         spec.update({key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for key in keys})
         if one_set.set_type != const.CONTEXT:
             spec[one_set.size_key] = tf.io.FixedLenFeature([], tf.int64, default_value=0)
-    parsed = tf.io.parse_example(records, spec)
+    parsed = tf.io.parse_example(canonical_examples(records), spec)
     sizes = {one_set.prefix: parsed[one_set.size_key] for one_set in layout.sets if one_set.set_type != const.CONTEXT}
     ends: dict[str, tf.Tensor] = {}
     raw: dict[str, const.Field] = {column.key: _shaped(parsed, column) for column in layout.features.values()}
@@ -239,13 +292,13 @@ def _summarize(batch: _Batch, choice: ItemChoice, file: RecordFile) -> None:
     sizes = {prefix: int(value.sum()) for prefix, value in batch["sizes"].items()}
     sizes[const.CONTEXT] = len(next(iter(batch["sizes"].values())))
     keys_by_prefix: dict[str, list[str]] = {prefix: [] for prefix in sizes}
-    for key in batch["features"]:
+    for key in batch[_TRANSFORMED]:
         keys_by_prefix[choice.layout.owner_of(key).prefix].append(key)
     for prefix, keys in keys_by_prefix.items():
         splits = np.arange(sizes[prefix] + 1)
         slots: dict[str, _Slot] = {}
         for key in keys:
-            flat_values, *row_splits = batch["features"][key]
+            flat_values, *row_splits = batch[_TRANSFORMED][key]
             slots |= _feature_slots(key, flat_values, row_splits, splits, file)
         items = {
             key: pa.LargeListArray.from_arrays(pa.array(splits), _arrow(values))
@@ -257,14 +310,13 @@ def _summarize(batch: _Batch, choice: ItemChoice, file: RecordFile) -> None:
 def _encode(batch: _Batch, layout: GraphLayout, file: RecordFile) -> list[bytes]:
     sizes = batch["sizes"]
     num_graphs = len(next(iter(sizes.values())))
-    item_splits = {prefix: splits_of(value) for prefix, value in sizes.items()}
-    item_splits[const.CONTEXT] = np.arange(num_graphs + 1)
+    item_splits = _item_splits(batch)
     slots = {
         layout.set_by_prefix[prefix].size_key: (value, np.arange(num_graphs + 1)) for prefix, value in sizes.items()
     }
     for key, value in batch["ends"].items():
         slots[key] = (value, item_splits[layout.owner_of(key).prefix])
-    for key, (flat_values, *row_splits) in batch["features"].items():
+    for key, (flat_values, *row_splits) in batch[_TRANSFORMED].items():
         slots |= _feature_slots(key, flat_values, row_splits, item_splits[layout.owner_of(key).prefix], file)
     encoder = RecordEncoder({key: _arrow(values) for key, (values, _) in slots.items()})
     rows = {key: (np.arange(len(values)), splits) for key, (values, splits) in slots.items()}

@@ -24,6 +24,7 @@ from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_unit
 from tfx_gnn.tables.table_layout import TableColumn, TableLayout
 
@@ -51,7 +52,13 @@ class TableReading:
         return frozenset(column.key for columns in self.features.values() for column in columns.values())
 
 
-def plan_table_reading(tables_dir: str, layout: GraphLayout, keys: Collection[str], rules: RowRules) -> TableReading:
+def plan_table_reading(
+    tables_dir: str,
+    layout: GraphLayout,
+    keys: Collection[str],
+    rules: RowRules,
+    access: TableAccess | None = None,
+) -> TableReading:
     """Finds the tables of the features that statistics are taken of.
 
     Args:
@@ -60,6 +67,7 @@ def plan_table_reading(tables_dir: str, layout: GraphLayout, keys: Collection[st
         keys: features of the examples that statistics are taken of. Nothing else is taken from
             the tables, so neither labels nor the column of splits are.
         rules: what to do with rows that break a rule, as when the examples were sampled.
+        access: another name of the schema, and which files may be read.
 
     Returns:
         What to read; features of the context, and of readouts that have no table, are left out.
@@ -68,8 +76,8 @@ def plan_table_reading(tables_dir: str, layout: GraphLayout, keys: Collection[st
         ValueError: if the tables do not fit their schema, a set has no table, or its table lacks one of
             its features or has it with another type or shape.
     """
-    schema = read_tables_schema(tables_dir)
-    declared = layouts_of(schema, tables_dir)
+    schema = read_tables_schema(tables_dir, access=access)
+    declared = layouts_of(schema, tables_dir, access=access)
     tables = {table.label: table for table in declared.all}
     features: dict[str, dict[str, FeatureColumn]] = {}
     ends: dict[str, tuple[str, str]] = {}

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.text_files import read_json
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
 
 BEST_HYPERPARAMETERS_FILE = "best_hyperparameters.json"
@@ -47,8 +48,7 @@ def with_best_hyperparameters(options: GraphTrainerOptions, folder: str) -> Grap
             f"`best_hyperparameters_dir` must hold {BEST_HYPERPARAMETERS_FILE}; got {folder!r}. Name an output of "
             "`tfx-gnn tune` or GraphTuner."
         )
-    with tf.io.gfile.GFile(path) as file:
-        found = json.load(file)
+    found = read_json(path)
     if not isinstance(found, dict):
         raise ValueError(f"`{BEST_HYPERPARAMETERS_FILE}` must hold an object; got {found!r} in {path!r}. Tune again.")
     return dataclasses.replace(options, hyperparameters={**found, **options.hyperparameters})

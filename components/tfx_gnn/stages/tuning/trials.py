@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.text_files import read_json
 from tfx_gnn.stages.files import options_json
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
@@ -64,8 +65,7 @@ class TrialFolder:
             tf.io.gfile.makedirs(path)
             _write(place, json.dumps(dict(fingerprint), indent=2, sort_keys=True))
             return
-        with tf.io.gfile.GFile(place) as file:
-            found = json.load(file)
+        found = read_json(place)
         differing = sorted(
             name for name in found.keys() | fingerprint.keys() if found.get(name) != fingerprint.get(name)
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -173,7 +173,14 @@ class _BatchCheck:
         return has_key
 
     def _report(
-        self, check: str, key: str, is_broken: _Mask, detail: Callable[[int], str], *, num_values: int = 0
+        self,
+        check: str,
+        key: str,
+        is_broken: _Mask,
+        detail: Callable[[int], str],
+        *,
+        num_values: int = 0,
+        num_by_kind: Mapping[str, int] | None = None,
     ) -> None:
         rows = np.flatnonzero(is_broken)
         if not len(rows):
@@ -182,7 +189,7 @@ class _BatchCheck:
             Place(file=file_name(self._file), record=int(self._batch.numbers[row]), detail=detail(int(row)))
             for row in rows[:MAX_PLACES]
         ]
-        self._findings.at(check, self._file.split, key).add(len(rows), places, num_values)
+        self._findings.at(check, self._file.split, key).add(len(rows), places, num_values, num_by_kind)
         if check in self._checker.decisive:
             self._is_good &= ~is_broken
 
@@ -291,13 +298,35 @@ class _BatchCheck:
     def _report_values(self, check: str, key: str, column: Column, is_wrong: _Mask) -> None:
         if not is_wrong.any():
             return
-        owners = column.owners()
+        owners, numbers = column.owners(), column.numbers
         is_broken = np.zeros(self._batch.num_examples, bool)
         is_broken[owners[is_wrong]] = True
+        counts: dict[str, int] = {}
+        if check == NOT_FINITE:
+            masks = {"NaN": np.isnan(numbers), "inf": np.isposinf(numbers), "-inf": np.isneginf(numbers)}
+            counts = {kind: int(is_of_kind.sum()) for kind, is_of_kind in masks.items()}
         self._report(
             check,
             key,
             is_broken,
-            lambda row: f"value {column.numbers[is_wrong & (owners == row)][0]}",
+            lambda row: f"value {numbers[is_wrong & (owners == row)][0]}{self._item_of(key, column, is_wrong, row)}",
             num_values=int(is_wrong.sum()),
+            num_by_kind={kind: count for kind, count in counts.items() if count},
         )
+
+    def _item_of(self, key: str, column: Column, is_wrong: _Mask, row: int) -> str:
+        """The original id of the item with the first wrong value of an example, if it can be told."""
+        one_set = self._checker.layout.owner_of(key)
+        ids = one_set.id_column
+        feature = next(feature for feature in one_set.features if feature.key == key)
+        if ids is None or feature.is_ragged:
+            return ""
+        begin = int(column.splits[row])
+        place = int(np.flatnonzero(is_wrong[begin : int(column.splits[row + 1])])[0])
+        found = tf.train.Example.FromString(self._records[row]).features.feature[ids.key]
+        values = list(getattr(found, found.WhichOneof("kind") or "bytes_list").value)
+        number = place // int(np.prod([size or 0 for size in feature.shape], dtype=np.int64))
+        if number >= len(values):
+            return ""
+        known = values[number]
+        return f" of item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"

@@ -73,7 +73,8 @@ def anomaly_of(finding: Finding, severities: Mapping[str, str], details: str = "
     parts = []
     if check.counts and finding.num_examples:
         values = f", {finding.num_values} values" if finding.num_values else ""
-        parts.append(f"{finding.num_examples} {check.counts}{values}")
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(finding.num_by_kind.items()))
+        parts.append(f"{finding.num_examples} {check.counts}{values}{f' ({kinds})' if kinds else ''}")
     parts += [details] if details else []
     parts += [place.text() for place in finding.places[:1]]
     words = f"{check.summary}: {'; '.join(parts)}" if parts else check.summary

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 MAX_PLACES = 3
 """Places that are kept of each finding."""
@@ -40,6 +40,7 @@ class Finding:
         num_examples: how many examples (files, seeds, pairs: what the check counts).
         num_values: how many values in them; 0 if the check does not count values.
         places: the first few places.
+        num_by_kind: how many of the values are what, as in "NaN"; empty if they are all alike.
     """
 
     check: str
@@ -48,18 +49,28 @@ class Finding:
     num_examples: int = 0
     num_values: int = 0
     places: list[Place] = dataclasses.field(default_factory=list)
+    num_by_kind: dict[str, int] = dataclasses.field(default_factory=dict)
 
-    def add(self, num_examples: int, places: Sequence[Place], num_values: int = 0) -> None:
+    def add(
+        self,
+        num_examples: int,
+        places: Sequence[Place],
+        num_values: int = 0,
+        num_by_kind: Mapping[str, int] | None = None,
+    ) -> None:
         """Counts more of the same.
 
         Args:
             num_examples: how many more.
             places: some of them; the first ones in the order of files and records are kept.
             num_values: how many values more.
+            num_by_kind: how many of them are what.
         """
         self.num_examples += num_examples
         self.num_values += num_values
         self.places = sorted({*self.places, *places})[:MAX_PLACES]
+        for kind, number in (num_by_kind or {}).items():
+            self.num_by_kind[kind] = self.num_by_kind.get(kind, 0) + number
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -104,5 +115,5 @@ def merge_findings(parts: Iterable[Findings]) -> Findings:
         for finding in part.found:
             key = (finding.split, finding.check, finding.about)
             total = by_key.setdefault(key, Finding(check=finding.check, split=finding.split, about=finding.about))
-            total.add(finding.num_examples, finding.places, finding.num_values)
+            total.add(finding.num_examples, finding.places, finding.num_values, finding.num_by_kind)
     return Findings(found=[by_key[key] for key in sorted(by_key)])

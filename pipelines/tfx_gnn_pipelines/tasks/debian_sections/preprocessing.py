@@ -70,7 +70,7 @@ def _node_features(name: str, nodes: ItemsView) -> dict[str, tf.Tensor]:
     numbers = []
     if name in _COUNTS:
         counts = tf.stack([tf.cast(nodes[count], tf.float32) for count in _COUNTS[name]], axis=1)
-        numbers.append(tft.scale_to_z_score(tf.math.log1p(counts), elementwise=True))
+        numbers.append(tft.scale_to_z_score(_log_count(counts), elementwise=True))
     if name in _FLAGS:
         numbers.append(tf.stack([tf.cast(nodes[flag], tf.float32) for flag in _FLAGS[name]], axis=1))
     if numbers:
@@ -83,7 +83,12 @@ def _edge_features(edges: EdgeSetView) -> dict[str, tf.Tensor]:
     if not names:
         return {}
     # Flags, and positions that are hardly ever above 3: near 1 as they are, without statistics.
-    return {"numbers": tf.stack([tf.math.log1p(tf.cast(edges[name], tf.float32)) for name in names], axis=1)}
+    return {"numbers": tf.stack([_log_count(tf.cast(edges[name], tf.float32)) for name in names], axis=1)}
+
+
+def _log_count(counts: tf.Tensor) -> tf.Tensor:
+    """Logarithm of counts; a request with a negative one is answered as if it were 0, for its logarithm is NaN."""
+    return tf.math.log1p(tf.maximum(counts, 0.0))
 
 
 def _vocabulary_index(values: tf.Tensor, vocabulary: str) -> tf.Tensor:

@@ -49,6 +49,7 @@ def make_graph():
                 },
             ),
             "plain": tfx_gnn.NodeSet.from_fields(sizes=[1, 1], features={}),
+            "narrow": tfx_gnn.NodeSet.from_fields(sizes=[1, 1], features={"none": tf.zeros([2, 0])}),
             "_readout": tfx_gnn.NodeSet.from_fields(sizes=[1, 1], features={"label": tf.constant([0, 1])}),
         },
         edge_sets={
@@ -79,7 +80,7 @@ def test_each_feature_has_its_place_in_the_state(users_and_items):
 
     # Kinds of 2 rows, tags of 3, words of 5, cities of 4, below each other; and numbers of 7. One more for the unknown.
     tables = tables_of(encoder)
-    assert sorted(tables) == [(8, 3), (18, 2)]
+    assert sorted(tables) == [(1, 2), (8, 3), (18, 2)]
     kinds, tags, words, cities = _tables_of_two_units(encoder)
     user = encoded.node_sets["user"]["hidden_state"].numpy()
     np.testing.assert_array_equal(user[:, 0], [0.5, 1.5, 2.5])
@@ -94,7 +95,20 @@ def test_each_feature_has_its_place_in_the_state(users_and_items):
     a, b = hash_to_buckets(tf.constant(["a", "b"]), 5).numpy()
     np.testing.assert_allclose(item[:, 7:], [words[a] + words[b], np.zeros(2)], rtol=1e-6)
     np.testing.assert_array_equal(encoded.edge_sets["buys"]["hidden_state"], kinds[[0, 1, 2]])
-    assert encoded.node_sets["plain"]["hidden_state"].shape == (2, 0)
+
+
+def test_sets_without_values_have_a_learned_vector_each(users_and_items):
+    encoder = FeatureEncoder(users_and_items.spec, OPTIONS)
+    projecting = FeatureEncoder(users_and_items.spec, dataclasses.replace(OPTIONS, projection_units=6))
+
+    encoded, projected = (each(users_and_items).node_sets for each in (encoder, projecting))
+
+    for name in ("plain", "narrow"):
+        first, second = encoded[name]["hidden_state"].numpy().tolist()
+        assert first == second != [0.0, 0.0]
+        assert projected[name]["hidden_state"].shape == (2, 6)
+    assert encoded["plain"]["hidden_state"][0, 0] != encoded["narrow"]["hidden_state"][0, 0]
+    assert all(weight.shape.num_elements() for each in (encoder, projecting) for weight in each.weights)
 
 
 def _tables_of_two_units(encoder):
@@ -137,7 +151,8 @@ def test_all_tables_are_trained_with_dense_gradients(users_and_items, fuse):
     with tf.GradientTape() as tape:
         encoded = encoder(users_and_items)
         loss = tf.add_n([tf.reduce_sum(piece["hidden_state"] ** 2) for piece in _encoded_pieces(encoded)])
-    gradients = tape.gradient(loss, encoder.trainable_weights)
+    tables = [weight for weight in encoder.trainable_weights if "state" not in weight.name]
+    gradients = tape.gradient(loss, tables)
 
     assert len(gradients) == (2 if fuse else 5)
     assert all(isinstance(gradient, tf.Tensor) for gradient in gradients)
@@ -150,7 +165,10 @@ def _encoded_pieces(graph):
 def test_padded_graphs_give_the_same_rows(users_and_items):
     encoder = FeatureEncoder(users_and_items.spec.relax(num_components=True, num_nodes=True, num_edges=True), OPTIONS)
     constraints = tfx_gnn.SizeConstraints(
-        3, {"user": 6, "item": 4, "plain": 3, "_readout": 3}, {"buys": 5}, {"user": 1, "item": 1, "_readout": 1}
+        3,
+        {"user": 6, "item": 4, "plain": 3, "narrow": 3, "_readout": 3},
+        {"buys": 5},
+        {"user": 1, "item": 1, "_readout": 1},
     )
     padded, _ = tfx_gnn.pad_to_total_sizes(users_and_items, constraints)
 
@@ -202,7 +220,7 @@ def test_the_part_for_accelerators_has_no_texts_and_static_shapes(users_and_item
         with tf.GradientTape() as tape:
             states = [piece["hidden_state"] for piece in _encoded_pieces(encoder(graph))]
             loss = tf.add_n([tf.reduce_sum(state**2) for state in states])
-        return states, tape.gradient(loss, encoder.trainable_weights)
+        return states, tape.gradient(loss, encoder.trainable_weights, unconnected_gradients="zero")
 
     compiled = tf.function(step, jit_compile=True)
     states, gradients = compiled(batch)

@@ -1,24 +1,33 @@
 /* Asks an exported model through the TensorFlow C API: no Python, no C++.
  *
- *   predict SAVED_MODEL_DIR RECORDS_FILE
+ *   predict SAVED_MODEL_DIR RECORDS_FILE [THREADS SECONDS]
  *
  * RECORDS_FILE is an uncompressed TFRecord file of serialized graph tf.Examples.
  * Prints the shape of `logits`, then one line "id <tab> label <tab> score" an
- * example. Exit codes: 1 the program was called wrongly or a file cannot be read,
- * 2 the model cannot be loaded or has no such signature, 3 the model refused the
- * request. Messages go to stderr.
+ * example. With THREADS, so many threads then ask the same session at the same
+ * time, 1 to 64 examples a request, and each answer must be the one that the example
+ * got alone; prints the number of requests and the largest difference. Exit codes: 1
+ * the program was called wrongly or a file cannot be read, 2 the model cannot be
+ * loaded or has no such signature, 3 the model refused the request, 4 an answer to
+ * several threads differs. Messages go to stderr.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/tf_tstring.h"
 
 #define SIGNATURE "serving_default"
 #define NUM_OUTPUTS 4
+#define MOST_EXAMPLES 64
+#define TOLERANCE 1e-4
 static const char *const kOutputs[NUM_OUTPUTS] = {"id", "label", "score", "logits"};
 
 static void fail(int code, const char *what, const char *why) {
@@ -155,8 +164,120 @@ static void print_text(const TF_Tensor *tensor, int64_t i) {
   }
 }
 
+/* ---- several threads ---- */
+
+typedef struct {
+  TF_Tensor *outputs[NUM_OUTPUTS];
+} Answer;
+
+typedef struct {
+  TF_Session *session;
+  TF_Output input, outputs[NUM_OUTPUTS];
+  const Bytes *records;
+  int64_t count;
+  const Answer *alone;
+  double end;
+  unsigned int seed;
+  int64_t requests;
+  double largest;
+} Asker;
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static Answer ask(const Asker *asker, const Bytes *records, int64_t count) {
+  Answer answer;
+  TF_Status *status = TF_NewStatus();
+  TF_Tensor *request = string_tensor(records, count);
+  TF_SessionRun(asker->session, NULL, &asker->input, &request, 1, asker->outputs, answer.outputs, NUM_OUTPUTS, NULL, 0,
+                NULL, status);
+  check(status, 3, "the model refused the request");
+  TF_DeleteTensor(request);
+  TF_DeleteStatus(status);
+  return answer;
+}
+
+static void delete_answer(Answer *answer) {
+  for (int i = 0; i < NUM_OUTPUTS; i++) TF_DeleteTensor(answer->outputs[i]);
+}
+
+/* How far row `row` of an output is from the only row of the other; 1e9 if it is something else. */
+static double row_difference(const TF_Tensor *rows, int64_t row, const TF_Tensor *alone) {
+  if (TF_TensorType(rows) == TF_STRING) {
+    const TF_TString *left = (const TF_TString *)TF_TensorData(rows) + row, *right = TF_TensorData(alone);
+    size_t size = TF_StringGetSize(left);
+    int same = size == TF_StringGetSize(right) &&
+               memcmp(TF_StringGetDataPointer(left), TF_StringGetDataPointer(right), size) == 0;
+    return same ? 0.0 : 1e9;
+  }
+  size_t size = TF_TensorByteSize(alone);
+  const char *left = (const char *)TF_TensorData(rows) + (size_t)row * size;
+  if (TF_TensorType(rows) != TF_FLOAT) return memcmp(left, TF_TensorData(alone), size) ? 1e9 : 0.0;
+  double largest = 0.0;
+  for (size_t i = 0; i < size / sizeof(float); i++) {
+    double expected = ((const float *)TF_TensorData(alone))[i], difference = ((const float *)left)[i] - expected;
+    if (difference < 0) difference = -difference;
+    if (expected > 1 || expected < -1) difference /= expected > 0 ? expected : -expected;
+    if (!(difference <= largest)) largest = difference == difference ? difference : 1e9;
+  }
+  return largest;
+}
+
+static void *ask_until_the_end(void *argument) {
+  Asker *asker = argument;
+  Bytes chosen[MOST_EXAMPLES];
+  int64_t places[MOST_EXAMPLES];
+  do {
+    int64_t count = 1 + rand_r(&asker->seed) % MOST_EXAMPLES;
+    for (int64_t i = 0; i < count; i++) {
+      places[i] = rand_r(&asker->seed) % asker->count;
+      chosen[i] = asker->records[places[i]];
+    }
+    Answer answer = ask(asker, chosen, count);
+    for (int output = 0; output < NUM_OUTPUTS; output++)
+      for (int64_t i = 0; i < count; i++) {
+        double difference = row_difference(answer.outputs[output], i, asker->alone[places[i]].outputs[output]);
+        if (difference > asker->largest) asker->largest = difference;
+      }
+    delete_answer(&answer);
+    asker->requests++;
+  } while (now() < asker->end);
+  return NULL;
+}
+
+static void ask_from_threads(Asker base, int num_threads, double seconds) {
+  Answer *alone = calloc((size_t)base.count, sizeof *alone);
+  pthread_t *threads = calloc((size_t)num_threads, sizeof *threads);
+  Asker *askers = calloc((size_t)num_threads, sizeof *askers);
+  if (alone == NULL || threads == NULL || askers == NULL) fail(1, "threads", "out of memory");
+  for (int64_t i = 0; i < base.count; i++) alone[i] = ask(&base, &base.records[i], 1);
+  base.alone = alone;
+  base.end = now() + seconds;
+  for (int i = 0; i < num_threads; i++) {
+    askers[i] = base;
+    askers[i].seed = (unsigned int)i + 1;
+    if (pthread_create(&threads[i], NULL, ask_until_the_end, &askers[i]) != 0) fail(1, "thread", "cannot be started");
+  }
+  int64_t requests = 0;
+  double largest = 0.0;
+  for (int i = 0; i < num_threads; i++) {
+    pthread_join(threads[i], NULL);
+    requests += askers[i].requests;
+    if (askers[i].largest > largest) largest = askers[i].largest;
+  }
+  printf("%" PRId64 " requests of %d threads, largest difference %.2g\n", requests, num_threads, largest);
+  for (int64_t i = 0; i < base.count; i++) delete_answer(&alone[i]);
+  free(alone);
+  free(threads);
+  free(askers);
+  if (!(largest <= TOLERANCE)) fail(4, "several threads", "an answer differs from the one given alone");
+}
+
 int main(int argc, char **argv) {
-  if (argc != 3) fail(1, "usage", "predict SAVED_MODEL_DIR RECORDS_FILE");
+  if (argc != 3 && argc != 5) fail(1, "usage", "predict SAVED_MODEL_DIR RECORDS_FILE [THREADS SECONDS]");
   const char *tags[] = {"serve"};
   TF_Status *status = TF_NewStatus();
   TF_Graph *graph = TF_NewGraph();
@@ -186,6 +307,12 @@ int main(int argc, char **argv) {
     putchar('\t');
     print_text(answers[1], i);
     printf("\t%.4f\n", ((const float *)TF_TensorData(answers[2]))[i]);
+  }
+
+  if (argc == 5 && count > 0) {
+    Asker asker = {.session = session, .input = input, .records = records, .count = count};
+    memcpy(asker.outputs, outputs, sizeof outputs);
+    ask_from_threads(asker, atoi(argv[3]), atof(argv[4]));
   }
 
   for (int i = 0; i < NUM_OUTPUTS; i++) TF_DeleteTensor(answers[i]);

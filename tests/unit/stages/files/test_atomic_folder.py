@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK, atomic_folder
+from tfx_gnn.stages.files.atomic_folder import atomic_folder, atomic_folders
+from tfx_gnn.stages.files.commit_journal import PARTIAL_MARK
 
 
 def test_folder_appears_with_its_files_when_the_block_ends(tmp_path):
@@ -112,3 +113,22 @@ def test_an_object_store_has_no_lock_and_all_folders_stay():
         pass
 
     assert sorted(tf.io.gfile.listdir(bucket)) == [f".out{PARTIAL_MARK}of-another-one", "out"]
+
+
+def test_outputs_on_an_object_store_come_first_and_in_order(tmp_path, monkeypatch):
+    bucket = f"ram://{uuid.uuid4().hex}"
+    paths = [f"{tmp_path}/a", *(f"{bucket}/{name}" for name in "bcdef"), f"{tmp_path}/g"]
+    renamed = []
+    for module in (os, tf.io.gfile):
+
+        def note(source, target, rename=module.rename):
+            renamed.append(target)
+            rename(source, target)
+
+        monkeypatch.setattr(module, "rename", note)
+    with atomic_folders({path: path for path in paths}) as partials:
+        for partial in partials:
+            with tf.io.gfile.GFile(f"{partial}/file", "w") as file:
+                file.write("a")
+
+    assert renamed == [*paths[1:6], paths[0], paths[6]]

@@ -19,6 +19,15 @@ def test_fingerprint_ignores_order_and_folder_but_not_names_or_bytes(tmp_path):
     assert fingerprint_files(paths[0]) != first
 
 
+def test_a_name_may_count_instead_of_that_of_the_file(tmp_path):
+    for name in ("a.pbtxt", "b.pbtxt"):
+        (tmp_path / name).write_text("1")
+
+    assert fingerprint_files([str(tmp_path / "b.pbtxt")], base_name="a.pbtxt") == fingerprint_files(
+        [str(tmp_path / "a.pbtxt")]
+    )
+
+
 def test_bytes_moved_between_files_change_the_fingerprint(tmp_path):
     a, b = tmp_path / "a", tmp_path / "b"
     a.write_text("12")

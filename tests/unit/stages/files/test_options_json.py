@@ -43,7 +43,14 @@ def test_nested_options_come_back_equal():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "`--plan` must be JSON that describes a Plan; got '{': Expecting property name .* Mend it."),
+        (
+            "{",
+            "`--plan` must be JSON that describes a Plan; got 1 characters of another kind: Expecting property ",
+        ),
+        (
+            "[" * 100_000,
+            "`--plan` must be JSON that describes a Plan; got 100000 characters .*: objects and lists must be",
+        ),
         ("[1]", r"`--plan` must be an object with fields of a Plan; got \[1\]. Write {...}."),
         ('{"steps": [], "extra": 1}', r"`--plan` must have no fields but \['split', 'steps'\]; got \['extra'\]. Leave"),
         ('{"steps": [{"name": "a", "fan_out": 0}]}', "`fan_out` must be positive."),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.stages.files.process_lock import has_locks, process_lock
+from tfx_gnn.stages.files.process_lock import has_locks, left_by_this_machine, process_lock
 
 RULE = "`folder` must be used by one process at a time; got 'here'"
 
@@ -109,3 +109,36 @@ def test_file_system_without_locks_is_named(path, monkeypatch):
 @pytest.mark.parametrize(("place", "expected"), [("a/b", True), ("/a", True), ("gs://bucket/a", False)])
 def test_object_stores_have_no_locks(place, expected):
     assert has_locks(place) is expected
+
+
+@pytest.mark.parametrize("note", ["", "with work that can be taken up"])
+def test_lock_of_this_machine_is_known_with_its_note(path, note):
+    with process_lock(path, rule=RULE, note=note):
+        assert left_by_this_machine(path) == note
+
+
+def test_what_is_no_lock_of_this_machine_and_user_is_not_known(tmp_path, path, monkeypatch):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "of another machine").write_text("process 1 on nowhere.example since 2026-01-02 03:04:05")
+
+    assert {left_by_this_machine(str(tmp_path / name)) for name in ("", "fifo", "of another machine", "absent")} == {
+        None
+    }
+    with process_lock(path, rule=RULE):
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+        assert left_by_this_machine(path) is None
+
+
+def test_lock_that_is_held_for_a_moment_only_is_waited_for(path):
+    def release_when_tried(descriptor, operation):
+        monkeypatch.undo()
+        holder.__exit__(None, None, None)
+        raise BlockingIOError
+
+    holder = process_lock(path, rule=RULE)
+    holder.__enter__()
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(fcntl, "flock", release_when_tried)
+
+    with process_lock(path, rule=RULE, patience_seconds=60.0):
+        assert os.path.exists(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tfx_gnn.stages.files.commit_journal import COMMIT_MARK
 from tfx_gnn.stages.files.resumable_folder import UNFINISHED_MARK, resumable_folder, unfinished_folder
 
 DIE_AFTER_ONE_FILE = (
@@ -45,10 +46,32 @@ def test_a_killed_run_is_taken_up_by_the_next_one_with_another_output(tmp_path):
         found = os.listdir(folder)
 
     assert result.returncode == -signal.SIGKILL
-    assert left == [f"{UNFINISHED_MARK}work", f"{UNFINISHED_MARK}work.lock"]
+    assert left == [".5.lock", f"{UNFINISHED_MARK}work", f"{UNFINISHED_MARK}work.lock"]
     assert found == ["one.txt"]
     assert os.listdir(tmp_path / "7") == ["one.txt"]
     assert os.listdir(tmp_path) == ["7"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_interrupt_at_the_rename_loses_no_work(tmp_path, monkeypatch, when):
+    rename = os.rename
+
+    def interrupt(source, target):
+        if when == "after":
+            rename(source, target)
+        # As after a kill, no journal may be there by which the next run would take the folder back.
+        assert not [name for name in os.listdir(tmp_path) if COMMIT_MARK in name]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "rename", interrupt)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        resumable_folder(str(tmp_path / "out"), fingerprint="work") as folder,
+    ):
+        Path(folder, "one.txt").write_text("whole")
+
+    assert os.listdir(tmp_path) == ["out" if when == "after" else f"{UNFINISHED_MARK}work"]
+    assert [path.name for path in tmp_path.glob("*/*")] == ["one.txt"]
 
 
 def test_other_work_finds_nothing(tmp_path):

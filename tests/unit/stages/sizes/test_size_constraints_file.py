@@ -3,12 +3,14 @@ import json
 
 import pytest
 
+from tfx_gnn.stages.files.fingerprint import fingerprint_files
 from tfx_gnn.stages.sizes.size_constraints_file import (
     Budget,
     SetSizes,
     SizeConstraintsFile,
     SliceLoss,
     SplitSizes,
+    fingerprint_graph_schema,
     read_size_constraints,
     write_size_constraints,
 )
@@ -50,6 +52,16 @@ def test_what_is_written_is_read_back(tmp_path):
     write_size_constraints(CONTENT, str(tmp_path))
 
     assert read_size_constraints(str(tmp_path)) == CONTENT
+
+
+def test_one_schema_has_one_fingerprint_whatever_its_file_is_called(tmp_path):
+    for name in ("graph_schema.pbtxt", "mine.pbtxt"):
+        (tmp_path / name).write_text("context {}")
+
+    of_file = fingerprint_graph_schema(str(tmp_path / "mine.pbtxt"))
+
+    assert of_file == fingerprint_graph_schema(str(tmp_path))
+    assert of_file == fingerprint_files([str(tmp_path / "graph_schema.pbtxt")])
 
 
 def test_the_file_is_plain_json(tmp_path):

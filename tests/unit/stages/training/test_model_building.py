@@ -131,3 +131,15 @@ def test_metrics_without_weights_get_a_warning(caplog):
 def test_what_is_no_model_of_the_task_is_refused(model_fn, error, message):
     with pytest.raises(error, match=message):
         _build(model_fn)
+
+
+def test_layer_on_a_state_without_width_is_refused():
+    def model_fn(graph_spec):
+        empty = tf_keras.layers.Lambda(lambda rows: rows[:, :0])
+        return tf_keras.Sequential([empty, tf_keras.layers.Dense(1, name="first")])
+
+    with pytest.raises(
+        ValueError,
+        match=r"matrices have elements; got shapes \{'.*first/kernel:0': \[0, 1\]\} from 'mine.*LearnedState",
+    ):
+        _build(model_fn)

@@ -11,38 +11,31 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.stages.files.atomic_folder import PARTIAL_MARK, make_partial_folder
+from tfx_gnn.stages.files.atomic_folder import make_partial_folder
+from tfx_gnn.stages.files.commit_journal import PARTIAL_MARK
 from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 from tfx_gnn.stages.training.finished_training import FINISHED_FILE, FinishedTraining
 from tfx_gnn.stages.training.output_folders import OutputFolders, finished_outputs
 
 FINGERPRINT = {"code": "1", "options.num_epochs": "3"}
 
+TESTS = Path(__file__).parents[3]
+
 WRITE_AND_DIE = """
-import os, signal, sys
+import sys
 from pathlib import Path
+folder, fatal, when, tests = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4]
+sys.path.insert(0, tests)
 import tensorflow as tf
+import kill_points
 from tfx_gnn.stages.training.output_folders import OutputFolders
 
-folder, fatal, when = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-rename, calls = tf.io.gfile.rename, []
-
-
-def rename_or_die(source, target, overwrite=False):
-    calls.append(target)
-    if len(calls) == fatal and when == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    rename(source, target, overwrite)
-    if len(calls) == fatal and when == "after":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-tf.io.gfile.rename = rename_or_die
+points = kill_points.KillPoints(fatal, when)
 with OutputFolders(f"{folder}/model", f"{folder}/run", is_chief=True) as outputs:
     with outputs.written({"code": "1", "options.num_epochs": "3"}) as (model, run):
         Path(model, "saved_model.pb").write_text("a model")
         Path(run, "summary").write_text("a run")
-print(len(calls))
+print(len(points.calls))
 """
 
 
@@ -112,7 +105,7 @@ def test_empty_folders_made_ahead_are_replaced(tmp_path):
     ],
 )
 def test_kill_at_each_renaming_is_made_good_by_a_restart(tmp_path, fatal, when, visible, is_written_again):
-    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), str(fatal), when]
+    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), str(fatal), when, str(TESTS)]
 
     killed = subprocess.run(command, check=False, capture_output=True)
 
@@ -123,7 +116,7 @@ def test_kill_at_each_renaming_is_made_good_by_a_restart(tmp_path, fatal, when, 
 
 
 def test_there_are_three_renamings_to_die_at(tmp_path):
-    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), "0", "before"]
+    command = [sys.executable, "-W", "ignore", "-c", WRITE_AND_DIE, str(tmp_path), "0", "before", str(TESTS)]
 
     done = subprocess.run(command, check=True, capture_output=True, text=True)
 
@@ -132,22 +125,47 @@ def test_there_are_three_renamings_to_die_at(tmp_path):
 
 @pytest.mark.parametrize("fatal", [1, 2, 3])
 def test_interrupt_at_each_renaming_is_made_good_by_a_restart(tmp_path, monkeypatch, fatal):
-    rename, calls = tf.io.gfile.rename, []
+    calls = []
 
-    def rename_or_raise(source, target, **options):
-        calls.append(target)
-        if len(calls) == fatal:
-            raise KeyboardInterrupt
-        rename(source, target, **options)
+    def rename_or_raise(rename):
+        def call(source, target, **options):
+            calls.append(target)
+            if len(calls) == fatal:
+                raise KeyboardInterrupt
+            rename(source, target, **options)
+
+        return call
 
     with monkeypatch.context() as patched:
-        patched.setattr(tf.io.gfile, "rename", rename_or_raise)
+        # The note is renamed by the one, folders by the other.
+        for module in (tf.io.gfile, os):
+            patched.setattr(module, "rename", rename_or_raise(module.rename))
         with pytest.raises(KeyboardInterrupt):
             _write(tmp_path)
 
     assert (tmp_path / "run").exists() is False
     assert _write(tmp_path) is (fatal == 1)
     _assert_whole(tmp_path)
+
+
+def test_everything_is_on_the_disk_before_and_after_the_renamings(tmp_path, monkeypatch):
+    events = []
+    for module in (tf.io.gfile, os):
+
+        def note(source, target, rename=module.rename, **options):
+            events.append(f"rename {os.path.basename(target)}")
+            rename(source, target, **options)
+
+        monkeypatch.setattr(module, "rename", note)
+    monkeypatch.setattr(os, "fsync", lambda file: events.append(f"sync {os.readlink(f'/proc/self/fd/{file}')}"))
+
+    _write(tmp_path)
+
+    first = events.index("rename finished.json")
+    assert events[first - 1].endswith("/finished.json.writing")
+    [run_is_synced, *others] = events[first + 1 :]
+    assert run_is_synced.startswith(f"sync {tmp_path}/.run{PARTIAL_MARK}")
+    assert others == ["rename model", f"sync {tmp_path}", "rename run", f"sync {tmp_path}"]
 
 
 def test_error_before_the_end_leaves_nothing(tmp_path):

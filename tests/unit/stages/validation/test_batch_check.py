@@ -9,6 +9,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.stages.examples.example_batches import ExampleDecoder
 from tfx_gnn.stages.files.record_files import RecordFile
 from tfx_gnn.stages.validation.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
+from tfx_gnn.stages.validation.example_anomalies import anomaly_of
 from tfx_gnn.stages.validation.findings import Findings, merge_findings
 
 SCHEMA = text_format.Parse(
@@ -232,3 +233,17 @@ def test_an_undeclared_feature_without_a_kind_is_found_where_it_is(run):
 
     assert found == {("undeclared_feature", "nodes/a.y"): (1, 0, ["record 11 of f.gz: not in the graph schema"])}
     assert good == [10, 12]
+
+
+def test_numbers_that_are_none_are_counted_by_kind(make_record):
+    parts = []
+    for values in ([float("nan"), float("inf"), 1.0, float("nan")], [1.0, 2.0, float("-inf"), 1.0]):
+        parts.append(Findings())
+        records = [make_record({**GOOD, "nodes/a.x": values})]
+        list(BatchChecker.by(SCHEMA, (), READABLE).read(ExampleDecoder(), 0, records, FILE, parts[-1]))
+
+    (finding,) = merge_findings(parts).found
+    anomaly = anomaly_of(finding, {})
+
+    assert anomaly is not None
+    assert "2 examples, 4 values (1 -inf, 2 NaN, 1 inf); record 0 of f.gz: value" in anomaly.description

@@ -1,0 +1,63 @@
+"""Serialized tf.Examples in the one form that TensorFlow's parser reads as protobuf means it.
+
+`tf.io.parse_example` has a protobuf reader of its own. Of the encodings that protobuf allows it
+silently drops what follows the first piece of a list. With a length that is not true, or with
+unpacked floats that are more than a fixed-size feature takes, it writes outside of its buffers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+_MESSAGE = "tensorflow.Example"
+#: No example needs to have it: to look for it is to look whether there are features at all.
+_ANY_KEY = "tfx_gnn/any"
+
+
+def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
+    """Decodes and encodes tf.Examples, so that any parser reads them alike.
+
+    What comes out holds the same values, each list packed and in one piece. Only operations of
+    TensorFlow itself are used, so it can be part of an exported model.
+
+    Args:
+        serialized: string tensor of shape [num_examples].
+
+    Returns:
+        String tensor of shape [num_examples].
+
+    Raises:
+        tf.errors.InvalidArgumentError: if an element is no tf.Example.
+        tf.errors.DataLossError: in place of it in a tf.function, if only values are damaged, not
+            what holds them.
+        UnicodeDecodeError: in place of it in a tf.function, if TensorFlow quotes bytes that are no text.
+
+    Example:
+        >>> twice = tf.train.Example().SerializeToString() * 2
+        >>> canonical_examples(tf.constant([twice])).numpy().tolist()
+        [b'']
+    """
+    try:
+        return _canonical(serialized)
+    except (UnicodeDecodeError, tf.errors.DataLossError) as error:
+        # TensorFlow quotes the bytes in its message, which then may be no text for Python.
+        raise tf.errors.InvalidArgumentError(
+            None, None, "`serialized` must hold tf.Example protos; got bytes that are none."
+        ) from error
+
+
+def _canonical(serialized: tf.Tensor) -> tf.Tensor:
+    def encode_anew() -> Any:
+        sizes, (features,) = tf.io.decode_proto(
+            serialized, _MESSAGE, ["features"], [tf.string], "local://", sanitize=True
+        )
+        return tf.io.encode_proto(sizes, [features], ["features"], _MESSAGE)
+
+    # First, as it refuses most of what is no tf.Example, and by the error that is due. Integers are read safely.
+    walked = tf.io.parse_example(serialized, {_ANY_KEY: tf.io.FixedLenFeature([], tf.int64, 0)})[_ANY_KEY]
+    # True unless there are no examples, which the decoder does not take. A mere control dependency on the walk would be
+    # optimized away.
+    is_any = tf.reduce_any(walked >= tf.int64.min)
+    return tf.ensure_shape(tf.cond(is_any, encode_anew, lambda: serialized), serialized.shape)

@@ -1,0 +1,45 @@
+"""What must be on the disk before a rename shows it, for the day when the power fails."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+#: What file systems answer that cannot put a folder on the disk by itself, such as mounted object stores.
+_NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBADF}
+
+
+def sync_tree(folder: str) -> None:
+    """Puts a folder and everything in it on the disk.
+
+    Args:
+        folder: on a local or mounted disk.
+
+    Raises:
+        OSError: if the disk fails, or is full.
+    """
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if not os.path.islink(path):
+                sync_path(path)
+        sync_path(parent)
+
+
+def sync_path(path: str) -> None:
+    """Puts one file, or the list of names in one folder, on the disk.
+
+    Args:
+        path: on a local or mounted disk. A folder on a file system that cannot do this stays as it is.
+
+    Raises:
+        OSError: if the disk fails, or is full.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not os.path.isdir(path):
+            raise OSError(error.errno, error.strerror, path) from error
+    finally:
+        os.close(descriptor)

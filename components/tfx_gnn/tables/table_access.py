@@ -1,0 +1,65 @@
+"""How a tables folder is opened: which schema, which files, and how large a record may be."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Final
+
+SCHEMA_FILE: Final = "graph_schema.pbtxt"
+"""File of a tables folder that declares the tables beside it."""
+
+_MAX_MIB = 1024  # Arrow counts the bytes of a block of text in 32 bits with a sign
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableAccess:
+    """Which schema of a tables folder is read, and what its tables may be.
+
+    Attributes:
+        schema_file: name of the schema, relative to the tables folder.
+        allow_outside_files: whether the files that a schema names may lie outside of the
+            tables folder: by an absolute path, by `..`, or by a symbolic link. By default
+            they must not, so that a schema from elsewhere cannot make other files of the
+            machine part of the data.
+        max_record_mib: most that one record of a table may hold, in MiB, in [1, 1024].
+            It bounds the memory that reading takes, also for compressed files. Of Parquet
+            it holds for the average record of a row group before its dictionaries are decoded.
+    """
+
+    schema_file: str = SCHEMA_FILE
+    allow_outside_files: bool = False
+    max_record_mib: int = 16
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema_file, str) or not self.schema_file:
+            raise ValueError(
+                f"`schema_file` must name a file of the tables folder; got {self.schema_file!r}. "
+                f"Leave it out for {SCHEMA_FILE}."
+            )
+        if not isinstance(self.allow_outside_files, bool):
+            raise TypeError(
+                f"`allow_outside_files` must be True or False; got {self.allow_outside_files!r}. Leave it out."
+            )
+        size = self.max_record_mib
+        if not isinstance(size, int) or isinstance(size, bool) or not 1 <= size <= _MAX_MIB:
+            raise ValueError(
+                f"`max_record_mib` must be a whole number of MiB in [1, {_MAX_MIB}]; got {size!r}. "
+                "Split larger records into several columns or rows."
+            )
+
+    @property
+    def max_record_bytes(self) -> int:
+        """The most that a record may hold, in bytes."""
+        return self.max_record_mib << 20
+
+    def schema_path(self, tables_dir: str) -> str:
+        """Says where the schema is.
+
+        Args:
+            tables_dir: folder of the tables.
+
+        Returns:
+            Path of the schema file.
+        """
+        return os.path.join(tables_dir, self.schema_file)

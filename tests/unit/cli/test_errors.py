@@ -1,0 +1,126 @@
+import errno
+import os
+import resource
+import signal
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+
+from tfx_gnn.cli.errors import error_line, name_flags
+
+FLAGS = {
+    "examples_dir": "--examples-dir",
+    "plan": "--plan",
+    "splits": "--split",
+    "label_features": "--label-feature",
+    "dangling_edges": "--dangling-edges",
+    "allows_empty_splits": "--allow-empty-splits",
+}
+GIVEN = {"out": "--examples-dir", "in": "--tables-dir", "in/plan.json": "--plan", "user=users": "--node"}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("`examples_dir` must hold splits; got 'x'.", "`--examples-dir` must hold splits; got 'x'."),
+        ("`split` must be one of ['a']; got 'b'.", "`--split` must be one of ['a']; got 'b'."),
+        ("Change the bounds, or set `allows_empty_splits`.", "Change the bounds, or set `--allow-empty-splits`."),
+        (
+            "`plan` must be of type int64; got 'x' in t.csv, line 3. Correct the cell.",
+            "`plan` must be of type int64; got 'x' in t.csv, line 3. Correct the cell.",
+        ),
+        (
+            "`source` must name a node; got 'x' in t.csv, line 3. Drop them by dangling_edges.",
+            "`source` must name a node; got 'x' in t.csv, line 3. Drop them by `--dangling-edges`.",
+        ),
+        ("`fan_out` must be at least 1; got 0.", "`fan_out` must be at least 1; got 0."),
+        ("`path` must be absent; got 'out'.", "`--examples-dir` must be absent; got 'out'."),
+        ("`filename` must name a table; got 'users'. Rename.", "`--node` must name a table; got 'users'. Rename."),
+        ("`path` must hold a spec; got a mistake in in/plan.json. X.",
+         "`--plan` must hold a spec; got a mistake in in/plan.json. X."),
+        ("`label_features` must be one of ['a']; got 'b'.", "`label_features` must be one of ['a']; got 'b'."),
+        ("`path` must be absent; got 'other'.", "`path` must be absent; got 'other'."),
+        (
+            "`in/plan.json` must be readable and writable as needed; got No such file.",
+            "`in/plan.json` (`--plan`) must be readable and writable as needed; got No such file.",
+        ),
+        (
+            "`out/Split-a/x.gz` must be readable and writable as needed; got X.",
+            "`out/Split-a/x.gz` (`--examples-dir`) must be readable and writable as needed; got X.",
+        ),
+    ],
+)  # fmt: skip
+def test_messages_name_the_flags_of_the_verb(line, told):
+    assert name_flags(line, FLAGS, GIVEN) == told
+
+
+def test_options_of_a_sampling_spec_are_named_where_there_is_one():
+    line = "`label_features` must be one of ['a']; got 'b'."
+
+    assert name_flags(line, FLAGS, {"in/spec.pbtxt": "--plan"}) == line.replace("label_features", "--label-feature")
+
+
+@pytest.mark.parametrize("value", ["", "/"])
+def test_a_value_that_begins_every_path_claims_none(value):
+    line = "`/etc/x` must be readable and writable as needed; got No such file."
+
+    assert name_flags(line, FLAGS, {value: "--examples-dir"}) == line
+
+
+def _refused_connection(path):
+    raise OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+def test_only_an_error_of_an_open_file_is_one_of_the_path_in_use():
+    with pytest.raises(OSError, match="refused") as raised:
+        _refused_connection("/out/x.gz")
+
+    assert "/out/x.gz" not in (error_line(raised.value) or "")
+
+
+def _full_disk(path):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_disk_is_one_line_with_the_file_name():
+    told = "`/out/x.gz` must be readable and writable as needed; got No space left on device. Free some space, or"
+    full = "/out/x.gz; No space left on device"
+    by_worker = f"tensorflow.python.framework.errors_impl.ResourceExhaustedError: {full} [while running 'Write']"
+
+    lines = [
+        error_line(tf.errors.ResourceExhaustedError(None, None, full)),
+        error_line(RuntimeError(by_worker)),
+        error_line(RuntimeError(f"Traceback (most recent call last):\n  File x\nRuntimeError: {by_worker}")),
+    ]
+    with pytest.raises(OSError, match="No space") as of_python:
+        _full_disk("/out/x.gz")
+    lines.append(error_line(of_python.value))
+
+    assert all(line is not None and line.startswith(told) for line in lines), lines
+
+
+def test_defects_keep_their_traceback():
+    assert error_line(RuntimeError("unexpected")) is None
+    assert error_line(KeyError("x")) is None
+    assert error_line(text_format.ParseError("no text\nof a schema")) == "no text of a schema"
+
+
+def test_a_file_that_cannot_grow_is_one_line_with_its_name(tmp_path):
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+
+    (tmp_path / "users.csv").write_text("id," + ",".join(f"column{i}" for i in range(50)) + "\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "tfx_gnn.cli", "tables", "infer-schema", "--tables-dir", str(tmp_path),
+         "--node", "user=users.csv"],
+        capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+
+    assert run.returncode == 2, run.stderr
+    last = run.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"`{tmp_path}/graph_schema.pbtxt` (`--tables-dir`) must be readable and writable as needed")
+    assert "Traceback" not in run.stderr

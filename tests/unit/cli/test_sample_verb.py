@@ -1,0 +1,84 @@
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tfx_gnn.cli.app import app
+
+SCHEMA = """
+node_sets { key: "user" value { metadata { filename: "users.csv" } } }
+edge_sets { key: "knows" value { source: "user" target: "user" metadata { filename: "knows.csv" } } }
+"""
+SPEC = """seed_op { op_name: "seed" node_set_name: "user" }
+sampling_ops { op_name: "hop" input_op_names: "seed" edge_set_name: "knows" sample_size: 3 strategy: RANDOM_UNIFORM }"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "shop.pbtxt").write_text(SCHEMA)
+    (tmp_path / "spec.pbtxt").write_text(SPEC)
+    (tmp_path / "users.csv").write_text("id\nann\nbob\n")
+    (tmp_path / "knows.csv").write_text("source,target\nann,bob\nann,eve\n")
+    return tmp_path
+
+
+def _sample(folder, *args, plan="spec.pbtxt"):
+    return CliRunner().invoke(
+        app,
+        [
+            "sample", "--tables-dir", str(folder), "--schema-file", "shop.pbtxt", "--plan", str(folder / plan),
+            "--examples-dir", str(folder / "examples"), *args,
+        ],
+        env={"COLUMNS": "200"},
+    )  # fmt: skip
+
+
+def test_a_sampling_spec_with_few_seeds_is_sampled_by_a_flag(folder):
+    refused = _sample(folder, "--dangling-edges", "drop")
+    sampled = _sample(folder, "--dangling-edges", "drop", "--allow-empty-splits")
+
+    assert refused.exit_code == 2
+    assert "got none for [" in refused.stderr
+    assert "or set `--allow-empty-splits`." in refused.stderr
+    assert sampled.exit_code == 0, sampled.stderr
+    assert "1 dangling_target" in sampled.stdout
+    report = json.loads((folder / "examples" / "statistics.json").read_text())
+    assert report["tables"]["edges/knows"]["dropped"] == {"dangling_target": 1}
+    assert sum(report["num_seeds"].values()) == 2
+    assert 0 in report["num_seeds"].values()
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--allow-empty-splits"], "`target` must name a node of 'user'"),
+        (["--allow-empty-splits"], "or drop them by `--dangling-edges`."),
+        (["--max-dropped-share", "0.5"], "`--max-dropped-share` must go with `--dangling-edges drop`"),
+        (
+            ["--allow-empty-splits", "--dangling-edges", "drop", "--max-dropped-share", "0.1"],
+            "`--max-dropped-share` must cover the rows that are dropped; got 0.1 for 1 of 2 rows of edges/knows",
+        ),
+        (["--num-shards", "0"], "`--num-shards` must be in"),
+        (["--label-feature", "age"], "`--label-feature` must be one of [] for 'user'; got 'age'"),
+        (["--schema-file", "none.pbtxt"], "`--tables-dir` must hold a none.pbtxt; got none"),
+    ],
+)
+def test_mistakes_are_told_by_their_flags(folder, args, message):
+    refused = _sample(folder, *args)
+
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("[" * 100_000, "nested at most 100 deep"), ("root:x:0:secret", "Expecting value: line 1")]
+)
+def test_a_plan_that_is_no_json_is_one_line(folder, text, message):
+    (folder / "plan.json").write_text(text)
+
+    refused = _sample(folder, plan="plan.json")
+
+    assert refused.exit_code == 2
+    assert f"`--plan` must name a JSON file of a SamplingPlan; got '{folder}/plan.json'" in refused.stderr
+    assert message in refused.stderr
+    assert "secret" not in refused.stderr
