@@ -53,8 +53,12 @@ _NUM_THREADS = 4
 #: Relative to the largest number of an answer; bytes written otherwise are the same graph.
 _TOLERANCE = 1e-5
 _UNREADABLE = ("Could not parse example", "Can't parse serialized Example", "must hold tf.Example protos")
-_INTEGERS = (-(2**63), -1, 0, 1, 2, 2**31, 2**40, 2**63 - 1)
-_FLOATS = (0.0, -1.0, 1e30, float("inf"), 1e-40)
+_VALUES: dict[str, list[Any]] = {
+    "int64_list": [-(2**63), -1, 0, 1, 2, 2**31, 2**40, 2**63 - 1],
+    "float_list": [0.0, -1.0, 1e30, float("inf"), 1e-40],
+    "bytes_list": [b"", b"\xff\x00", b"x" * 1000],
+}
+_OTHER_LISTS: list[tuple[str, list[Any]]] = [("bytes_list", [b"x"]), ("float_list", [1.0]), ("int64_list", [1])]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -150,19 +154,15 @@ def _change(features: dict[str, tuple[str, list[Any]]], rng: random.Random) -> N
     if action == 0:
         del features[key]
     elif action == 1:
-        features[key] = rng.choice([("bytes_list", [b"x"]), ("float_list", [1.0]), ("int64_list", [1]), (kind, [])])
+        features[key] = rng.choice(_OTHER_LISTS) if rng.random() < 0.75 else (kind, [])
     elif action == 2:
         features[key] = kind, values[:-1]
     elif action == 3:
         features[key] = kind, values + values[:1] * rng.choice([1, 1000])
     elif values:
+        drawn = _VALUES[kind]
         place = rng.randrange(len(values))
-        drawn: dict[str, Sequence[Any]] = {
-            "int64_list": _INTEGERS,
-            "float_list": _FLOATS,
-            "bytes_list": (b"", b"\xff\x00", b"x" * 1000),
-        }[kind]
-        features[key] = kind, [*values[:place], rng.choice(drawn[kind]), *values[place + 1 :]]
+        features[key] = kind, [*values[:place], rng.choice(drawn), *values[place + 1 :]]
 
 
 def _without_labels(spec: tfx_gnn.GraphTensorSpec, labels: Sequence[str]) -> tfx_gnn.GraphTensorSpec:
