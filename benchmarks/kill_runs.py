@@ -6,8 +6,10 @@
 
 The same command, run again, must complete; its outputs must be those of a run without a kill, and nothing else may be
 left. Files are compared byte by byte, but for those that differ between two runs without a kill: these are named, and
-must be there. A command that was killed after its commit has done its work; run again it says that its outputs are
-there, and counts as ended before the kill. Renames are counted as system calls, by a library that a C compiler makes.
+must be there. SavedModels are compared by the hashes of their fingerprints: a training that goes on where one was
+killed traces fewer functions before it exports, and their names are counted. A command that was killed after its commit
+has done its work; run again it says that its outputs are there, and counts as ended before the kill. Renames are
+counted as system calls, by a library that a C compiler makes.
 """
 
 from __future__ import annotations
@@ -339,12 +341,31 @@ def _outputs(words: Sequence[str]) -> set[str]:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Every file and folder below, by path; folders without content."""
+    """What every file and folder below holds, by path; folders without content."""
     return {
-        _EVENTS.sub("events", str(path.relative_to(folder))): path.read_bytes() if path.is_file() else b""
+        _EVENTS.sub("events", str(path.relative_to(folder))): _content(path) if path.is_file() else b""
         for path in folder.rglob("*")
         if "__pycache__" not in path.parts
     }
+
+
+def _content(path: Path) -> bytes:
+    if path.name == "saved_model.pb":
+        # Its program, signatures and objects are hashed in the fingerprint beside it.
+        return b""
+    content = path.read_bytes()
+    if path.name != "fingerprint.pb":
+        return content
+    from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
+
+    found = FingerprintDef.FromString(content)
+    hashes = (
+        found.graph_def_program_hash,
+        found.signature_def_hash,
+        found.saved_object_graph_hash,
+        found.checkpoint_hash,
+    )
+    return repr(hashes).encode()
 
 
 @contextlib.contextmanager
