@@ -2,11 +2,14 @@
 
 `import tfx_gnn as tfgnn` offers the names of TF-GNN's input pipeline and graph operations.
 Names are resolved when they are first used: importing this package alone imports nothing heavy.
+Models that hold graphs can be loaded once it is: where TensorFlow or Keras was imported before, as in
+TF-GNN's guide, types or layers of graphs are registered at once.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 __version__ = "0.1.0"
@@ -40,3 +43,10 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     graph = importlib.import_module(f"{__name__}.graph")
     return sorted([*globals(), *_SUBPACKAGES, *_ARTIFACTS, *graph.__all__])
+
+
+if "tf_keras" in sys.modules:
+    importlib.import_module(f"{__name__}.keras")
+elif "tensorflow" in sys.modules:
+    for _registering in ("graph_tensor_spec", "sorted_adjacency"):
+        importlib.import_module(f"{__name__}.graph.{_registering}")

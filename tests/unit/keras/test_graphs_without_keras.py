@@ -1,4 +1,7 @@
-"""Who imports the graph core alone pays for Keras when Keras is used, and then has all of it."""
+"""Who imports the graph core alone pays for Keras when Keras is used, and then has all of it.
+
+Who loads a model with graphs needs `import tfx_gnn` and no name of it.
+"""
 
 import json
 import os
@@ -6,6 +9,10 @@ import subprocess
 import sys
 
 import pytest
+import tensorflow as tf
+import tf_keras
+
+import tfx_gnn as tfgnn
 
 # Each way of meeting a symbolic graph must work as the first one in a process.
 _PROGRAM = """
@@ -60,3 +67,43 @@ def test_keras_knows_graphs_of_the_core_as_soon_as_it_meets_one(way):
     # As in TF-GNN; the names of inputs become those of an exported signature.
     assert input_names == ["input_1"]
     assert answer == [2, 0]
+
+
+_LOADERS = {
+    "by Keras": """
+import sys
+import tensorflow as tf
+import tf_keras
+import tfx_gnn
+
+print(type(tf_keras.models.load_model(sys.argv[1]).layers[1]).__module__)
+""",
+    "by TensorFlow": """
+import sys
+import tensorflow as tf
+import tfx_gnn
+
+tf.saved_model.load(sys.argv[1])
+print("tf_keras" in sys.modules)
+""",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Encoding a StructuredValue:UserWarning")
+@pytest.mark.parametrize(
+    ("way", "printed"), [("by Keras", "tfx_gnn.keras.layers.map_features"), ("by TensorFlow", "False")]
+)
+def test_saved_model_of_graphs_loads_after_the_import_alone(way, printed, tmp_path):
+    nodes = tfgnn.NodeSetSpec.from_field_specs(
+        features_spec={"x": tf.TensorSpec([None, 2])}, sizes_spec=tf.TensorSpec([1], tf.int32)
+    )
+    inputs = tf_keras.Input(type_spec=tfgnn.GraphTensorSpec.from_piece_specs(node_sets_spec={"a": nodes}))
+    graph = tfgnn.keras.layers.MapFeatures(node_sets_fn=lambda node_set, **_: 2.0 * node_set["x"])(inputs)
+    tf_keras.Model(inputs, tfgnn.keras.layers.Pool(tfgnn.CONTEXT, "sum", node_set_name="a")(graph)).save(tmp_path)
+
+    environment = {name: value for name, value in os.environ.items() if name != "TF_USE_LEGACY_KERAS"}
+    program = [sys.executable, "-c", _LOADERS[way], str(tmp_path)]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.splitlines()[-1] == printed
