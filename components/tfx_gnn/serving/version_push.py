@@ -89,14 +89,30 @@ def incoming_version(destination: str) -> Iterator[str]:
             _release(path, lock)
 
 
+def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool]) -> None:
+    """Removes notes of pushes that were killed after they were recorded, and of versions that are not the newest.
+
+    Args:
+        destination: folder of versions; may be missing.
+        is_recorded: tells whether a folder has the record of its push.
+    """
+    for path, version, origin in _notes(destination):
+        lock = _try_lock(path, os.O_RDWR)
+        if lock is None:
+            continue
+        if is_recorded(origin.record) or version != max(list_versions(destination), default=0):
+            _release(path, lock)
+        else:
+            os.close(lock)
+
+
 @contextlib.contextmanager
 def unrecorded_version(
     destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
 ) -> Iterator[int | None]:
     """Yields a version that the same push had published before it was killed; recorded when the block ends well.
 
-    It is found only while it is the newest: behind a newer one it is not what a server serves. Notes of older
-    versions are removed, as are those of pushes that were recorded, and killed only then.
+    It is found only while it is the newest: behind a newer one it is not what a server serves.
 
     Args:
         destination: folder of versions; may be missing.
@@ -106,19 +122,14 @@ def unrecorded_version(
     Yields:
         The version, or None: then it must be pushed.
     """
+    forget_recorded_versions(destination, is_recorded)
     found = None
     held: list[tuple[str, int]] = []
     for path, version, other in _notes(destination):
-        lock = _try_lock(path, os.O_RDWR)
-        if lock is None:
-            continue
-        if is_recorded(other.record) or version != max(list_versions(destination), default=0):
-            _release(path, lock)
-        elif other.is_same_push(origin):
+        lock = _try_lock(path, os.O_RDWR) if other.is_same_push(origin) else None
+        if lock is not None:
             found = version
             held.append((path, lock))
-        else:
-            os.close(lock)
     try:
         yield found
     except BaseException:

@@ -17,6 +17,7 @@ from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.version_push import (
     PushOrigin,
+    forget_recorded_versions,
     incoming_version,
     leave_unrecorded,
     publish_version,
@@ -143,6 +144,8 @@ def push_graph_model(
             f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
             "Point at the output of GraphTrainer."
         )
+    # Also if the record turns out to be there: of a push that was killed right after it nothing is left.
+    forget_recorded_versions(push_destination, _is_recorded)
     with (
         contextlib.ExitStack() as until_recorded,
         atomic_folder(

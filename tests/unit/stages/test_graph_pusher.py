@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
+from tfx_gnn.serving.version_push import PushOrigin, leave_unrecorded
 from tfx_gnn.serving.warmup_requests import has_warmup_requests, read_warmup_requests
 from tfx_gnn.stages.files.blessing import INFRA_PREFIX, write_blessing
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, forget_push, push_graph_model
@@ -94,6 +95,19 @@ def test_push_that_was_ended_before_it_was_recorded_finds_its_version_again(
     assert pushed.version == 1
     assert os.listdir(tmp_path / "serving") == ["1"]
     assert json.loads((tmp_path / f"pushed-{run}" / "pushed_version.json").read_text())["version"] == 1
+
+
+def test_push_that_was_killed_after_it_was_recorded_leaves_nothing_to_the_next_run(
+    tmp_path: Path, toy_model_dir: str, toy_examples_dir: str
+) -> None:
+    _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="1")
+    leave_unrecorded(str(tmp_path / "serving"), 1, PushOrigin(model="a", record=str(tmp_path / "pushed-1")))
+    shutil.rmtree(tmp_path / "blessing-1")
+
+    with pytest.raises(FileExistsError, match="`pushed_model_dir` must be absent"):
+        _push(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, run="1")
+
+    assert os.listdir(tmp_path / "serving") == ["1"]
 
 
 def test_push_that_an_orchestrator_forgets_finds_its_version_again(

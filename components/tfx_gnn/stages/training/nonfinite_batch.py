@@ -36,7 +36,8 @@ class NonfiniteCause:
         tensor: the first tensor of the step that is not finite, such as "feature nodes/item.x", "weight
             dense/kernel", "output", "loss" or "gradient of dense/kernel"; empty if it is not known.
         example_ids: original ids of what the step's examples are about, where the data have `#id`: for each
-            replica, names of edge sets from `_readout` (or "context") to ids.
+            replica, names of edge sets from `_readout` (or "context") to ids. Empty if no batch was looked for:
+            before the first step, and under parameter servers.
     """
 
     position: TrainingPosition

@@ -35,7 +35,9 @@ class NonfiniteError(ValueError):
     def __init__(self, found: str, cause: NonfiniteCause, folder: str) -> None:
         position = cause.position
         first = f"The first tensor that is not finite is {cause.tensor}. " if cause.tensor else ""
-        if not cause.found_again and position.step_in_epoch:
+        if not cause.example_ids and position.step_in_epoch:
+            first = "Its batch cannot be found, as workers of parameter servers are not in step; another strategy can. "
+        elif not cause.found_again and position.step_in_epoch:
             first = "It did not come up again when the steps since the last checkpoint were repeated. " + first
         ids = f" of the examples {_shortened(cause.example_ids)}" if any(cause.example_ids) else ""
         batch = f" The batch{ids} is in {folder!r}; `read_nonfinite_batch` reads it." if folder else ""

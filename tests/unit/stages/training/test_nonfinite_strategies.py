@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,15 @@ def test_step_tensor_and_batch_of_all_replicas_are_found(clusters, folder, tmp_p
             # The numbers are those that were trained on; one graph more is padding.
             assert labels[:2].numpy().tolist() == [[1.0], [1.0]]
             assert weights.numpy().tolist() == [[1.0], [1.0], [0.0]]
+
+
+def test_parameter_servers_tell_what_they_know(clusters, folder, tmp_path):
+    roles = {"chief": 1, "worker": 1, "ps": 1}
+
+    output = clusters.run_cluster([str(PROGRAM), str(folder), str(tmp_path), "parameter_server"], roles)["chief0"]
+
+    assert output.returncode == 0, output.stderr[-4000:]
+    for spoilt, number in {"large": "inf", "hidden": "weight '.*kernel:0' that is not finite"}.items():
+        message = output.result["parameter_server"][spoilt]["message"]
+        assert re.search(rf"got {number} in epoch 1, step 6 \(step 6 of all\)\. Its batch cannot be found", message)
+        assert not {"model", "run"} & set(os.listdir(tmp_path / "parameter_server" / spoilt))
