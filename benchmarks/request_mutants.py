@@ -6,8 +6,9 @@
 
 Each mutant is made of a real example: its bytes are written anew by the tests' encoder (packed, unpacked, in pieces,
 keys twice, of other types, with false lengths, cut off). What it holds is said by protobuf and by the tests' decoder in
-plain Python. If that is a graph of the schema with one root, the answer must be the one to the same graph in plain encoding; if not,
-the request must be refused. Four threads ask at the same time. A wrong answer ends the program with 1.
+plain Python. If that is a graph of the schema with one root, the answer must be the one to the same graph in plain
+encoding; if not, the request must be refused. Four threads ask at the same time. A wrong answer ends the program
+with 1.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 
 from tfx_gnn.serving.domain_requests import WRONG_SHAPE, DomainAnswer, out_of_domain_requests
-from tfx_gnn.serving.served_task import read_served_task
+from tfx_gnn.serving.request_records import label_keys
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.files import blessing
 from tfx_gnn.stages.files.atomic_folder import atomic_folders
@@ -120,8 +120,7 @@ def validate_skew(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
                 "Choose splits that hold some."
             )
-        served_task = read_served_task(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
-        requests = out_of_domain_requests(some, () if served_task is None else served_task.label_keys)
+        requests = out_of_domain_requests(some, label_keys(some, os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)))
         report = _report(tally, options, batch_size, out_of_domain_answers(served, requests))
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
