@@ -9,7 +9,8 @@ left. Files are compared byte by byte, but for those that differ between two run
 must be there. SavedModels are compared by the hashes of their fingerprints: a training that goes on where one was
 killed traces fewer functions before it exports, and their names are counted. A command that was killed after its commit
 has done its work; run again it says that its outputs are there, and counts as ended before the kill. Renames are
-counted as system calls, by a library that a C compiler makes.
+counted as system calls, by a library that a C compiler makes. Of a pipeline, the numbers of executions and TFX's own
+folders `.system` are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -42,6 +44,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "tests" / "components" / "tiny_project"
 _LIBRARY = "TFX_GNN_KILL_POINTS"
 _EVENTS = re.compile(r"events\.out\.tfevents\..*")
+#: TFX numbers executions, those that were killed among them.
+_EXECUTION = re.compile(r"(artifacts/\w+/\w+/)\d+")
+_EXECUTION_BYTES = re.compile(_EXECUTION.pattern.encode())
+_FOLDERS_OF_OTHERS = {"__pycache__", ".system"}
 _SAYS_IT_IS_THERE = "must be absent or an empty folder"
 _DEADLINE_SECONDS = 600.0
 _PIPELINE = "pipeline"
@@ -342,18 +348,20 @@ def _outputs(words: Sequence[str]) -> set[str]:
 
 def _files(folder: Path) -> dict[str, bytes]:
     """What every file and folder below holds, by path; folders without content."""
-    return {
-        _EVENTS.sub("events", str(path.relative_to(folder))): _content(path) if path.is_file() else b""
-        for path in folder.rglob("*")
-        if "__pycache__" not in path.parts
-    }
+    paths = [path for path in folder.rglob("*") if _FOLDERS_OF_OTHERS.isdisjoint(path.parts)]
+    names = [_EXECUTION.sub(r"\1N", _EVENTS.sub("events", str(path.relative_to(folder)))) for path in paths]
+    # A training that goes on begins another file of events.
+    twice = [name for name, number in Counter(names).items() if number > 1 and not name.endswith("/events")]
+    if twice:
+        raise ValueError(f"a command must write each output once; got several of {twice}")
+    return {name: _content(path) if path.is_file() else b"" for name, path in zip(names, paths, strict=True)}
 
 
 def _content(path: Path) -> bytes:
     if path.name == "saved_model.pb":
         # Its program, signatures and objects are hashed in the fingerprint beside it.
         return b""
-    content = path.read_bytes()
+    content = _EXECUTION_BYTES.sub(rb"\1N", path.read_bytes())
     if path.name != "fingerprint.pb":
         return content
     from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 INT32_MAX = 2**31 - 1
 
@@ -34,12 +35,21 @@ def as_dtype(values, dtype):
     return cast.tolist()
 
 
+def decode_example(serialized):
+    """Reads a tf.Example; raises DecodeError if it is none."""
+    try:
+        return tf.train.Example.FromString(serialized)
+    except SystemError as error:
+        # Bytes after the end of a group that never began are a warning to protobuf, which pytest makes an error.
+        raise DecodeError(str(error.__cause__)) from error
+
+
 class PlainDecoder:
     """Reads the graph in one tf.Example, one value at a time."""
 
     def __init__(self, spec, serialized):
         self.spec = spec
-        self.stored = dict(tf.train.Example.FromString(serialized).features.feature)
+        self.stored = dict(decode_example(serialized).features.feature)
         #: Keys of numbers of items to their sum.
         self.totals = {}
 
