@@ -6,11 +6,9 @@
 
 The same command, run again, must complete; its outputs must be those of a run without a kill, and nothing else may be
 left. Files are compared byte by byte, but for those that differ between two runs without a kill: these are named, and
-must be there. SavedModels are compared by the hashes of their fingerprints: a training that goes on where one was
-killed traces fewer functions before it exports, and their names are counted. A command that was killed after its commit
-has done its work; run again it says that its outputs are there, and counts as ended before the kill. Renames are
-counted as system calls, by a library that a C compiler makes. Of a pipeline, the numbers of executions and TFX's own
-folders `.system` are left out.
+must be there. How is in `written_files.py`. A command that was killed after its commit has done its work; run again it
+says that its outputs are there, and counts as ended before the kill. Renames are counted as system calls, by a library
+that a C compiler makes.
 """
 
 from __future__ import annotations
@@ -21,14 +19,12 @@ import dataclasses
 import functools
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -39,15 +35,11 @@ os.environ.setdefault("PYTHONWARNINGS", "ignore")
 import typer
 from rich.console import Console
 from rich.table import Table
+from written_files import written_files
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = ROOT / "tests" / "components" / "tiny_project"
 _LIBRARY = "TFX_GNN_KILL_POINTS"
-_EVENTS = re.compile(r"events\.out\.tfevents\..*")
-#: TFX numbers executions, those that were killed among them.
-_EXECUTION = re.compile(r"(artifacts/\w+/\w+/)\d+")
-_EXECUTION_BYTES = re.compile(_EXECUTION.pattern.encode())
-_FOLDERS_OF_OTHERS = {"__pycache__", ".system"}
 _SAYS_IT_IS_THERE = "must be absent or an empty folder"
 _DEADLINE_SECONDS = 600.0
 _PIPELINE = "pipeline"
@@ -185,7 +177,7 @@ class _Runs:
         code_again, _ = self._run(second, verb)
         if code not in _done(verb) or code_again != code:
             raise RuntimeError(f"{verb} without a kill: {self._log(first)}")
-        found, again = _files(first), _files(second)
+        found, again = written_files(first), written_files(second)
         volatile = {name for name in found if found[name] != again.get(name)}
         if found.keys() != again.keys():
             raise RuntimeError(f"{verb} leaves other files each time: {sorted(found.keys() ^ again.keys())}")
@@ -286,7 +278,7 @@ class _Runs:
 
     def _difference(self, verb: str, place: Path) -> str:
         reference, volatile = self._references[verb]
-        expected, found = _files(reference), _files(place)
+        expected, found = written_files(reference), written_files(place)
         if expected.keys() != found.keys():
             return (
                 f"left over {sorted(found.keys() - expected.keys())}, missing {sorted(expected.keys() - found.keys())}"
@@ -344,36 +336,6 @@ def _outputs(words: Sequence[str]) -> set[str]:
             break
         earlier |= {word.partition("/")[0] for word in command.split()}
     return {word.partition("/")[0] for word in words} - earlier - {PROJECT.name}
-
-
-def _files(folder: Path) -> dict[str, bytes]:
-    """What every file and folder below holds, by path; folders without content."""
-    paths = [path for path in folder.rglob("*") if _FOLDERS_OF_OTHERS.isdisjoint(path.parts)]
-    names = [_EXECUTION.sub(r"\1N", _EVENTS.sub("events", str(path.relative_to(folder)))) for path in paths]
-    # A training that goes on begins another file of events.
-    twice = [name for name, number in Counter(names).items() if number > 1 and not name.endswith("/events")]
-    if twice:
-        raise ValueError(f"a command must write each output once; got several of {twice}")
-    return {name: _content(path) if path.is_file() else b"" for name, path in zip(names, paths, strict=True)}
-
-
-def _content(path: Path) -> bytes:
-    if path.name == "saved_model.pb":
-        # Its program, signatures and objects are hashed in the fingerprint beside it.
-        return b""
-    content = _EXECUTION_BYTES.sub(rb"\1N", path.read_bytes())
-    if path.name != "fingerprint.pb":
-        return content
-    from tensorflow.core.protobuf.fingerprint_pb2 import FingerprintDef
-
-    found = FingerprintDef.FromString(content)
-    hashes = (
-        found.graph_def_program_hash,
-        found.signature_def_hash,
-        found.saved_object_graph_hash,
-        found.checkpoint_hash,
-    )
-    return repr(hashes).encode()
 
 
 @contextlib.contextmanager
