@@ -24,7 +24,8 @@ from tfx_gnn.stages.evaluation.task_measures import label_measure, measures_of
 from tfx_gnn.stages.evaluation.thresholds import checked_thresholds
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.files.atomic_folder import atomic_folders
-from tfx_gnn.stages.files.blessing import write_blessing
+from tfx_gnn.stages.files.blessing import Judged, write_blessing
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 
 METRICS_FILE = "metrics.json"
 
@@ -197,7 +198,12 @@ def evaluate_graph_model(
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
         # Who asks why a blessing is withheld has no use for the bounds that were kept.
         reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
-        write_blessing(blessing_partial, blessed=evaluation.blessed, reasons=reasons)
+        write_blessing(
+            blessing_partial,
+            blessed=evaluation.blessed,
+            reasons=reasons,
+            judged=Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+        )
     return evaluation
 
 

@@ -12,8 +12,8 @@ from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
 from tfx_gnn.stages.examples_folder import graph_schema_path
 from tfx_gnn.stages.files.atomic_folder import atomic_folders
-from tfx_gnn.stages.files.blessing import write_blessing
-from tfx_gnn.stages.files.record_files import record_files
+from tfx_gnn.stages.files.blessing import Judged, write_blessing
+from tfx_gnn.stages.files.record_files import fingerprint_examples_folder, record_files
 from tfx_gnn.stages.files.statistics_files import read_statistics, write_statistics
 from tfx_gnn.stages.validation.checks import CHECKS, NO_BASELINE, SEVERITIES
 from tfx_gnn.stages.validation.distribution_shifts import Datasets, Shift, comparable_keys, drift_of, skew_of
@@ -203,7 +203,12 @@ def validate_graph_examples(
             write_statistics(statistics_partial, dataset, split)
         write_anomalies(anomalies_partial, anomalies, shifts, splits, make_tfmd_schema(plan.layout))
         reasons = _reasons(validation, os.path.join(anomalies_dir, READABLE_FILE))
-        write_blessing(blessing_partial, blessed=validation.blessed, reasons=reasons)
+        write_blessing(
+            blessing_partial,
+            blessed=validation.blessed,
+            reasons=reasons,
+            judged=Judged(kind="examples", fingerprint=fingerprint_examples_folder(examples_dir)),
+        )
     return validation
 
 

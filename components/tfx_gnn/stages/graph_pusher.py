@@ -136,7 +136,8 @@ def push_graph_model(
     Raises:
         ServingVerificationError: if the copy fails its requests; nothing is pushed.
         FileNotFoundError: if `model_dir` holds no SavedModel or a folder of a blessing none.
-        ValueError: if no example can be had, or the destination is an object store.
+        ValueError: if no example can be had, a blessing is about something else than this model, or the destination
+            is an object store.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
@@ -153,7 +154,7 @@ def push_graph_model(
             name="pushed_model_dir",
         ) as record_dir,
     ):
-        objections = _objections(blessing_dir, infra_blessing_dir)
+        objections = _objections(blessing_dir, infra_blessing_dir, saved_model_dir)
         if not objections:
             records = _verification_records(examples_dir, options.num_verification_requests)
             pushed = _push(
@@ -198,8 +199,12 @@ def forget_push(pushed_model_dir: str) -> None:
         leave_unrecorded(os.path.dirname(pushed["path"]), pushed["version"], origin)
 
 
-def _objections(blessing_dir: str, infra_blessing_dir: str) -> list[str]:
-    """Reasons of all blessings that are withheld."""
+def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
+    """Reasons of all blessings that are withheld, each of which must be about this model."""
+    judged = blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
+    blessing.check_judged(blessing_dir, judged, argument="blessing_dir")
+    if infra_blessing_dir:
+        blessing.check_judged(infra_blessing_dir, judged, argument="infra_blessing_dir")
     objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
     if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
         objections += blessing.read_reasons(infra_blessing_dir)

@@ -11,6 +11,7 @@ from tfx_gnn.serving.request_records import label_keys
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.stages.files import blessing
 from tfx_gnn.stages.files.atomic_folder import atomic_folders
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 from tfx_gnn.stages.skew.comparison import FeatureSkew
 from tfx_gnn.stages.skew.examples import example_blocks, file_pairs
 from tfx_gnn.stages.skew.paths import (
@@ -102,6 +103,7 @@ def validate_skew(
     """
     files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
     training, served = load_training_path(model_run_dir), load_served_path(model_dir)
+    saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     batch_size = min(options.batch_size, training.batch_size)
     with (
         operations_as_written(),
@@ -120,11 +122,15 @@ def validate_skew(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
                 "Choose splits that hold some."
             )
-        requests = out_of_domain_requests(some, label_keys(some, os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)))
+        requests = out_of_domain_requests(some, label_keys(some, saved_model_dir))
         report = _report(tally, options, batch_size, out_of_domain_answers(served, requests))
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
-            blessing_partial, blessed=report.blessed, reasons=report.reasons, prefix=blessing.INFRA_PREFIX
+            blessing_partial,
+            blessed=report.blessed,
+            reasons=report.reasons,
+            judged=blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            prefix=blessing.INFRA_PREFIX,
         )
     return report
 

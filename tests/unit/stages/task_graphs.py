@@ -21,6 +21,7 @@ from tfx_gnn.models.tasks import Task
 from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.training.served_model import ServedModel
 from tfx_gnn.stages.transform.application import SavedGraphTransform
+from tfx_gnn.stages.transform.transform_record import TransformRecord
 
 _ITEMS = """
 node_sets { key: "item" value {
@@ -99,7 +100,7 @@ LINK_EXAMPLES = [
 ]
 
 
-def write_identity_transform(folder: str, schema_text: str) -> str:
+def write_identity_transform(folder: str, schema_text: str, nonfinite_features: tuple[str, ...] = ()) -> str:
     """Writes a TransformGraph that changes nothing."""
     schema = text_format.Parse(schema_text, GraphSchema())
     os.makedirs(os.path.join(folder, "metadata"))
@@ -115,6 +116,7 @@ def write_identity_transform(folder: str, schema_text: str) -> str:
     # Of `dict` itself, Python knows no signature.
     module.transform_fn = tf.function(lambda inputs: dict(inputs), input_signature=[specs])  # noqa: PLW0108
     tf.saved_model.save(module, os.path.join(folder, "transform_fn"))
+    TransformRecord(transform="identity", raw_examples="", nonfinite_features=nonfinite_features).write(folder)
     return folder
 
 
@@ -177,10 +179,18 @@ def _without_reserved(spec: Any) -> Any:
     return GraphTensorSpec.from_piece_specs(context, node_sets, edge_sets)
 
 
-def export(folder: str, task: Task, schema_text: str, model: tf_keras.Model | None = None, **options: Any) -> str:
+def export(
+    folder: str,
+    task: Task,
+    schema_text: str,
+    model: tf_keras.Model | None = None,
+    nonfinite_features: tuple[str, ...] = (),
+    **options: Any,
+) -> str:
     """Writes `<folder>/Format-Serving`, and a transform beside it."""
     objective, spec = task.objective(), raw_spec(schema_text)
-    transform = SavedGraphTransform(write_identity_transform(os.path.join(folder, "transform"), schema_text))
+    transform_dir = write_identity_transform(os.path.join(folder, "transform"), schema_text, nonfinite_features)
+    transform = SavedGraphTransform(transform_dir)
     ServedModel(
         raw_spec=spec,
         transformed_spec=objective.without_labels(spec),

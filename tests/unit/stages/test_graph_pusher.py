@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import tensorflow as tf
@@ -13,7 +14,8 @@ from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError
 from tfx_gnn.serving.version_push import PushOrigin, leave_unrecorded
 from tfx_gnn.serving.warmup_requests import has_warmup_requests, read_warmup_requests
-from tfx_gnn.stages.files.blessing import INFRA_PREFIX, write_blessing
+from tfx_gnn.stages.files.blessing import INFRA_PREFIX, Judged, write_blessing
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 from tfx_gnn.stages.graph_pusher import GraphPusherOptions, PushedVersion, forget_push, push_graph_model
 
 
@@ -24,15 +26,17 @@ def _push(
     examples_dir: str,
     blessed: bool = True,
     run: str = "1",
+    blessing_dir: str = "",
     infra_blessing_dir: str = "",
     refuses_nonfinite_answers: bool = False,
 ) -> PushedVersion:
-    blessing_dir = tmp_path / f"blessing-{run}"
-    blessing_dir.mkdir()
-    write_blessing(str(blessing_dir), blessed=blessed, reasons=["accuracy 0.1 is below 0.2"])
+    if not blessing_dir:
+        blessing_dir = str(tmp_path / f"blessing-{run}")
+        os.mkdir(blessing_dir)
+        write_blessing(blessing_dir, blessed=blessed, reasons=["accuracy 0.1 is below 0.2"])
     return push_graph_model(
         model_dir=model_dir,
-        blessing_dir=str(blessing_dir),
+        blessing_dir=blessing_dir,
         examples_dir=examples_dir,
         push_destination=str(tmp_path / "serving"),
         pushed_model_dir=str(tmp_path / f"pushed-{run}"),
@@ -43,6 +47,11 @@ def _push(
             refuses_nonfinite_answers=refuses_nonfinite_answers,
         ),
     )
+
+
+@pytest.fixture
+def toy_folders(toy_model_dir: str, toy_examples_dir: str) -> dict[str, str]:
+    return {"model_dir": toy_model_dir, "examples_dir": toy_examples_dir}
 
 
 def test_blessed_model_becomes_the_next_version(
@@ -230,6 +239,39 @@ def test_answers_to_values_of_no_table_are_recorded_and_may_be_refused(
     record = json.loads((tmp_path / "pushed-1" / "pushed_version.json").read_text())
     assert {"feature": "nodes/item.x", "value": "-1.0", "answer": "finite"} in record["out_of_domain"]
     assert os.listdir(tmp_path / "serving") == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("argument", "kind", "told"),
+    [
+        ("blessing_dir", "examples", "must judge a model; got a verdict about examples in"),
+        ("blessing_dir", "model", "must judge the model at hand; got a verdict about another model in"),
+        ("infra_blessing_dir", "model", "must judge the model at hand; got a verdict about another model in"),
+    ],
+)
+def test_blessing_of_something_else_is_refused(
+    tmp_path: Path, toy_folders: dict[str, str], argument: str, kind: Literal["model", "examples"], told: str
+) -> None:
+    folder = tmp_path / argument
+    folder.mkdir()
+    prefix = INFRA_PREFIX if argument == "infra_blessing_dir" else ""
+    write_blessing(str(folder), blessed=True, reasons=[], judged=Judged(kind=kind, fingerprint="1"), prefix=prefix)
+
+    with pytest.raises(ValueError, match=f"`{argument}` {told}"):
+        _push(tmp_path, **toy_folders, **{argument: str(folder)})  # type: ignore[arg-type]
+    assert not (tmp_path / "serving").exists()
+
+
+def test_blessing_that_names_this_model_is_accepted(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
+    judged = Judged(kind="model", fingerprint=fingerprint_folders([os.path.join(toy_model_dir, "Format-Serving")]))
+    (tmp_path / "blessing").mkdir()
+    write_blessing(str(tmp_path / "blessing"), blessed=True, reasons=[], judged=judged)
+
+    pushed = _push(
+        tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, blessing_dir=str(tmp_path / "blessing")
+    )
+
+    assert pushed.version == 1
 
 
 def test_folder_without_model_is_refused(tmp_path: Path, toy_examples_dir: str) -> None:

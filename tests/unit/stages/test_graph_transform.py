@@ -13,6 +13,7 @@ from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files.statistics_files import read_statistics
 from tfx_gnn.stages.graph_transform import GraphTransformOptions
 from tfx_gnn.stages.sizes.size_constraints_file import fingerprint_examples
+from tfx_gnn.stages.transform.transform_record import check_transformed_by, read_transform_record
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +116,7 @@ def test_files_match_those_of_the_input(transformed_star):
         "Split-train",
         "Split-val",
         "graph_schema.pbtxt",
+        "graph_transform.json",
     ]
 
 
@@ -160,6 +162,7 @@ def test_transformed_examples_are_parsed_by_the_stock_metadata(transformed_star,
 
 def test_nothing_but_the_standard_folders_is_left(transformed_star):
     assert sorted(os.listdir(transformed_star.transform_graph_dir)) == [
+        "graph_transform.json",
         "metadata",
         "transform_fn",
         "transformed_metadata",
@@ -172,6 +175,17 @@ def test_another_run_writes_the_same_bytes(transform_star, transformed_star, tmp
     assert fingerprint_examples(again.transformed_examples_dir) == fingerprint_examples(
         transformed_star.transformed_examples_dir
     )
+    record = read_transform_record(again.transform_graph_dir)
+    assert record is not None
+    assert record == read_transform_record(again.transformed_examples_dir)
+
+
+def test_another_transform_of_the_same_examples_is_told_apart(transform_star, transformed_star, tmp_path):
+    other = transform_star(tmp_path, analyze_splits=("train", "val"))
+
+    with pytest.raises(ValueError, match="must hold the transform that made the examples"):
+        check_transformed_by(transformed_star.transformed_examples_dir, other.transform_graph_dir)
+    check_transformed_by(other.transformed_examples_dir, other.transform_graph_dir)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.feature_piece_spec import NodeSetSpec
-from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs
+from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs, graph_to_flat_tensors
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.readout import structured_readout
@@ -119,6 +119,30 @@ class RequestForm:
             for root, ids in read.items()
             if ids is not None
         }
+
+
+def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
+    """Asserts that a network gets finite numbers, as GraphTransform does for what it is trained on.
+
+    An answer to NaN or infinity may be finite, and then nobody learns of them: `relu(NaN)` is 0 in TensorFlow.
+
+    Args:
+        graph: the transformed graph of a request.
+        allowed: tf.Example keys of features that may be NaN or infinite.
+
+    Returns:
+        Operations that make the checks; of auxiliary sets there are none.
+    """
+    checks = []
+    for key, value in graph_to_flat_tensors(graph).items():
+        is_auxiliary = key.startswith((f"{const.NODES}/_", f"{const.EDGES}/_"))
+        if value.dtype.is_floating and not is_auxiliary and key not in allowed:
+            message = (
+                f"`{signature.EXAMPLES_INPUT}` must have finite numbers once they are transformed; got NaN or infinity "
+                f"in `{key}`. Send finite values, or clip them in `preprocessing_fn`."
+            )
+            checks.append(tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(value)), [message]))
+    return checks
 
 
 def by_example(values: tf.Tensor, graph: GraphTensor, default: float | str) -> tf.Tensor:

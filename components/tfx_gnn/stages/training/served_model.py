@@ -28,7 +28,7 @@ from tfx_gnn.serving.served_task import ServedTask, write_served_task
 from tfx_gnn.stages.files import options_json
 from tfx_gnn.stages.training.embedding_model import EMBEDDINGS_LAYER, embedding_model
 from tfx_gnn.stages.training.model_graph import without_reserved_features
-from tfx_gnn.stages.training.request_parts import RequestForm, by_example
+from tfx_gnn.stages.training.request_parts import RequestForm, by_example, finite_checks
 from tfx_gnn.stages.training.unsafe_operations import check_operations
 from tfx_gnn.stages.transform.application import SavedGraphTransform
 from tfx_gnn.stages.transform_layer import transform_graph_tensor
@@ -83,7 +83,9 @@ class ServedModel(tf.Module):
         def transformed(raw: GraphTensor) -> GraphTensor:
             with tf.control_dependencies(form.checks(raw)):
                 raw = tf.nest.map_structure(tf.identity, raw, expand_composites=True)
-            return transform_graph_tensor(raw, transform, transformed_spec, labels=form.label_keys)
+            graph = transform_graph_tensor(raw, transform, transformed_spec, labels=form.label_keys)
+            with tf.control_dependencies(finite_checks(graph, transform.nonfinite_features)):
+                return tf.nest.map_structure(tf.identity, graph, expand_composites=True)
 
         def predicted(raw: GraphTensor) -> dict[str, tf.Tensor]:
             graph = without_reserved_features(transformed(raw))

@@ -16,7 +16,7 @@ from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.stages.examples_folder import graph_schema_path
-from tfx_gnn.stages.files.blessing import is_blessed, read_reasons
+from tfx_gnn.stages.files.blessing import Judged, check_judged, is_blessed, read_reasons
 from tfx_gnn.stages.files.record_files import RecordFile, record_files
 from tfx_gnn.stages.padded_batches import BUDGET_KINDS
 from tfx_gnn.stages.sizes import size_constraints_file
@@ -25,6 +25,7 @@ from tfx_gnn.stages.training.labels import check_train_labels, summarize_labels
 from tfx_gnn.stages.training.model_graph import check_numeric_features
 from tfx_gnn.stages.training.ready_batches_manifest import read_manifest
 from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
+from tfx_gnn.stages.transform.transform_record import check_transformed_by, read_transform_record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,7 @@ def check_blessing(folders: TrainerFolders) -> None:
         folders: what is to be read.
 
     Raises:
-        ValueError: if the examples are not blessed.
+        ValueError: if the examples are not blessed, or others are.
     """
     if folders.blessing_dir and not is_blessed(folders.blessing_dir):
         raise ValueError(
@@ -100,6 +101,10 @@ def check_blessing(folders: TrainerFolders) -> None:
             f"{' '.join(read_reasons(folders.blessing_dir))} Mend the examples, or choose severities that let them "
             "pass."
         )
+    record = read_transform_record(folders.transformed_examples_dir)
+    if folders.blessing_dir and record:
+        judged = Judged(kind="examples", fingerprint=record.raw_examples)
+        check_judged(folders.blessing_dir, judged, argument="blessing_dir")
 
 
 def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
@@ -116,6 +121,7 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
         ValueError: if the examples are not blessed, or features, labels or a split are not as they must be.
     """
     check_blessing(folders)
+    check_transformed_by(folders.transformed_examples_dir, folders.transform_graph_dir)
     raw_schema = _schema(folders.graph_schema_dir)
     other_labels = context_labels(raw_schema) - _labels_in_context(options.task)
     transformed = create_graph_spec_from_schema_pb(_schema(folders.transformed_graph_schema_dir))

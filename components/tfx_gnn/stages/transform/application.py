@@ -16,6 +16,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph import schema as graph_schema_io
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.examples.graph_layout import FeatureColumn, graph_layout
+from tfx_gnn.stages.transform.transform_record import read_transform_record
 
 TRANSFORM_FN_DIR = "transform_fn"
 RAW_METADATA_DIR = "metadata"
@@ -38,6 +39,7 @@ class SavedGraphTransform(tf.Module):
     Attributes:
         raw_layout: the keys of a graph before the transform.
         transformed_keys: keys of the features after it, in alphabetical order.
+        nonfinite_features: those of them that may be NaN or infinite.
     """
 
     def __init__(self, transform_graph_dir: str) -> None:
@@ -57,6 +59,8 @@ class SavedGraphTransform(tf.Module):
                 f"{path!r} is missing. A TransformGraph of the stock Transform component knows no graphs."
             )
         self.raw_layout = graph_layout(graph_schema_io.read_schema(path))
+        record = read_transform_record(transform_graph_dir)
+        self.nonfinite_features = frozenset(record.nonfinite_features if record else ())
         self._loaded: Any = tf.saved_model.load(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR))
         # Of old, tf.Transform saved a tf.function with one concrete function; now it saves that one.
         saved_fn = self._loaded.transform_fn

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.stages.files.blessing import INFRA_PREFIX, is_blessed, read_reasons, write_blessing
+from tfx_gnn.stages.files.blessing import (
+    INFRA_PREFIX,
+    Judged,
+    check_judged,
+    is_blessed,
+    read_reasons,
+    write_blessing,
+)
+
+MODEL = Judged(kind="model", fingerprint="1")
 
 
 @pytest.mark.parametrize("blessed", [True, False])
@@ -30,6 +39,30 @@ def test_verdict_of_another_tool_needs_no_reasons(tmp_path: Path) -> None:
 
     assert not is_blessed(str(tmp_path))
     assert read_reasons(str(tmp_path)) == ["no reasons were given"]
+
+
+@pytest.mark.parametrize(
+    ("judged", "told"),
+    [
+        (
+            Judged(kind="examples", fingerprint="1"),
+            r"must judge examples; got a verdict about a model in .* that Gra",
+        ),
+        (Judged(kind="model", fingerprint="2"), r"must judge the model at hand; got a verdict about another model in"),
+    ],
+)
+def test_verdict_about_something_else_is_refused(tmp_path: Path, judged: Judged, told: str) -> None:
+    write_blessing(str(tmp_path), blessed=True, reasons=[], judged=MODEL)
+
+    with pytest.raises(ValueError, match=f"`blessing_dir` {told}"):
+        check_judged(str(tmp_path), judged, argument="blessing_dir")
+
+
+@pytest.mark.parametrize("judged", [MODEL, None])
+def test_verdict_about_this_or_about_something_unsaid_passes(tmp_path: Path, judged: Judged | None) -> None:
+    write_blessing(str(tmp_path), blessed=True, reasons=[], judged=judged)
+
+    check_judged(str(tmp_path), MODEL, argument="blessing_dir")
 
 
 def test_folder_without_verdict_is_refused(tmp_path: Path) -> None:

@@ -1,11 +1,18 @@
 import gzip
 import itertools
 import pathlib
+import shutil
 
 import pytest
 
 from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.files.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.stages.files.record_files import (
+    RecordFile,
+    fingerprint_examples_folder,
+    place_of,
+    read_records,
+    record_files,
+)
 
 
 @pytest.fixture
@@ -79,3 +86,13 @@ def test_a_split_named_twice_is_refused(examples_dir):
 def test_an_absent_split_is_refused(examples_dir):
     with pytest.raises(ValueError, match=r"must be one of \['train', 'val'\]; got 'test'"):
         record_files(examples_dir, ["test"])
+
+
+def test_folders_of_other_examples_are_told_apart_wherever_they_lie(examples_dir, tmp_path):
+    same = str(shutil.copytree(examples_dir, tmp_path / "same"))
+    other = str(shutil.copytree(examples_dir, tmp_path / "other"))
+    examples_folder.write_split_shard(other, "val", 1, 2, [b"val10", b"val12", b"val11"])
+
+    found, again, changed = map(fingerprint_examples_folder, (examples_dir, same, other))
+
+    assert found == again != changed

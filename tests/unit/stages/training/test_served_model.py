@@ -157,6 +157,35 @@ def test_what_is_wrong_with_a_request_is_told_by_feature_and_set(models, records
         ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
 
 
+def _with_price(record: bytes, value: float) -> bytes:
+    example = tf.train.Example.FromString(record)
+    example.features.feature["nodes/item.x"].float_list.value[0] = value
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("signature", ["serving_default", "embeddings", "transformed_graph"])
+def test_number_that_is_not_finite_is_refused_by_name(models, records, value: float, signature: str) -> None:
+    good, other = records["nodes"][:2]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"finite numbers .* got NaN or infinity in `nodes"):
+        _ask(models["nodes"], [good, _with_price(other, value)], signature)
+
+
+def test_refused_number_is_told_in_one_line(models, records) -> None:
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"^`examples` must .* in `nodes/item.x`\. [^\n]*`\.$"):
+        ServingModel(str(models["nodes"]))(tf.constant([_with_price(records["nodes"][1], float("nan"))]))
+
+
+def test_feature_that_may_be_no_finite_number_is_served(task_graphs, records, tmp_path: Path) -> None:
+    folder = str(tmp_path / "model")
+    task_graphs.export(folder, TASKS["graphs"], task_graphs.NODE_SCHEMA, nonfinite_features=("nodes/item.x",))
+
+    answers = _ask(tmp_path / "model" / "Format-Serving", [_with_price(records["graphs"][0], float("nan"))])
+
+    assert answers["id"] == [b"a"]
+
+
 def test_embeddings_are_served_apart(models, records) -> None:
     assert _ask(models["nodes"], records["nodes"], "embeddings") == {
         "id": [b"a1", b"b0", b"c2", b"d1"],
