@@ -13,6 +13,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_ENDS = b"\r\n"
 _LINE_END = re.compile(rb"[\r\n]")
 _QUOTE = b'"'
+_MAX_TEXT_AFTER_QUOTE = 40  # bytes that are told
 
 
 class TooLargeRecordError(ValueError):
@@ -23,11 +24,30 @@ class OpenQuoteError(ValueError):
     """A quote is open at the end: in the record behind the blocks so far."""
 
 
+class TextAfterQuoteError(ValueError):
+    """Text follows the closing quote of a cell: in the record behind the blocks so far.
+
+    Attributes:
+        before: the record up to that cell.
+        cell: the cell, from quote to quote.
+        after: the text, up to the next delimiter, quote or line end; a long one is cut.
+    """
+
+    def __init__(self, before: bytes, cell: bytes, after: bytes) -> None:
+        """Takes what was read; see the attributes."""
+        super().__init__(cell + after)
+        self.before = before
+        self.cell = cell
+        self.after = after
+
+
 def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -> Iterator[memoryview]:
     """Cuts a CSV file where records end.
 
     A quote opens at the beginning of a cell only, and stands for itself where it is doubled in
-    a quoted cell, as Arrow and Python have it.
+    a quoted cell, as Arrow and Python have it. Only a delimiter or a line end may follow the
+    quote that closes a cell, as RFC 4180 says: other text tells of a quote that is missing or
+    not doubled, which may have joined records.
 
     Args:
         stream: the file from its beginning, with a header.
@@ -41,6 +61,7 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
     Raises:
         TooLargeRecordError: if a record is larger.
         OpenQuoteError: if a quote is not closed.
+        TextAfterQuoteError: if other text follows a closing quote.
     """
     reader = io.BufferedReader(stream, io.DEFAULT_BUFFER_SIZE)
     size = least = min(max_record_bytes, _BLOCK_BYTES)
@@ -53,13 +74,15 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
             data = data.lstrip(_LINE_ENDS)
         if has_ended:
             data += b"\n"
-        end = _last_record_end(data, delimiter)
+        end, bad_cell = _last_record_end(data, delimiter)
         if end:
             start = 0 if has_header else _first_record_end(data, delimiter)
             has_header = True
             yield memoryview(data)[start:end]
             data, size = data[end:], least
-        elif not has_ended and len(data) == size:
+        if bad_cell is not None:
+            raise _text_after_quote(data, bad_cell - end, delimiter)
+        if not (end or has_ended) and len(data) == size:
             if size == max_record_bytes:
                 raise TooLargeRecordError
             size = min(2 * size, max_record_bytes)
@@ -67,26 +90,37 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
         raise OpenQuoteError
 
 
-def _last_record_end(data: bytes, delimiter: str) -> int:
-    """Returns the position behind the last record that ends, 0 if none does; a record begins at 0."""
+def _last_record_end(data: bytes, delimiter: str) -> tuple[int, int | None]:
+    """Finds the last record that ends; a record begins at 0.
+
+    Returns:
+        The position behind it, 0 if there is none; and where a cell begins that has text
+        after its closing quote, the first of these. Then it is the last record before that cell.
+    """
     if _QUOTE not in data:
-        return max(map(data.rfind, (b"\r", b"\n"))) + 1
+        return max(map(data.rfind, (b"\r", b"\n"))) + 1, None
     codes = np.frombuffer(data, np.uint8)
     quotes = np.flatnonzero(codes == ord(_QUOTE))
-    openings = quotes[::2]
-    may_be_before = np.zeros(256, np.bool_)
-    may_be_before[list(_QUOTE + _LINE_ENDS + delimiter.encode())] = True
+    openings, closings = quotes[::2], quotes[1::2]
+    may_be_beside = np.zeros(256, np.bool_)
+    may_be_beside[list(_QUOTE + _LINE_ENDS + delimiter.encode())] = True
     # Every second quote opens if it is at the beginning of a cell, or is the second one of a doubled quote.
-    if may_be_before[codes[openings[openings > 0] - 1]].all():
+    # The others close. What follows the last byte is seen with the next block.
+    if (
+        may_be_beside[codes[openings[openings > 0] - 1]].all()
+        and may_be_beside[codes[closings[closings + 1 < len(data)] + 1]].all()
+    ):
         is_line_end = codes == ord("\n")
         if b"\r" in data:
             is_line_end |= codes == ord("\r")
         line_ends = np.flatnonzero(is_line_end)
         line_ends = line_ends[np.searchsorted(quotes, line_ends) % 2 == 0]
-        return int(line_ends[-1]) + 1 if len(line_ends) else 0
-    parts = reversed(list(_unquoted_parts(data, delimiter)))
-    ends = (max(data.rfind(byte, *part) for byte in (b"\r", b"\n")) for part in parts)
-    return next((end + 1 for end in ends if end >= 0), 0)
+        return (int(line_ends[-1]) + 1 if len(line_ends) else 0), None
+    parts = list(_unquoted_parts(data, delimiter))
+    last_stop = parts[-1][1]
+    ends = (max(data.rfind(byte, *part) for byte in (b"\r", b"\n")) for part in reversed(parts))
+    end = next((end + 1 for end in ends if end >= 0), 0)
+    return end, last_stop if last_stop < len(data) and _cell_end(data, last_stop) else None
 
 
 def _first_record_end(data: bytes, delimiter: str) -> int:
@@ -96,16 +130,33 @@ def _first_record_end(data: bytes, delimiter: str) -> int:
 
 
 def _unquoted_parts(data: bytes, delimiter: str) -> Iterator[tuple[int, int]]:
-    """Yields start and stop of each part that is not in quotes, up to a quote that is not closed."""
-    before_opening = frozenset(_LINE_ENDS + delimiter.encode())
+    """Yields start and stop of each part that is not in quotes.
+
+    The last one ends with the data, or where a cell begins whose quote is not closed or has
+    text after the one that closes it.
+    """
+    beside_cells = frozenset(_LINE_ENDS + delimiter.encode())
     start = 0
     while True:
         opening = data.find(_QUOTE, start)
-        while opening > 0 and data[opening - 1] not in before_opening:
+        while opening > 0 and data[opening - 1] not in beside_cells:
             opening = data.find(_QUOTE, opening + 1)
         yield start, opening if opening >= 0 else len(data)
-        start = data.find(_QUOTE, opening + 1) + 1
-        while start and data[start : start + 1] == _QUOTE:
-            start = data.find(_QUOTE, start + 1) + 1
-        if opening < 0 or not start:
+        start = _cell_end(data, opening) if opening >= 0 else 0
+        if not start or (start < len(data) and data[start] not in beside_cells):
             return
+
+
+def _cell_end(data: bytes, opening: int) -> int:
+    """Returns the position behind the quote that closes a cell, 0 if none does."""
+    end = data.find(_QUOTE, opening + 1) + 1
+    while end and data[end : end + 1] == _QUOTE:
+        end = data.find(_QUOTE, end + 1) + 1
+    return end
+
+
+def _text_after_quote(data: bytes, opening: int, delimiter: str) -> TextAfterQuoteError:
+    """Describes a cell with text after its closing quote, in a record that begins at 0."""
+    end = _cell_end(data, opening)
+    after = re.split(b'["\r\n' + re.escape(delimiter.encode()) + b"]", data[end : end + _MAX_TEXT_AFTER_QUOTE])[0]
+    return TextAfterQuoteError(data[:opening], data[opening:end], after)

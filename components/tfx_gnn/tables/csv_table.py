@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
@@ -15,13 +16,17 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tfx_gnn.tables import row_rules
-from tfx_gnn.tables.csv_blocks import OpenQuoteError, TooLargeRecordError, record_blocks
+from tfx_gnn.tables.csv_blocks import OpenQuoteError, TextAfterQuoteError, TooLargeRecordError, record_blocks
 from tfx_gnn.tables.marked_stream import MarkedStream, restore_batch, restore_text
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_bytes import open_table_bytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import CellProblem, TableLayout
 
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_MAX_SHOWN_CELL = 80  # bytes; of a longer one both ends are shown
+_TEXT_AFTER_QUOTE = "must have a delimiter or a line end after the closing quote of a cell"
+_MEND_QUOTES = "Write a quote inside of a quoted cell twice, and close every cell that a quote opens."
 _TOO_LARGE = "a larger one, or a quote that is not closed,"
 _HEADER_RECORDS = 1
 _FIRST_NUMBER = 1  # of a record, as Arrow counts them
@@ -47,7 +52,7 @@ class CsvFormat(TableFormat):
     def column_names(self, path: str) -> Sequence[str]:
         """Reads the header line; see `TableFormat`."""
         with open_table_bytes(path) as file, self._long_cells():
-            header = next((record for _, record in self._records(path, file)), None)
+            header = next((record for _, record in self._records(path, file, strict=True)), None)
         if header is None:
             raise ValueError(
                 f"`{path}` must start with a header line; got an empty file. Write the column names first."
@@ -72,6 +77,14 @@ class CsvFormat(TableFormat):
                         yield block
             except TooLargeRecordError as error:
                 raise self._too_large(path, next_row) from error
+            except TextAfterQuoteError as error:
+                first_line = self.locate(path, 0, [next_row])[0]
+                # A file without declared columns may be no table at all, but a secret.
+                shown = _show_bad_cell(error) if self.layout.columns else "other text"
+                place = _place_of_bad_cell(error, first_line)
+                raise ValueError(
+                    f"`{path}` {_TEXT_AFTER_QUOTE}; got {shown} in {path}, {place}. {_MEND_QUOTES}"
+                ) from error
             except OpenQuoteError as error:
                 raise ValueError(
                     f"`{path}` must close every quote; got one that is open at the end of the file, in the record that "
@@ -113,8 +126,11 @@ class CsvFormat(TableFormat):
         with self._long_cells():
             return [scan.line_of(int(row)) for row in rows] if scan else []
 
-    def _records(self, path: str, file: io.BufferedReader) -> Iterator[tuple[int, list[str]]]:
-        """Yields the line where each record starts, from 1, and its cells; blank lines are no records."""
+    def _records(self, path: str, file: io.BufferedReader, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """Yields the line where each record starts, from 1, and its cells; blank lines are no records.
+
+        Where it is strict, as for the header, misplaced quotes are refused.
+        """
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
         start, size, limit = 1, 0, self.layout.max_record_bytes
 
@@ -128,11 +144,18 @@ class CsvFormat(TableFormat):
                 # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes.
                 yield line.replace("\0", "?")
 
-        reader = csv.reader(lines(), delimiter=self._delimiter)
-        for record in reader:
-            if record:
-                yield start, record
-            start, size = reader.line_num + 1, 0
+        reader = csv.reader(lines(), delimiter=self._delimiter, strict=strict)
+        try:
+            for record in reader:
+                if record:
+                    yield start, record
+                start, size = reader.line_num + 1, 0
+        except csv.Error as error:
+            # What stands there is not shown: it may have none of the declared columns, and be a secret.
+            raise ValueError(
+                f"`{path}` {_TEXT_AFTER_QUOTE}, and close every quote; got a header that does not in {path}, "
+                f"line {start}. {_MEND_QUOTES}"
+            ) from error
 
     def _too_large(self, path: str, num_records: int) -> ValueError:
         """Finds the line of the record that was too large."""
@@ -216,6 +239,22 @@ class _Scan:
         raise ValueError(
             f"`row` must be a record of the file; got {row} in {self.path}, which has fewer. Has the file been changed?"
         )
+
+
+def _place_of_bad_cell(error: TextAfterQuoteError, line: int) -> str:
+    """Says in which lines a cell stands whose record begins in a line."""
+    line += len(_LINE_END.findall(error.before))
+    last_line = line + len(_LINE_END.findall(error.cell))
+    return f"line {line}" if line == last_line else f"lines {line} to {last_line}"
+
+
+def _show_bad_cell(error: TextAfterQuoteError) -> str:
+    """Shows both ends of a cell and the text after it: where a quote is missing, it may be far away."""
+    cell, half = error.cell, _MAX_SHOWN_CELL // 2
+    if len(cell) > _MAX_SHOWN_CELL:
+        cell = cell[:half] + b" ... " + cell[-half:]
+    # Bytes of a character that was cut are left out.
+    return show_value(restore_text((cell + error.after).decode(errors="ignore")))
 
 
 def _check_header_encoding(path: str) -> None:

@@ -111,6 +111,15 @@ def test_a_record_is_placed_by_the_line_where_it_starts(tmp_path):
         (b"a,b\n1,2\n\xff,4\n", "`a` must be UTF-8 text; got byte 0xff in .*table.csv, line 3"),
         ("a,b\n1,2\n".encode("utf-16"), "must be a UTF-8 CSV file; got byte 0xff in .*table.csv, line 1"),
         ('a,b\n1,2\n3,"4\n5,6\n', "must close every quote; got one that is open at the end .* begins in line 3"),
+        ('a,b\n1,2\n\n"u3"x,1\n5,6\n', r"""after the closing quote of a cell; got '"u3"x' in .*table.csv, line 4\."""),
+        ('a,b\n1,2\n3,"4 \n', "must close every quote; got one .* begins in line 3"),
+        ('a,b\n"1",2\n"u3,4\n"u5",6\n', r"""got '"u3,4\\n"u5' in .*table.csv, lines 3 to 4\. Write a quote inside"""),
+        ('a,b\n"1\n1","2\n"" 3""4"5,6\n', r"""got '"2\\n"" 3""4"5' in .*table.csv, lines 3 to 4\."""),
+        (f'a,b\n"{LONG}",2\n"{LONG}é"x,3\n', r"""got '"x{39} \.\.\. x{37}é"x' in .*table.csv, line 3\."""),
+        (b'a,b\n"\xff"\xffx,1\n', r"""got '"\\\\xff"\\\\xffx' in .*table.csv, line 2\."""),
+        ('a,b\n"u3" ,1\n', r"""got '"u3" ' in .*table.csv, line 2\."""),
+        ('a,"b"c\n1,2\n', "after the closing quote of a cell, and close every quote; got a header .*table.csv, line 1"),
+        ('\n\na,"b\n1,2\n', "and close every quote; got a header that does not in .*table.csv, line 3"),
         (f'a,b\n"{LONG}",2\n3,six\n', "`b` must be of type int32; got 'six' in .*table.csv, line 3"),
         ("a,b\nx\0,2\n3,six\n", "`b` must be of type int32; got 'six' in .*table.csv, line 3"),
         ("a,b\n1,2\n\n,4\n", "`a` must have a value in every record; got an empty cell in .*table.csv, line 4"),
@@ -272,6 +281,22 @@ def test_a_byte_order_mark_that_begins_a_block_is_text(tmp_path):
 def test_a_quote_that_opens_in_an_uneven_record_is_found(tmp_path):
     with pytest.raises(ValueError, match=r"must close every quote; .* begins in line 4"):
         _read(tmp_path, 'a,b\n1,2\n3,4\n5,6,7,"\n8,9\n', a=TEXT)
+
+
+def test_a_quote_that_is_not_doubled_joins_no_records(tmp_path):
+    lines = [f'{row},"text {row}"' for row in range(1000)]
+    lines[400] = '400,"never closed'
+    layout = _layout(tmp_path, "\n".join(["a,b", *lines, ""]), {"b": TableColumn(name="b", dtype=TEXT)})
+
+    with pytest.raises(ValueError, match=r"""got '"never closed\\n401,"text 401' in .*, lines 402 to 403\."""):
+        read_table(layout, RowRules(invalid_rows="drop"))
+
+
+def test_cells_of_a_file_without_declared_columns_are_not_shown(tmp_path):
+    layout = _layout(tmp_path, 'a\n"secret"x\n', {})
+
+    with pytest.raises(ValueError, match=r"got other text in .*table.csv, line 2\. Write"):
+        list(table_format(layout).read_raw_blocks(layout.files[0], 0, ["a"]))
 
 
 def test_what_is_no_utf_8_may_stand_in_columns_that_are_not_read(tmp_path):
