@@ -12,6 +12,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.graph_checks import is_graph_tensor
 from tfx_gnn.graph.graph_tensor import GraphTensor
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
+from tfx_gnn.graph.regular_files import check_regular_file
 from tfx_gnn.graph.symbolic_calls import refuses_keras_tensors
 from tfx_gnn.graph.text_files import describe_mistake
 
@@ -55,10 +56,12 @@ def read_schema(filename: str) -> schema_pb2.GraphSchema:
         The message. It is well-formed, not yet valid: see `validate_schema`.
 
     Raises:
+        ValueError: if it is a named pipe or a device.
         tf.errors.NotFoundError: if there is no such file.
         google.protobuf.text_format.ParseError: if the text is malformed; the message tells file,
             line and column.
     """
+    check_regular_file(filename)
     with tf.io.gfile.GFile(filename, "rb") as file:
         schema_text = file.read()
     try:

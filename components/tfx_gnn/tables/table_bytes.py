@@ -9,6 +9,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from tfx_gnn.graph.regular_files import check_regular_file
+
 _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 20
 
@@ -23,13 +25,14 @@ class TableBytes(io.RawIOBase):
             path: where it is.
 
         Raises:
-            ValueError: if there is no such file.
+            ValueError: if there is no such file, or it is a named pipe or a device.
         """
         super().__init__()
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ValueError(
                 f"`path` must be a file; got {path!r}, which is none. Correct the name or put the file there."
             )
+        check_regular_file(path)
         self._file = tf.io.gfile.GFile(path, "rb")
         self._size: int = self._file.size()
 
@@ -105,7 +108,7 @@ def open_table_bytes(path: str) -> io.BufferedReader:
         Its bytes. Reading raises a ValueError where a gzip file is damaged.
 
     Raises:
-        ValueError: if there is no such file.
+        ValueError: if there is no such file, or it is a named pipe or a device.
     """
     file: io.BufferedReader = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
     if not is_gzip(file.peek(len(_GZIP_MAGIC))):

@@ -7,6 +7,8 @@ import re
 
 import tensorflow as tf
 
+from tfx_gnn.graph.regular_files import check_regular_file
+
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 _SHARD_PATTERN = re.compile(r"-\?{5}-of-(\d{5}|\?{5})")
 _SHARD_COUNT = re.compile(r"@(\d+|\*)(?=\.|$)")
@@ -26,8 +28,8 @@ def resolve_files(path: str) -> tuple[str, ...]:
         Paths in ascending order; none if there is no such file.
 
     Raises:
-        ValueError: if files are numbered shards and one of them is missing, or
-            shards of several totals are mixed.
+        ValueError: if files are numbered shards and one of them is missing, shards of
+            several totals are mixed, or one is a named pipe or a device.
     """
     if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
         files = [path]
@@ -50,6 +52,8 @@ def resolve_files(path: str) -> tuple[str, ...]:
             )
         if totals and all(map(_last_shard, files)):
             _check_shards(path, files, int(totals.pop()))
+    for file in files:
+        check_regular_file(file)
     return tuple(files)
 
 

@@ -1,6 +1,7 @@
 import gzip
 import os
 import pickle
+import re
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -8,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables, read_tables_schema
+from tfx_gnn.tables.schema_inference import infer_schema
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.tables_check import check_tables
 
@@ -103,6 +105,33 @@ def test_another_name_of_the_schema(tmp_path):
     ]
     with pytest.raises(ValueError, match=r"must hold a graph_schema.pbtxt; .* or name another file by `schema_file`"):
         read_tables(str(folder))
+
+
+@pytest.mark.parametrize("name", ["users.csv", "users.csv.gz", "users.parquet", "users.tfrecord", "users-*.csv"])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+def test_a_table_that_is_no_regular_file_is_refused(tmp_path, name, make):
+    folder = _folder(tmp_path, name)
+    (folder / "users.csv").unlink()
+    make(folder / name.replace("*", "1"))
+
+    found = check_tables(str(folder), access=ANYWHERE)
+
+    assert re.search(r"/users\S+` must be a regular file; got a (named pipe|device)\. ", found.faults["nodes/user"])
+    with pytest.raises(ValueError, match="must be a regular file; got a"):
+        read_tables(str(folder), access=ANYWHERE)
+    with pytest.raises(ValueError, match="must be a regular file; got a"):
+        list_table_files(str(folder), access=ANYWHERE)
+    with pytest.raises(ValueError, match="must be a regular file; got a"):
+        infer_schema(node_tables={"user": name}, tables_dir=str(folder), access=ANYWHERE)
+
+
+def test_a_schema_that_is_no_regular_file_is_refused(tmp_path):
+    folder = _folder(tmp_path)
+    (folder / "graph_schema.pbtxt").unlink()
+    os.mkfifo(folder / "graph_schema.pbtxt")
+
+    with pytest.raises(ValueError, match=r"graph_schema.pbtxt` must be a regular file; got a named pipe\."):
+        check_tables(str(folder))
 
 
 def _bomb_csv(folder):

@@ -1,4 +1,5 @@
 import gzip
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,3 +69,12 @@ def test_an_empty_file_has_no_bytes(tmp_path):
 def test_what_is_no_file_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="`path` must be a file; got"):
         open_table_bytes(str(tmp_path / name))
+
+
+def test_a_named_pipe_and_a_device_are_refused_before_they_are_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+
+    with pytest.raises(ValueError, match=r"pipe.csv` must be a regular file; got a named pipe\. Write"):
+        TableBytes(str(tmp_path / "pipe.csv"))
+    with pytest.raises(ValueError, match="`/dev/zero` must be a regular file; got a device"):
+        open_table_bytes("/dev/zero")
