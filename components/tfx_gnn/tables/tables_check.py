@@ -44,6 +44,10 @@ class TablesCheck:
 def check_tables(tables_dir: str, *, access: TableAccess | None = None) -> TablesCheck:
     """Reads all tables of a folder, and goes on where one is broken.
 
+    An edge is good if the nodes at its ends are rows with an id, even if these rows break other
+    rules: they are problems themselves, and what mends them mends their edges. Node tables with
+    such rows are read twice.
+
     Of node tables, only ids stay in memory; of edge tables, one at a time is in memory.
 
     Args:
@@ -84,7 +88,8 @@ class _Checker:
         self._note(table.report, ())
         if layout.kind == "node":
             nodes = check_nodes(table, _RULES)
-            self._nodes[layout.name] = layout, table.columns[ID_FEATURE].take(pa.array(nodes.positions))
+            ids = table.columns[ID_FEATURE].take(pa.array(nodes.positions))
+            self._nodes[layout.name] = layout, _readable_ids(layout) if table.problems else ids
             self._note(nodes.report, nodes.problems)
         elif layout.kind == "edge":
             edge_set = self._schema.edge_sets[layout.name]
@@ -118,3 +123,9 @@ class _Checker:
     def _note(self, report: TableReport, problems: tuple[RowProblem, ...]) -> None:
         self.reports[report.table] = report
         self.problems += problems
+
+
+def _readable_ids(layout: TableLayout) -> pa.Array:
+    """Reads the ids of a node table, also those of rows that break a rule by another column."""
+    only_ids = dataclasses.replace(layout, columns={ID_FEATURE: layout.columns[ID_FEATURE]}, decoders={})
+    return read_table(only_ids, _RULES).columns[ID_FEATURE].unique()
