@@ -28,15 +28,15 @@ def sample(
         str,
         typer.Option(
             help="What to sample around each seed: a JSON file, a sampling spec of TF-GNN (`.pbtxt`), or "
-            "'package.module:function' of a function that returns a SamplingPlan.",
+            "'package.module:NAME' of a SamplingPlan or of a function that returns one.",
             show_default=False,
         ),
     ] = "",
     whole_graphs: Annotated[
         str,
         typer.Option(
-            help="Instead of a plan, for tables of many small graphs: a JSON file, or 'package.module:function' of a "
-            "function that returns a WholeGraphs.",
+            help="Instead of a plan, for tables of many small graphs: a JSON file, or 'package.module:NAME' of a "
+            "WholeGraphs or of a function that returns one.",
             show_default=False,
         ),
     ] = "",
@@ -167,11 +167,13 @@ def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
                 f"`{name}` must name a JSON file of a {kind.__name__}; got {reference!r} with a mistake. "
                 f"Correct it: {error}"
             ) from error
-    value = user_code.load_function(reference)()
+    value = user_code.load_object(reference)
+    if callable(value):
+        value = value()
     if not isinstance(value, kind):
         raise TypeError(
-            f"`{name}` must name a function that returns a {kind.__name__}; got {type(value).__name__} from "
-            f"{reference!r}. Return one."
+            f"`{name}` must name a {kind.__name__}, or a function that returns one; got {type(value).__name__} from "
+            f"{reference!r}. Define or return one there."
         )
     return value
 

@@ -50,7 +50,26 @@ def load_function(reference: str) -> Callable[..., Any]:
         ValueError: if the reference has another form, or names no callable.
         ModuleNotFoundError: if the module cannot be found.
     """
-    module_name, function_name = _split_reference(reference)
+    function = load_object(reference)
+    if not callable(function):
+        raise _no_function(reference, type(function).__name__)
+    return function
+
+
+def load_object(reference: str) -> Any:
+    """Imports what a reference names, a function or anything else.
+
+    Args:
+        reference: "package.module:NAME".
+
+    Returns:
+        The object.
+
+    Raises:
+        ValueError: if the reference has another form, or names nothing of the module.
+        ModuleNotFoundError: if the module cannot be found.
+    """
+    module_name, name = _split_reference(reference)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -61,13 +80,18 @@ def load_function(reference: str) -> Callable[..., Any]:
             "it in the environment that runs the pipeline, or put its folder on PYTHONPATH.",
             name=error.name,
         ) from error
-    function = getattr(module, function_name, None)
-    if not callable(function):
-        raise ValueError(
-            f"`reference` must name a function of the module; got {reference!r}, where {function_name!r} is "
-            f"{'missing' if function is None else type(function).__name__}. Check the spelling."
-        )
-    return function
+    value = getattr(module, name, None)
+    if value is None:
+        raise _no_function(reference, "missing")
+    return value
+
+
+def _no_function(reference: str, what: str) -> ValueError:
+    name = reference.partition(":")[2]
+    return ValueError(
+        f"`reference` must name a function of the module; got {reference!r}, where {name!r} is {what}. "
+        "Check the spelling."
+    )
 
 
 def fingerprint_function(reference: str) -> str:

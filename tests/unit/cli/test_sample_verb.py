@@ -1,13 +1,25 @@
 import json
+import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
+from tfx_gnn.cli.starter_project import create_project
 
 SCHEMA = """
 node_sets { key: "user" value { metadata { filename: "users.csv" } } }
 edge_sets { key: "knows" value { source: "user" target: "user" metadata { filename: "knows.csv" } } }
+"""
+PLANS = """from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
+from tfx_gnn.sampling.whole_graphs import WholeGraphs
+
+SPLITS = SplitPlan(weights={"train": 1})
+PLAN = SamplingPlan(seed_node_set="user", splits=SPLITS, hops=(Hop(edge_set="knows", fan_out=2),))
+GRAPHS = WholeGraphs(splits=SPLITS)
+
+def make_plan():
+    return PLAN
 """
 SPEC = """seed_op { op_name: "seed" node_set_name: "user" }
 sampling_ops { op_name: "hop" input_op_names: "seed" edge_set_name: "knows" sample_size: 3 strategy: RANDOM_UNIFORM }"""
@@ -82,3 +94,58 @@ def test_a_plan_that_is_no_json_is_one_line(folder, text, message):
     assert f"`--plan` must name a JSON file of a SamplingPlan; got '{folder}/plan.json'" in refused.stderr
     assert message in refused.stderr
     assert "secret" not in refused.stderr
+
+
+@pytest.fixture
+def here(folder, monkeypatch):
+    """Makes the tables' folder the current one, and puts a module of plans there."""
+    (folder / "my_sampled_plans.py").write_text(PLANS)
+    (folder / "knows.csv").write_text("source,target\nann,bob\n")
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield folder
+    sys.modules.pop("my_sampled_plans", None)
+
+
+@pytest.mark.parametrize("name", ["PLAN", "make_plan"])
+def test_a_plan_of_a_module_in_the_current_folder_is_sampled(here, name):
+    sampled = _sample(here, "--plan", f"my_sampled_plans:{name}")
+
+    assert sampled.exit_code == 0, sampled.stderr
+    assert json.loads((here / "examples" / "statistics.json").read_text())["num_seeds"] == {"train": 2}
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("my_sampled_plans:PLANS", "`--plan` must name a function of the module; got 'my_sampled_plans:PLANS', where"),
+        ("my_sampled_plan:PLAN", "`--plan` must name an importable module; got 'my_sampled_plan:PLAN'. Install"),
+        ("my_sampled_plans.PLAN", "`--plan` must have the form 'package.module:function'; got 'my_sampled_plans.PLAN'"),
+        (
+            "my_sampled_plans:GRAPHS",
+            "`--plan` must name a SamplingPlan, or a function that returns one; got WholeGraphs from",
+        ),
+    ],
+)
+def test_what_is_no_plan_of_a_module_is_refused(here, reference, message):
+    refused = _sample(here, "--plan", reference)
+
+    assert refused.exit_code == 2
+    assert message in refused.stderr
+
+
+def test_the_plan_of_the_starter_project_is_sampled(tmp_path, monkeypatch):
+    project, name = create_project(str(tmp_path / "sampled_shop"))
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+
+    sampled = CliRunner().invoke(
+        app,
+        [
+            "sample", "--plan", f"{name}.plan:PLAN", "--tables-dir", f"{name}/data",
+            "--examples-dir", str(tmp_path / "examples"),
+        ],
+    )  # fmt: skip
+
+    assert sampled.exit_code == 0, sampled.stderr
+    assert sum(json.loads((tmp_path / "examples" / "statistics.json").read_text())["num_seeds"].values()) == 400

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from tfx_gnn.stages.user_code import fingerprint_function, load_function
+from tfx_gnn.stages.user_code import fingerprint_function, load_function, load_object
 
 
 @pytest.fixture
@@ -28,6 +28,12 @@ def package(tmp_path, monkeypatch):
 
 def test_function_is_found_by_name(package):
     assert load_function("mytask.model:model_fn")() == 7
+
+
+def test_an_object_of_any_kind_is_found_by_name(package):
+    assert load_object("mytask.model:VALUE") == 3
+    with pytest.raises(ValueError, match=r"got 'mytask.model:absent', where 'absent' is missing\. Check the spelling"):
+        load_object("mytask.model:absent")
 
 
 @pytest.mark.parametrize("edited", ["model.py", "inner/layers.py", "deep.py", "settings.py"])
@@ -87,13 +93,13 @@ def test_fingerprint_ignores_modules_that_are_not_reached(package):
 
 
 @pytest.mark.parametrize("reference", ["mytask.model", "mytask.model:", ":f", "my-task.model:f", "mytask.model:a.b"])
-@pytest.mark.parametrize("use", [load_function, fingerprint_function])
+@pytest.mark.parametrize("use", [load_function, load_object, fingerprint_function])
 def test_other_forms_are_refused(reference, use):
     with pytest.raises(ValueError, match=r"must have the form 'package\.module:function'"):
         use(reference)
 
 
-@pytest.mark.parametrize("use", [load_function, fingerprint_function])
+@pytest.mark.parametrize("use", [load_function, load_object, fingerprint_function])
 def test_an_unknown_module_is_named(use):
     with pytest.raises(ModuleNotFoundError, match="no_such_module"):
         use("no_such_module.model:model_fn")
