@@ -14,6 +14,8 @@ from tfx_gnn.serving import signature
 from tfx_gnn.serving.answers import as_text, plain_answers
 from tfx_gnn.serving.request_refusals import explain_refusal
 
+HIDDEN = (".", "_")
+"""How names in a folder of records begin that are none: Beam and TFX pass over them."""
 # Head and trailer of a gzip stream, and a block of nothing.
 _EMPTY_GZIP_BYTES = 20
 
@@ -149,24 +151,30 @@ def read_records(path: str) -> Iterator[bytes]:
 
     Args:
         path: one file, or a folder of them such as `Split-test`; names that end
-            in `.gz` are taken for GZIP.
+            in `.gz` are taken for GZIP, and those that begin with `.` or `_` are passed over.
 
     Yields:
         The records, file by file in name order.
 
     Raises:
         FileNotFoundError: if `path` does not exist or the folder holds no file.
-        ValueError: if a file is no TFRecord file or is damaged.
+        ValueError: if the folder holds another one, or a file is no TFRecord file or is damaged.
     """
     if tf.io.gfile.isdir(path):
-        names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(path) if not name.startswith("."))
+        names = sorted(name.rstrip("/") for name in tf.io.gfile.listdir(path) if not name.startswith(HIDDEN))
         splits = [name for name in names if name.startswith("Split-")]
         if splits:
             raise FileNotFoundError(
                 f"`path` must be one split of an examples folder; got {path!r}, which holds {splits}. "
                 f"Choose one, for example {os.path.join(path, splits[0])!r}."
             )
-        files = [file for file in (os.path.join(path, name) for name in names) if not tf.io.gfile.isdir(file)]
+        files = [os.path.join(path, name) for name in names]
+        for name, file in zip(names, files, strict=True):
+            if tf.io.gfile.isdir(file):
+                raise ValueError(
+                    f"`path` must be a folder of record files only; got {path!r}, which holds the folder {name!r}. "
+                    "Move it out of the split."
+                )
     else:
         files = [path] if tf.io.gfile.exists(path) else []
     if not files:

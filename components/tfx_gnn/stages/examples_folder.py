@@ -12,11 +12,13 @@ from collections.abc import Iterable
 import tensorflow as tf
 
 from tfx_gnn.serving.disk_sync import sync_path
+from tfx_gnn.serving.prediction import HIDDEN
 from tfx_gnn.stages.files.process_lock import has_locks
 
 GRAPH_SCHEMA_FILE = "graph_schema.pbtxt"
 _SCHEMA_SUFFIX = ".pbtxt"
 _SPLIT_PREFIX = "Split-"
+_RECORDS_SUFFIX = ".gz"
 
 
 def graph_schema_path(folder: str) -> str:
@@ -57,6 +59,8 @@ def split_names(examples_dir: str) -> list[str]:
 def split_files(examples_dir: str, split: str) -> list[str]:
     """Lists the record files of one split in name order.
 
+    Names that begin with `.` or `_` are passed over, as Beam and TFX do.
+
     Args:
         examples_dir: folder with `Split-<name>` folders.
         split: name of the split.
@@ -65,7 +69,7 @@ def split_files(examples_dir: str, split: str) -> list[str]:
         Paths, at least one.
 
     Raises:
-        ValueError: if the split does not exist or holds no file.
+        ValueError: if the split does not exist, or holds no file or another folder.
     """
     known = split_names(examples_dir)
     if split not in known:
@@ -73,7 +77,15 @@ def split_files(examples_dir: str, split: str) -> list[str]:
             f"`split` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made."
         )
     folder = split_dir(examples_dir, split)
-    files = sorted(os.path.join(folder, name) for name in tf.io.gfile.listdir(folder) if not name.startswith("."))
+    names = sorted(name for name in tf.io.gfile.listdir(folder) if not name.startswith(HIDDEN))
+    files = [os.path.join(folder, name) for name in names]
+    for file in files:
+        # Object stores are asked about each name, so not about those of records.
+        if file.endswith("/") or (not file.endswith(_RECORDS_SUFFIX) and tf.io.gfile.isdir(file)):
+            raise ValueError(
+                f"`{folder}` must hold record files only; got the folder {os.path.basename(file.rstrip('/'))!r}. "
+                "Move it out of the split."
+            )
     if not files:
         raise ValueError(f"`split` must hold record files; got none in {folder!r}. Make the examples again.")
     return files

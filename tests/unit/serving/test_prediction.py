@@ -110,6 +110,22 @@ def test_missing_records_are_refused(tmp_path: Path, name: str) -> None:
         list(read_records(os.path.join(str(tmp_path), name)))
 
 
+def test_hidden_names_are_no_records(tmp_path: Path) -> None:
+    tf.io.TFRecordWriter(str(tmp_path / "requests.tfrecord")).close()
+    (tmp_path / "_notes.txt").write_text("no record")
+    (tmp_path / ".ipynb_checkpoints").mkdir()
+
+    assert list(read_records(str(tmp_path))) == []
+
+
+def test_folder_beside_records_is_refused_by_name(tmp_path: Path) -> None:
+    tf.io.TFRecordWriter(str(tmp_path / "requests.tfrecord")).close()
+    (tmp_path / "model").mkdir()
+
+    with pytest.raises(ValueError, match=r"record files only; got .* which holds the folder 'model'\. Move it out"):
+        list(read_records(str(tmp_path)))
+
+
 def test_folder_of_splits_is_refused_with_their_names(toy_examples_dir: str) -> None:
     with pytest.raises(
         FileNotFoundError, match=r"one split of an examples folder; got .*\['Split-test', 'Split-train'\]"

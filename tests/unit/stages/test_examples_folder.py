@@ -27,6 +27,23 @@ def test_a_split_without_files_is_refused(tmp_path):
         examples_folder.split_files(str(tmp_path), "train")
 
 
+@pytest.mark.parametrize("hidden", [".ipynb_checkpoints", "_SUCCESS_logs"])
+def test_hidden_names_are_no_records(tmp_path, hidden):
+    examples_folder.write_split_shard(str(tmp_path), "train", 0, 1, [b"a"])
+    (tmp_path / "Split-train" / hidden).mkdir()
+    (tmp_path / "Split-train" / f"{hidden}.txt").touch()
+
+    assert list(examples_folder.read_split(str(tmp_path), "train").as_numpy_iterator()) == [b"a"]
+
+
+def test_a_folder_in_a_split_is_named(tmp_path):
+    examples_folder.write_split_shard(str(tmp_path), "train", 0, 1, [b"a"])
+    (tmp_path / "Split-train" / "model").mkdir()
+
+    with pytest.raises(ValueError, match=r"Split-train` must hold record files only; got the folder 'model'\. Move"):
+        examples_folder.split_files(str(tmp_path), "train")
+
+
 @pytest.mark.parametrize("name", ["", "absent"], ids=["without splits", "missing"])
 def test_a_folder_that_holds_no_examples_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="must hold `Split-<name>` folders"):

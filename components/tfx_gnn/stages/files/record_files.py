@@ -109,6 +109,11 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
             return
         # What stands before the damage, and then the error.
         yield from records.skip(num_read).as_numpy_iterator()
+    except tf.errors.FailedPreconditionError as error:
+        raise ValueError(
+            f"`examples_dir` must hold gzipped TFRecord files; got a folder in place of {place_of(file)}. "
+            "Move it out of the split."
+        ) from error
     except tf.errors.DataLossError as error:
         raise ValueError(
             f"`examples_dir` must hold gzipped TFRecord files; got a damaged record in {place_of(file)}. "

@@ -78,6 +78,13 @@ def test_a_file_that_is_not_gzipped_is_named(tmp_path):
         list(read_records(RecordFile(split="train", shard=0, num_shards=1, path=str(path))))
 
 
+def test_a_folder_with_the_name_of_a_file_is_named(tmp_path):
+    (tmp_path / "Split-train" / "model.gz").mkdir(parents=True)
+
+    with pytest.raises(ValueError, match=r"got a folder in place of model\.gz \(split 'train'\)\. Move it out"):
+        list(read_records(record_files(str(tmp_path))[0]))
+
+
 def test_a_split_named_twice_is_refused(examples_dir):
     with pytest.raises(ValueError, match="must name each split once"):
         record_files(examples_dir, ["val", "val"])
