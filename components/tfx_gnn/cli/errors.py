@@ -158,7 +158,9 @@ def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | N
     about = _ABOUT.match(line)
     if about and about["inner"] not in flags:
         for value, of_value in by_length:
-            if (about["got"] or about["file"]) in (value, value.rpartition("=")[2], value.rpartition(",")[2]):
+            got = about["got"] or about["file"]
+            is_in_folder = got.startswith(value.rstrip("/") + "/")
+            if is_in_folder or got in (value, value.rpartition("=")[2], value.rpartition(",")[2]):
                 return line.replace(about["inner"], of_value, 1)
     of_file = _FILE.match(line)
     if of_file:

@@ -56,7 +56,7 @@ def split_names(examples_dir: str) -> list[str]:
     return names
 
 
-def split_files(examples_dir: str, split: str) -> list[str]:
+def split_files(examples_dir: str, split: str, *, argument: str = "split") -> list[str]:
     """Lists the record files of one split in name order.
 
     Names that begin with `.` or `_` are passed over, as Beam and TFX do.
@@ -64,6 +64,7 @@ def split_files(examples_dir: str, split: str) -> list[str]:
     Args:
         examples_dir: folder with `Split-<name>` folders.
         split: name of the split.
+        argument: the option that names it, for messages.
 
     Returns:
         Paths, at least one.
@@ -74,7 +75,7 @@ def split_files(examples_dir: str, split: str) -> list[str]:
     known = split_names(examples_dir)
     if split not in known:
         raise ValueError(
-            f"`split` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made."
+            f"`{argument}` must be one of {known}; got {split!r} in {examples_dir!r}. Choose a split that was made."
         )
     folder = split_dir(examples_dir, split)
     names = sorted(name for name in tf.io.gfile.listdir(folder) if not name.startswith(HIDDEN))
@@ -87,7 +88,7 @@ def split_files(examples_dir: str, split: str) -> list[str]:
                 "Move it out of the split."
             )
     if not files:
-        raise ValueError(f"`split` must hold record files; got none in {folder!r}. Make the examples again.")
+        raise ValueError(f"`{argument}` must hold record files; got none in {folder!r}. Make the examples again.")
     return files
 
 
@@ -119,14 +120,15 @@ def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int
     return count
 
 
-def read_split(examples_dir: str, split: str) -> tf.data.Dataset:
+def read_split(examples_dir: str, split: str, *, argument: str = "split") -> tf.data.Dataset:
     """Reads the records of one split in file order.
 
     Args:
         examples_dir: folder with `Split-<name>` folders.
         split: name of the split.
+        argument: the option that names it, for messages.
 
     Returns:
         Dataset of scalar string tensors, one serialized tf.Example each.
     """
-    return tf.data.TFRecordDataset(split_files(examples_dir, split), compression_type="GZIP")
+    return tf.data.TFRecordDataset(split_files(examples_dir, split, argument=argument), compression_type="GZIP")

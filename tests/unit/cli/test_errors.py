@@ -8,8 +8,10 @@ import sys
 import pytest
 import tensorflow as tf
 from google.protobuf import text_format
+from typer.main import get_command
 
-from tfx_gnn.cli.errors import error_line, name_flags
+from tfx_gnn.cli.app import app
+from tfx_gnn.cli.errors import error_line, flags_of, name_flags
 
 FLAGS = {
     "examples_dir": "--examples-dir",
@@ -42,6 +44,7 @@ GIVEN = {"out": "--examples-dir", "in": "--tables-dir", "in/plan.json": "--plan"
         ("`path` must hold a spec; got a mistake in in/plan.json. X.",
          "`--plan` must hold a spec; got a mistake in in/plan.json. X."),
         ("`label_features` must be one of ['a']; got 'b'.", "`label_features` must be one of ['a']; got 'b'."),
+        ("`path` must hold records; got 'out/a.gz'. X.", "`--examples-dir` must hold records; got 'out/a.gz'. X."),
         ("`path` must be absent; got 'other'.", "`path` must be absent; got 'other'."),
         (
             "`in/plan.json` must be readable and writable as needed; got No such file.",
@@ -55,6 +58,16 @@ GIVEN = {"out": "--examples-dir", "in": "--tables-dir", "in/plan.json": "--plan"
 )  # fmt: skip
 def test_messages_name_the_flags_of_the_verb(line, told):
     assert name_flags(line, FLAGS, GIVEN) == told
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "flag"),
+    [("train", "eval_split", "--eval-split"), ("evaluate", "baseline_split", "--baseline-split")],
+)
+def test_splits_that_are_absent_are_named_by_their_flags(verb, name, flag):
+    flags = flags_of(get_command(app).commands[verb])
+
+    assert name_flags(f"`{name}` must be one of ['a']; got 'b'.", flags) == f"`{flag}` must be one of ['a']; got 'b'."
 
 
 def test_options_of_a_sampling_spec_are_named_where_there_is_one():

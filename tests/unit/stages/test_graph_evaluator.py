@@ -169,6 +169,8 @@ def test_label_that_no_example_has_is_refused(tmp_path: Path, toy_model_dir: str
 def test_split_that_does_not_exist_is_refused(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
     with pytest.raises(ValueError, match=r"`split` must be one of \['test', 'train'\]; got 'val'"):
         _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, split="val")
+    with pytest.raises(ValueError, match=r"`baseline_split` must be one of \['test', 'train'\]; got 'val'"):
+        _evaluate(tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, baseline_split="val")
 
 
 def test_record_that_is_no_example_is_named(

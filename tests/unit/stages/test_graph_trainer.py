@@ -363,7 +363,8 @@ def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
             ValueError,
             "must hold the budget that is asked for, fit_or_skip with success_ratio=0.5 with batch_size=8; got",
         ),
-        ({"train_split": "training"}, ValueError, r"`split` must be one of \['test', 'train', 'val'\]; got 'training'"),
+        ({"train_split": "a"}, ValueError, r"`train_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
+        ({"eval_split": "a"}, ValueError, r"`eval_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_and_leaves_nothing(prepared, tmp_path, options, error, message):

@@ -78,7 +78,7 @@ def gather_sums(
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
     evaluated_files = record_files(examples_dir, (split,))
-    baseline_files = record_files(examples_dir, (baseline_split,)) if learned else []
+    baseline_files = record_files(examples_dir, (baseline_split,), argument="baseline_split") if learned else []
     with make_pipeline(beam_args) as pipeline:
         baselines = (
             pipeline

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
+from tfx_gnn.serving.request_refusals import plain_message
 from tfx_gnn.stages import examples_folder
 from tfx_gnn.stages.files.fingerprint import fingerprint_text
 
@@ -37,12 +38,13 @@ class RecordFile:
     path: str
 
 
-def record_files(examples_dir: str, splits: Sequence[str] = ()) -> list[RecordFile]:
+def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split") -> list[RecordFile]:
     """Lists the files of some splits.
 
     Args:
         examples_dir: folder with `Split-<name>` folders.
         splits: names of splits; empty for all.
+        argument: the option that names one, for messages.
 
     Returns:
         The files by split and name.
@@ -55,7 +57,7 @@ def record_files(examples_dir: str, splits: Sequence[str] = ()) -> list[RecordFi
         raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
     files = []
     for split in sorted(names):
-        paths = examples_folder.split_files(examples_dir, split)
+        paths = examples_folder.split_files(examples_dir, split, argument=argument)
         files += [
             RecordFile(split=split, shard=shard, num_shards=len(paths), path=path) for shard, path in enumerate(paths)
         ]
@@ -117,7 +119,7 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
     except tf.errors.DataLossError as error:
         raise ValueError(
             f"`examples_dir` must hold gzipped TFRecord files; got a damaged record in {place_of(file)}. "
-            f"Make the examples again. Cause: {error.message}"
+            f"Make the examples again. Cause: {plain_message(error.message)}."
         ) from error
 
 

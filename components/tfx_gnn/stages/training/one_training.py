@@ -138,8 +138,8 @@ class Training:
         folder, split = self._folders.examples_dir, self._options.eval_split
         if not folder:
             return []
-        stream = examples_folder.read_split(folder, split).take(max(BATCH_SIZES)).as_numpy_iterator()
-        records = [bytes(record) for record in stream]
+        stream = examples_folder.read_split(folder, split, argument="eval_split").take(max(BATCH_SIZES))
+        records = [bytes(record) for record in stream.as_numpy_iterator()]
         if not records:
             raise ValueError(
                 f"`examples_dir` must hold an example in split {split!r}, to make warm-up requests of; got none in "

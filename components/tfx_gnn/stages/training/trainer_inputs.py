@@ -130,8 +130,8 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     objective = options.task.objective(tft_output.vocabulary_by_name)
     objective.check_spec(graph_spec)
     check_numeric_features(graph_spec)
-    train_files = record_files(folders.transformed_examples_dir, (options.train_split,))
-    eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,))
+    train_files = record_files(folders.transformed_examples_dir, (options.train_split,), argument="train_split")
+    eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,), argument="eval_split")
     train_labels, eval_labels = (
         summarize_labels(files, graph_spec=graph_spec, objective=objective) for files in (train_files, eval_files)
     )
