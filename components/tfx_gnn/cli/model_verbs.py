@@ -96,7 +96,14 @@ def predict(
     from tfx_gnn.serving.versions import resolve_saved_model
 
     saved_model_dir = resolve_saved_model(model_dir)
-    answers = ServingModel(saved_model_dir).answers(itertools.islice(read_records(examples), limit or None))
+    records = itertools.islice(read_records(examples), limit or None)
+    first = next(records, None)
+    if first is None:
+        raise ValueError(
+            f"`examples` must hold at least one example; got none in {examples!r}. Choose another split or file, or "
+            "make the examples again."
+        )
+    answers = ServingModel(saved_model_dir).answers(itertools.chain([first], records))
     if as_json:
         for answer in answers:
             typer.echo(json.dumps(answer, ensure_ascii=False))

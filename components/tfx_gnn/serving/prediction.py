@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfx_gnn.serving import signature
 from tfx_gnn.serving.answers import as_text, plain_answers
-from tfx_gnn.serving.request_refusals import explain_refusal
+from tfx_gnn.serving.request_refusals import explain_refusal, parsed_keys, plain_message
 
 HIDDEN = (".", "_")
 """How names in a folder of records begin that are none: Beam and TFX pass over them."""
@@ -78,10 +78,14 @@ class ServingModel:
         except (UnicodeDecodeError, tf.errors.DataLossError) as error:
             # Of the whole record TensorFlow quotes bytes that Python cannot decode; of its values it says little.
             raise tf.errors.InvalidArgumentError(
-                None, None, "`serialized` must hold graph tf.Examples; got a record that cannot be parsed as one."
+                None,
+                None,
+                f"`{signature.EXAMPLES_INPUT}` must hold graph tf.Examples; got a record that cannot be parsed as one. "
+                "Take examples of the schema that the model was trained on.",
             ) from error
         except tf.errors.InvalidArgumentError as error:
-            told = explain_refusal(error.message, [bytes(record) for record in serialized.numpy()])
+            records = [bytes(record) for record in serialized.numpy()]
+            told = explain_refusal(error.message, records, parsed_keys(self._call))
             raise tf.errors.InvalidArgumentError(None, None, told) from error
         return outputs
 
@@ -196,7 +200,7 @@ def _read_file(file: str) -> Iterator[bytes]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         raise ValueError(
             f"`path` must hold undamaged TFRecord files, gzipped if and only if named '.gz'; got {file!r}. "
-            f"Make the examples again. Cause: {error.message}"
+            f"Make the examples again. Cause: {plain_message(error.message)}."
         ) from error
     # TensorFlow takes a file that is shorter than the head of a record for one without records.
     if is_empty and tf.io.gfile.stat(file).length > (_EMPTY_GZIP_BYTES if is_gzipped else 0):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from tfx_gnn.serving import signature
 
-_NOISE = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[\[.*?\]\]|\s*\[Op:[^\]]*\]\s*$", re.DOTALL)
+_NOISE = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[\[.*?\]\]|\s*\[Op:[^\]]*\](?: name:)?\s*$", re.DOTALL)
 _ASSERTION = re.compile(r"assertion failed: \[(?P<rule>[^\]]*)\](?: \[(?P<more>[^\]]*)\])?", re.DOTALL)
 _OTHER_DTYPE = re.compile(
     r"Key: (?P<key>.+?), Index: (?P<position>\d+)\.\s+Data types don't match\. "
@@ -18,15 +19,39 @@ _OTHER_DTYPE = re.compile(
 _ABSENT = re.compile(r"Feature: (?P<key>.+?) \(data type: \w+\) is required but could not be found")
 _QUOTED_KEY = re.compile(r"\\?'((?:nodes|edges)/.+?|context/.+?)\\?'")
 _KEY = re.compile(r"(?P<kind>nodes|edges)/(?P<set>[^.]+)\.(?P<name>.+)")
+_ABOUT_STRUCTURE = re.compile("node indices|exactly one node|at least one node")
+_PARSER = "ParseExampleV2"
+_SIZE = ".#size"
 _ADVICE = "Take examples of the schema that the model was trained on."
 
 
-def explain_refusal(message: str, records: Sequence[bytes]) -> str:
+def parsed_keys(function: Any) -> tuple[str, ...]:
+    """Lists what a model reads from tf.Examples.
+
+    Args:
+        function: a signature of the model.
+
+    Returns:
+        Keys of the features, sorted.
+    """
+    keys: set[str] = set()
+    for body in function.graph.as_graph_def().library.function:
+        constants = {node.name: node.attr["value"].tensor for node in body.node_def if node.op == "Const"}
+        for node in body.node_def:
+            names = [name.partition(":")[0] for name in node.input] if node.op == _PARSER else []
+            # The examples and their names come before the keys, which are texts; default values need not be.
+            found = [tf.make_ndarray(constants[name]) for name in names[2:5] if name in constants]
+            keys.update(key.decode() for array in found if array.dtype == object for key in array.ravel())
+    return tuple(sorted(keys))
+
+
+def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str] = ()) -> str:
     """Says what is wrong with a request.
 
     Args:
         message: of the error that TensorFlow raised.
         records: the request: serialized tf.Examples.
+        keys: what the model reads from them; empty if that is unknown.
 
     Returns:
         One line. Features and their sets are named, and the first example at fault by its position.
@@ -40,20 +65,7 @@ def explain_refusal(message: str, records: Sequence[bytes]) -> str:
     if found := _ABSENT.search(plain):
         return _absent(found["key"], _first_without(found["key"], records))
     assertion = _ASSERTION.search(plain)
-    if assertion is None:
-        return plain
-    keys = [key for key in _QUOTED_KEY.findall(assertion["more"] or "") if not key.endswith(".#size")]
-    for key in keys:
-        position = _first_without(key, records)
-        if position is not None:
-            return _absent(key, position)
-    if keys:
-        return _sentence(
-            "must hold as many values of each feature as its set has items",
-            f"more or fewer of {', '.join(map(feature_in_words, keys))}",
-        )
-    rule = assertion["rule"].replace("`serialized`", f"`{signature.EXAMPLES_INPUT}`")
-    return f"{rule}: {assertion['more']}. {_ADVICE}" if assertion["more"] else rule
+    return plain if assertion is None else _broken_assertion(assertion, records, keys)
 
 
 def plain_message(message: str) -> str:
@@ -86,9 +98,43 @@ def feature_in_words(key: str) -> str:
     return f"feature {key.removeprefix('context/')!r} of the context"
 
 
+def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: Collection[str]) -> str:
+    if _ABOUT_STRUCTURE.search(assertion["rule"]) and (told := _other_sets(keys, records)):
+        return told
+    features = [key for key in _QUOTED_KEY.findall(assertion["more"] or "") if not key.endswith(".#size")]
+    for key in features:
+        position = _first_without(key, records)
+        if position is not None:
+            return _absent(key, position)
+    if features:
+        return _sentence(
+            "must hold as many values of each feature as its set has items",
+            f"more or fewer of {', '.join(map(feature_in_words, features))}",
+        )
+    rule = assertion["rule"].replace("`serialized`", f"`{signature.EXAMPLES_INPUT}`").rstrip(" .")
+    # TensorFlow's assertions on two tensors tell what they compared.
+    is_told = assertion["more"] and not assertion["more"].startswith("Condition ")
+    return f"{rule}: {assertion['more']}. {_ADVICE}" if is_told else f"{rule}."
+
+
 def _absent(key: str, position: int | None) -> str:
     which = "one" if position is None else f"example {position}"
     return _sentence(f"must have {feature_in_words(key)}", f"{which} without it")
+
+
+def _other_sets(keys: Collection[str], records: Sequence[bytes]) -> str | None:
+    """Names a set that the model reads and an example has not: its size counts as 0, so others do not fit it."""
+    size_keys = [key for key in keys if key.endswith(_SIZE)]
+    for position, record in enumerate(records):
+        found = tf.train.Example.FromString(record).features.feature
+        for key in size_keys:
+            if key not in found:
+                kind, _, name = key.removesuffix(_SIZE).partition("/")
+                named = sorted(other.removesuffix(_SIZE) for other in found if other.endswith(_SIZE))
+                others = [other.removeprefix(f"{kind}/") for other in named if other.startswith(f"{kind}/")]
+                what = f"{kind.removesuffix('s')} set"
+                return _sentence(f"must have {what} {name!r}", f"example {position} with the {what}s {others}")
+    return None
 
 
 def _sentence(rule: str, got: str) -> str:

@@ -158,6 +158,37 @@ def test_debug_lets_the_traceback_through(tmp_path):
     assert isinstance(shown.exception, FileNotFoundError)
 
 
+def test_file_without_examples_is_no_prediction(tmp_path, toy_model_dir):
+    import tensorflow as tf
+
+    path = str(tmp_path / "requests.tfrecord")
+    tf.io.TFRecordWriter(path).close()
+
+    shown = _run("predict", "--model-dir", toy_model_dir, "--examples", path, "--json")
+
+    assert (shown.exit_code, shown.stdout) == (2, "")
+    assert shown.stderr.startswith(f"`--examples` must hold at least one example; got none in '{path}'. Choose another")
+
+
+def test_damaged_examples_are_named_by_their_file(tmp_path, toy_model_dir):
+    import tensorflow as tf
+
+    path = tmp_path / "requests.tfrecord"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"one")
+    path.write_bytes(path.read_bytes()[:-1])
+
+    shown = _run("predict", "--model-dir", toy_model_dir, "--examples", str(tmp_path))
+
+    assert shown.exit_code == 2
+    assert shown.stderr.startswith(
+        "`--examples` must hold undamaged TFRecord files, gzipped if and only if named '.gz';"
+    )
+    assert f"got '{path}'. Make the examples again. Cause: truncated record" in shown.stderr
+    assert "{{" not in shown.stderr
+    assert "[Op:" not in shown.stderr
+
+
 def test_garbage_examples_are_one_line_too(tmp_path, toy_model_dir):
     import tensorflow as tf
 

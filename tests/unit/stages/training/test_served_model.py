@@ -186,6 +186,44 @@ def test_feature_that_may_be_no_finite_number_is_served(task_graphs, records, tm
     assert answers["id"] == [b"a"]
 
 
+def _of_another_project(features) -> None:
+    for key in [key for key in features if key.startswith("nodes/item.")]:
+        features[key.replace("item", "user")].CopyFrom(features[key])
+        del features[key]
+
+
+def _with_two_readouts(features) -> None:
+    for key in ("nodes/_readout.#size", "edges/_readout/seed.#size"):
+        features[key].int64_list.value[:] = [2]
+    features["edges/_readout/seed.#source"].int64_list.value[:] = [0, 0]
+    features["edges/_readout/seed.#target"].int64_list.value[:] = [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            _of_another_project,
+            "must have node set 'item'; got example 1 with the node sets ['_readout', 'user']. Take examples",
+        ),
+        (
+            _with_two_readouts,
+            "must have exactly one node in node set `_readout` and one edge in `_readout/seed` in every example; got",
+        ),
+    ],
+    ids=["another project", "two readouts"],
+)
+def test_a_request_of_another_structure_is_refused_in_plain_words(models, records, change, told) -> None:
+    good, other = records["nodes"][:2]
+    example = tf.train.Example.FromString(other)
+    change(example.features.feature)
+
+    with pytest.raises(tf.errors.InvalidArgumentError) as refused:
+        ServingModel(str(models["nodes"]))(tf.constant([good, example.SerializeToString()]))
+    assert refused.value.message.startswith(f"`examples` {told}")
+    assert refused.value.message.endswith(("trained on.", "got others. Send one rooted subgraph an example."))
+
+
 def test_embeddings_are_served_apart(models, records) -> None:
     assert _ask(models["nodes"], records["nodes"], "embeddings") == {
         "id": [b"a1", b"b0", b"c2", b"d1"],
