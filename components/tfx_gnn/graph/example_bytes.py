@@ -13,14 +13,17 @@ import tensorflow as tf
 
 _MESSAGE = "tensorflow.Example"
 #: No example needs to have it: to look for it is to look whether there are features at all.
-_ANY_KEY = "tfx_gnn/any"
+_ANY_KEY = "#any"
 
 
 def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     """Decodes and encodes tf.Examples, so that any parser reads them alike.
 
     What comes out holds the same values, each list packed and in one piece. Only operations of
-    TensorFlow itself are used, so it can be part of an exported model.
+    TensorFlow itself are used, so it can be part of an exported model. Two things that no encoder is known to
+    write are not read as protobuf reads them, as that would take half as long again: entries of the map of features
+    that lack the key or the value, or hold unknown fields, are refused; and of a key with several entries, the last one
+    with a list counts, not the last.
 
     Args:
         serialized: string tensor of shape [num_examples].
@@ -29,7 +32,7 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
         String tensor of shape [num_examples].
 
     Raises:
-        tf.errors.InvalidArgumentError: if an element is no tf.Example.
+        tf.errors.InvalidArgumentError: if an element is no tf.Example, or one with such an entry.
         tf.errors.DataLossError: in place of it in a tf.function, if only values are damaged, not
             what holds them.
         UnicodeDecodeError: in place of it in a tf.function, if TensorFlow quotes bytes that are no text.

@@ -167,6 +167,37 @@ def test_what_is_no_example_is_refused(damaged):
         canonical_examples(tf.constant([b"", damaged]))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        encoder.delimited(1, encoder.delimited(1, b"k")),
+        encoder.delimited(1, encoder.delimited(2, list_of(FLOATS, packed(1.0)))),
+        encoder.delimited(
+            1,
+            encoder.delimited(1, b"k")
+            + encoder.delimited(2, list_of(FLOATS, packed(1.0)))
+            + encoder.delimited(5, b"unknown"),
+        ),
+    ],
+    ids=["no value", "no key", "unknown field"],
+)
+def test_map_entries_that_are_not_read_are_refused(odd):
+    legal = encoder.example(odd)
+
+    assert len(tf.train.Example.FromString(legal).features.feature) == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"tf\.Example|Could not parse"):
+        canonical_examples(tf.constant([legal]))
+
+
+def test_last_entry_with_a_list_counts_where_a_key_comes_twice():
+    entries = [encoder.entry("k", list_of(FLOATS, packed(value))) for value in (1.0, 2.0)]
+    twice = encoder.example(*entries, encoder.delimited(1, encoder.delimited(1, b"k") + encoder.delimited(2, b"")))
+
+    parsed = tf.io.parse_example(canonical_examples(tf.constant([twice])), {"k": tf.io.FixedLenFeature([], tf.float32)})
+
+    assert parsed["k"].numpy().tolist() == [2.0]
+
+
 def test_exported_parsers_refuse_what_ends_others(tmp_path):
     module = tf.Module()
     module.serve = tf.function(
