@@ -23,6 +23,7 @@ from tfx_gnn.stages.examples.graph_layout import graph_layout
 from tfx_gnn.stages.examples.summary_pass import take_merged, write_merged
 from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 from tfx_gnn.stages.files.atomic_folder import atomic_folders
+from tfx_gnn.stages.files.fingerprint import fingerprint_folders
 from tfx_gnn.stages.files.record_files import RecordFile, fingerprint_examples_folder, record_files
 from tfx_gnn.stages.transform.analysis import (
     ANALYZE_MODES,
@@ -53,7 +54,7 @@ from tfx_gnn.stages.transform.shards import (
 )
 from tfx_gnn.stages.transform.statistics import WriteItemStatistics
 from tfx_gnn.stages.transform.tables import plan_table_reading
-from tfx_gnn.stages.transform.transform_record import TransformRecord, fingerprint_transform_graph
+from tfx_gnn.stages.transform.transform_record import TransformRecord
 from tfx_gnn.stages.transform.unique_items import REPRESENTATIVES
 from tfx_gnn.stages.transform.unique_items import SUMMARIES as ITEM_SUMMARIES
 from tfx_gnn.stages.user_code import load_function
@@ -245,7 +246,7 @@ def transform_graphs(
         for folder in (schema_partial, examples_partial, os.path.join(transform_partial, TRANSFORMED_METADATA_DIR)):
             graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(folder))
         record = TransformRecord(
-            transform=fingerprint_transform_graph(transform_partial, os.path.join(transform_partial, TRANSFORM_FN_DIR)),
+            transform=fingerprint_folders([transform_partial]),
             raw_examples=fingerprint_examples_folder(examples_dir),
             nonfinite_features=options.nonfinite_features,
         )

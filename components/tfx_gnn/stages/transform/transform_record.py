@@ -13,10 +13,8 @@ import os
 import tensorflow as tf
 
 from tfx_gnn.graph.text_files import read_json
-from tfx_gnn.stages.files.fingerprint import fingerprint_files, fingerprint_text
 
 TRANSFORM_RECORD_FILE = "graph_transform.json"
-_HASHED_BY_TENSORFLOW = frozenset({"saved_model.pb", "fingerprint.pb"})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +22,8 @@ class TransformRecord:
     """One call of GraphTransform.
 
     Attributes:
-        transform: fingerprint of the transform graph.
+        transform: fingerprint of the transform graph; every run makes another, as its program holds names of functions
+            that are counted in each process.
         raw_examples: `fingerprint_examples_folder` of the examples before the transform.
         nonfinite_features: tf.Example keys of transformed features that may be NaN or infinite.
     """
@@ -69,27 +68,6 @@ def read_transform_record(folder: str) -> TransformRecord | None:
         raise ValueError(
             f"`{path}` must be a note of GraphTransform; got something else. Transform the examples again."
         ) from error
-
-
-def fingerprint_transform_graph(transform_graph_dir: str, transform_fn_dir: str) -> str:
-    """Hashes a transform graph that was just written.
-
-    Args:
-        transform_graph_dir: all its files; without a note.
-        transform_fn_dir: the SavedModel in it. Its program counts as TensorFlow hashes it: names of functions hold
-            numbers that differ between processes.
-
-    Returns:
-        64 hexadecimal digits.
-    """
-    paths = [
-        os.path.join(folder, name)
-        for folder, _, names in tf.io.gfile.walk(transform_graph_dir)
-        for name in names
-        if folder != transform_fn_dir or name not in _HASHED_BY_TENSORFLOW
-    ]
-    program = tf.saved_model.experimental.read_fingerprint(transform_fn_dir).singleprint()
-    return fingerprint_text(f"{program} {fingerprint_files(paths)}")
 
 
 def check_transformed_by(transformed_examples_dir: str, transform_graph_dir: str) -> None:
