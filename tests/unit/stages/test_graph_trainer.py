@@ -189,7 +189,7 @@ def _with(record, key, *values):
     ("change", "message"),
     [
         (lambda _: b"\x0agarbage", "Could not parse example input"),
-        (lambda _: b"", "exactly one node in node set `_readout`"),
+        (lambda _: b"", r"must have edge set '_readout/seed'; got example 1 with the edge sets \[\]"),
         (lambda record: _with(record, "nodes/_readout.#size", 0), r"edges/_readout/seed\.#target"),
         (
             lambda record: _with(
