@@ -20,10 +20,12 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     """Decodes and encodes tf.Examples, so that any parser reads them alike.
 
     What comes out holds the same values, each list packed and in one piece. Only operations of
-    TensorFlow itself are used, so it can be part of an exported model. Two things that no encoder is known to
-    write are not read as protobuf reads them, as that would take half as long again: entries of the map of features
-    that lack the key or the value, or hold unknown fields, are refused; and of a key with several entries, the last one
-    with a list counts, not the last.
+    TensorFlow itself are used, so it can be part of an exported model.
+
+    Two things that no encoder is known to write are not read as protobuf reads them, as that would take half as
+    long again. Entries of the map of features that lack the key or the value, or hold unknown fields, which
+    protobuf's own libraries treat differently, are refused. Of a key with several entries the last one with a list
+    counts, even if one without a list follows.
 
     Args:
         serialized: string tensor of shape [num_examples].

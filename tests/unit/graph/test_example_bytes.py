@@ -182,11 +182,8 @@ def test_what_is_no_example_is_refused(damaged):
     ids=["no value", "no key", "unknown field"],
 )
 def test_map_entries_that_are_not_read_are_refused(odd):
-    legal = encoder.example(odd)
-
-    assert len(tf.train.Example.FromString(legal).features.feature) == 1
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"tf\.Example|Could not parse"):
-        canonical_examples(tf.constant([legal]))
+        canonical_examples(tf.constant([encoder.example(odd)]))
 
 
 def test_last_entry_with_a_list_counts_where_a_key_comes_twice():
