@@ -53,6 +53,7 @@ class Cluster:
         self._env.pop("TF_CONFIG", None)
         self._folder = tempfile.TemporaryDirectory()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._failed: list[str] = []
         self._tasks = {f"{role}{index}": (role, index) for role, number in roles.items() for index in range(number)}
         self.cluster = dict.fromkeys(roles, ())
         ports = iter(_free_ports(len(self._tasks)))
@@ -88,7 +89,9 @@ class Cluster:
         """Waits until these processes have ended, or one of them has failed: others may then wait for it forever."""
         deadline = time.monotonic() + timeout
         while any(self.is_running(name) for name in names):
-            if any(self._processes[name].poll() not in (None, 0) for name in names):
+            failed = [name for name in names if self._processes[name].poll() not in (None, 0)]
+            if failed:
+                self._failed = self._failed or failed
                 return
             if time.monotonic() > deadline:
                 raise TimeoutError("\n".join(f"{name}: {self.output(name).stderr[-2000:]}" for name in names))
@@ -105,8 +108,13 @@ class Cluster:
     def output(self, name: str) -> Output:
         """What a process printed so far."""
         returncode = self._processes[name].poll()
-        texts = [self._file(name, kind).read_text(errors="replace") for kind in ("out", "err")]
-        return Output(-signal.SIGCONT if returncode is None else returncode, *texts)
+        out, err = (self._file(name, kind).read_text(errors="replace") for kind in ("out", "err"))
+        if returncode is None and self._failed:
+            # It waits for another process in vain: that one's messages say why.
+            culprit = self._failed[0]
+            err += f"\n{name} was waiting when {culprit} ended with {self._processes[culprit].poll()}:\n"
+            err += self._file(culprit, "err").read_text(errors="replace")
+        return Output(-signal.SIGCONT if returncode is None else returncode, out, err)
 
     def close(self) -> None:
         """Kills all processes that are left."""

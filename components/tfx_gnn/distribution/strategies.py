@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import os
 from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
@@ -79,8 +81,8 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
         options: which one.
 
     Returns:
-        The strategy. Under "parameter_server" this process must be the chief; workers and parameter
-        servers call `cluster.serve` instead.
+        The strategy; under "multi_worker_mirrored" always the same one for the same `TF_CONFIG`. Under
+        "parameter_server" this process must be the chief; workers and parameter servers call `cluster.serve` instead.
 
     Raises:
         ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
@@ -171,7 +173,15 @@ def _multi_worker_mirrored() -> tf.distribute.Strategy:
             f"Leave them out, or choose {PARAMETER_SERVER!r}."
         )
     with _before_tensorflow_starts(MULTI_WORKER_MIRRORED):
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        tf_config = os.environ.get(TF_CONFIG)
+        return _multi_worker_strategy(tf_config) if tf_config else tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@functools.cache
+def _multi_worker_strategy(_tf_config: str) -> tf.distribute.Strategy:
+    # One for each cluster: another would reset the collectives of this process, and lose what a worker that is
+    # ahead has sent already ("Delete called on non-empty BufRendezvous").
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _parameter_server(num_partitions: int) -> tf.distribute.Strategy:
