@@ -7,16 +7,24 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tfx_gnn.models.tasks import Task
-from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.evaluation.evaluation_report import SINGLE_TASK
-from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
-from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions, generate_graph_schema
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
-from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
-from tfx_gnn.stages.training.summary import TrainingSummary
+from tfx_gnn.components import (
+    GraphEvaluatorOptions,
+    GraphSchemaGenOptions,
+    GraphTrainerOptions,
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    SubgraphExampleGenOptions,
+    TrainingSummary,
+    evaluate_graph_model,
+    generate_graph_schema,
+    generate_subgraph_examples,
+    learn_size_constraints,
+    train_graph_model,
+    transform_graphs,
+)
+from tfx_gnn.components.graph_evaluator.evaluation_report import SINGLE_TASK
+from tfx_gnn.models import Task
+from tfx_gnn.records import examples_folder
 
 
 @dataclasses.dataclass(frozen=True)

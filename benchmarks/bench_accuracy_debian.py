@@ -20,12 +20,14 @@ from accuracy_runs import prepare, train_and_judge
 from comparison import Absent, Bound, Report, Row
 from debian_graph import debian_tables
 
-from tfx_gnn.graph.schema import read_schema, write_schema
-from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+from tfx_gnn.components import (
+    GraphTrainerOptions,
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    SubgraphExampleGenOptions,
+)
+from tfx_gnn.graph import read_schema, write_schema
+from tfx_gnn.sampling import SplitPlan
 from tfx_gnn_pipelines.tasks.debian_sections import TASK
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import KNOWN_LABEL
 

@@ -22,15 +22,17 @@ from accuracy_runs import Spread, prepare, train
 from comparison import Absent, Report, Row, find_peer
 from link_model import ASKED
 
-from tfx_gnn.models.tasks import LinkPrediction
-from tfx_gnn.sampling.plan import Hop, Negatives, SamplingPlan, SeedTable
-from tfx_gnn.sampling.split_plan import SplitPlan
+from tfx_gnn.components import (
+    GraphTrainerOptions,
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    SubgraphExampleGenOptions,
+    generate_subgraph_examples,
+)
+from tfx_gnn.models import LinkPrediction
+from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling import Hop, Negatives, SamplingPlan, SeedTable, SplitPlan
 from tfx_gnn.serving import signature
-from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
 
 SEEDS = (0, 1, 2)
 NUM_CONCEPTS, NUM_RELATIONS = 135, 46

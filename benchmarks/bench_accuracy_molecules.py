@@ -19,14 +19,15 @@ import tensorflow as tf
 from accuracy_runs import Prepared, Spread, divide_again, prepare, train, train_and_judge
 from comparison import Absent, Bound, Report, Row, find_peer
 
-from tfx_gnn.models.tasks import GraphClassification, GraphRegression
-from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.sampling.whole_graphs import WholeGraphs
-from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+from tfx_gnn.components import (
+    GraphTrainerOptions,
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    SubgraphExampleGenOptions,
+)
+from tfx_gnn.models import GraphClassification, GraphRegression
+from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling import SplitPlan, WholeGraphs
 
 SEEDS = (0, 1, 2)
 NUM_FOLDS = 10

@@ -16,13 +16,11 @@ from budget_sizes import DISTRIBUTIONS, GraphSizes, graph_sizes, write_sizes
 from comparison import Absent, Bound, Report, Row, find_peer
 
 import tfx_gnn
-from tfx_gnn.graph.schema import parse_schema
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.graph.size_rule import SizeRule
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
-from tfx_gnn.stages.sizes.batch_sums import BatchDraws
-from tfx_gnn.stages.sizes.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget, SizeConstraintsFile
-from tfx_gnn.stages.sizes.slice_losses import batches_that_fit
+from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
+from tfx_gnn.components.size_constraint_learner.slice_losses import BatchDraws, batches_that_fit
+from tfx_gnn.graph import create_graph_spec_from_schema_pb, parse_schema
+from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.records import FIT_OR_SKIP, PACKING, TIGHT, Budget, SizeConstraintsFile
 
 #: Distance in percentage points of the success that is measured from the one that was asked for.
 SUCCESS_BOUND = Bound(at_most=0.2)

@@ -19,11 +19,7 @@ from comparison import OURS, Absent, Bound, Report, find_peer
 from heavy_tailed_graphs import MEAN_SIZES
 
 import tfx_gnn
-from tfx_gnn.models.gat_v2 import gat_v2
-from tfx_gnn.models.gcn import gcn
-from tfx_gnn.models.graph_sage import graph_sage
-from tfx_gnn.models.hgt import hgt
-from tfx_gnn.models.mpnn import mpnn
+from tfx_gnn.models import gat_v2, gcn, graph_sage, hgt, mpnn
 
 TF_GNN = "tensorflow-gnn 1.0.3"
 PYG = "PyG, eager"

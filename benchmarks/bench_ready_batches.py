@@ -22,17 +22,20 @@ from ready_batches_runs import learn
 from transform_runs import make_examples, run_ours
 
 import tfx_gnn
-from tfx_gnn.graph.schema import read_schema
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.files.record_datasets import shuffled_records
-from tfx_gnn.stages.files.record_files import record_files
-from tfx_gnn.stages.padded_batches import BUDGET_KINDS, padded_batches
-from tfx_gnn.stages.ready_batches import ready_batches_dataset, write_ready_batches
-from tfx_gnn.stages.sizes.size_constraints_file import SizeConstraintsFile, read_size_constraints
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_pipeline import LabelledGraphs, weighted_training_batches
-from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesManifest, ReadyBatchesOptions
+from tfx_gnn.graph import create_graph_spec_from_schema_pb, read_schema
+from tfx_gnn.models import NodeClassification
+from tfx_gnn.records import SizeConstraintsFile, read_size_constraints
+from tfx_gnn.records.record_files import record_files, shuffled_records
+from tfx_gnn.training import (
+    ReadyBatchesManifest,
+    ReadyBatchesOptions,
+    padded_batches,
+    ready_batches_dataset,
+    write_ready_batches,
+)
+from tfx_gnn.training.data.input_pipeline import LabelledGraphs, weighted_training_batches
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn_pipelines.tasks.debian_sections.model import LABEL_VOCABULARY, model_fn
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import LABEL
 

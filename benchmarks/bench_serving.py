@@ -13,8 +13,7 @@ import served_networks
 import tensorflow as tf
 from comparison import Bound, Report, Row, run_process
 
-from tfx_gnn.serving.request_records import without_labels
-from tfx_gnn.serving.warmup_requests import write_warmup_requests
+from tfx_gnn.serving import without_labels, write_warmup_requests
 
 #: Memory after all requests over that after a tenth of them.
 MEMORY_BOUND = Bound(at_most=1.05)

@@ -17,9 +17,7 @@ from comparison import OURS, Absent, Bound, Report, Row, find_peer, run_process
 from debian_graph import copy_tables, debian_tables, four_edge_sets_plan
 from training_runs import BATCH_SIZE
 
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
+from tfx_gnn.components import GraphTransformOptions, SizeConstraintLearnerOptions, SubgraphExampleGenOptions
 from tfx_gnn_pipelines.tasks.debian_sections import TASK
 
 NUM_SEEDS = 32_000

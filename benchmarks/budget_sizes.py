@@ -21,9 +21,8 @@ from comparison import Absent
 from debian_graph import debian_tables, heterogeneous_plan
 from heavy_tailed_graphs import SCHEMA, draw_sizes, serialized_graphs
 
-from tfx_gnn.sampling.hop import Hop
-from tfx_gnn.sampling.plan import SamplingPlan
-from tfx_gnn.stages import examples_folder
+from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling import Hop, SamplingPlan
 
 DISTRIBUTIONS = (
     "log-normal sizes",
@@ -89,9 +88,8 @@ def _power_law_sizes(seed: int) -> np.ndarray[Any, Any]:
 
 
 def _debian_sizes(name: str) -> GraphSizes:
-    from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-    from tfx_gnn.sampling.plan import reached_node_sets
-    from tfx_gnn.tables.graph_tables import read_tables, read_tables_schema
+    from tfx_gnn.sampling import InMemorySampler, reached_node_sets
+    from tfx_gnn.tables import read_tables, read_tables_schema
 
     tables_dir, origin = _tables()
     plan = _plans()[name]
@@ -146,7 +144,7 @@ def _plans() -> dict[str, SamplingPlan]:
 def _without_features(schema: str) -> str:
     from google.protobuf import text_format
 
-    from tfx_gnn.graph.schema import parse_schema
+    from tfx_gnn.graph import parse_schema
 
     message = parse_schema(schema)
     message.ClearField("context")
@@ -185,8 +183,8 @@ def run_learner(times: int) -> dict[str, float]:
     """
     import tensorflow as tf
 
-    from tfx_gnn.stages import size_constraint_learner as stage
-    from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+    from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
+    from tfx_gnn.components.size_constraint_learner import stage
 
     with tempfile.TemporaryDirectory() as folder:
         examples_dir, num_shards = f"{folder}/examples", 2 * times

@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from comparison import Absent
 from google.protobuf import text_format
 
-from tfx_gnn.graph.schema import read_schema, write_schema
-from tfx_gnn.sampling.hop import Hop
-from tfx_gnn.sampling.plan import SamplingPlan, SeedTable
+from tfx_gnn.graph import read_schema, write_schema
+from tfx_gnn.sampling import Hop, SamplingPlan, SeedTable
 
 #: Environment variable with the folder of the tables.
 TABLES_VARIABLE = "TFX_GNN_DEBIAN_TABLES"

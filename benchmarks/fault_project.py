@@ -15,10 +15,14 @@ import tensorflow as tf
 import tensorflow_transform as tft
 import tf_keras
 
-from tfx_gnn.stages.examples_folder import write_split_shard
-from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
-from tfx_gnn.stages.graph_view import GraphView
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+from tfx_gnn.components import (
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    learn_size_constraints,
+    transform_graphs,
+)
+from tfx_gnn.records import write_split_shard
+from tfx_gnn.transform import GraphView
 
 STEP_FILE = "TFX_GNN_FAULT_STEP_FILE"
 NUM_TRAIN_EXAMPLES = 192

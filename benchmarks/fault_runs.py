@@ -36,9 +36,9 @@ from fault_processes import ForkedProcess, run_forked
 from rich.console import Console
 from rich.table import Table
 
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
-from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
+from tfx_gnn.components import GraphTrainerOptions, train_graph_model
+from tfx_gnn.models import NodeClassification
+from tfx_gnn.training import TrainingPreemptedError
 
 _NUM_EPOCHS = 3
 _EVERY_STEPS = 7

@@ -47,7 +47,7 @@ _PIPELINE = "pipeline"
 _PLAN = """
 from pathlib import Path
 from tiny_project.task import TASK
-from tfx_gnn.stages.files import options_json
+from tfx_gnn.io import options_json
 Path("plan.json").write_text(options_json.to_json(TASK.plan))
 """
 _INDEX = {

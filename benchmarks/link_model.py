@@ -8,10 +8,10 @@ from typing import Any
 import tensorflow_transform as tft
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models import ready
-from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
-from tfx_gnn.stages.graph_view import GraphView
+from tfx_gnn.graph import GraphTensorSpec
+from tfx_gnn.models import READOUT_NODE_SET, Objective
+from tfx_gnn.models import model_fns as ready
+from tfx_gnn.transform import GraphView
 
 ASKED = "asked_relation"
 """Column of the questions with the relation, "^-1" behind it where the source is asked for."""
@@ -54,7 +54,7 @@ def model_fn(
         graph_spec: spec of merged examples, without label.
         tft_output: the vocabularies.
         objective: what is predicted.
-        hyperparameters: those of `tfx_gnn.models.ready.mpnn`.
+        hyperparameters: those of `tfx_gnn.models.model_fns.mpnn`.
         num_steps: training steps to expect.
 
     Returns:

@@ -10,10 +10,10 @@ import tensorflow_transform as tft
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models import ready
-from tfx_gnn.models.tasks import Objective
-from tfx_gnn.stages.graph_view import GraphView, ItemsView
+from tfx_gnn.graph import GraphTensorSpec
+from tfx_gnn.models import Objective
+from tfx_gnn.models import model_fns as ready
+from tfx_gnn.transform import GraphView, ItemsView
 
 
 def preprocessing_fn(graph: GraphView) -> GraphView:
@@ -56,7 +56,7 @@ def molecule_model_fn(
         graph_spec: spec of merged molecules, without label.
         tft_output: the vocabularies.
         objective: what is predicted.
-        hyperparameters: "network": a name in `tfx_gnn.models.ready`; and those of it.
+        hyperparameters: "network": a name in `tfx_gnn.models.model_fns`; and those of it.
         num_steps: training steps to expect.
 
     Returns:

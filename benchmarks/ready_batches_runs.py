@@ -16,9 +16,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import tensorflow as tf
 
-from tfx_gnn.stages.ready_batches import ready_batches_dataset, write_ready_batches
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
-from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
+from tfx_gnn.training import ReadyBatchesOptions, read_manifest, ready_batches_dataset, write_ready_batches
 
 #: So few that they are there both times that memory is compared.
 _SHUFFLE_BUFFER_SIZE = 1000

@@ -31,10 +31,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 import tfx_gnn
-from tfx_gnn.serving.prediction import read_records
-from tfx_gnn.serving.request_records import label_keys, without_labels
-from tfx_gnn.serving.signature import SIGNATURE
-from tfx_gnn.serving.versions import resolve_saved_model
+from tfx_gnn.serving import SIGNATURE, label_keys, read_records, resolve_saved_model, without_labels
 
 
 def _module(name: str) -> Any:

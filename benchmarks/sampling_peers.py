@@ -133,7 +133,7 @@ def _use_one_core() -> None:
 
 def _graph(tables_dir: str, num_seeds: int) -> tuple[dict[str, Any], dict[str, Any], np.ndarray]:
     """Node sets as ids and features, edge sets as source set and both ends, and seeds, all as positions."""
-    from tfx_gnn.tables.graph_tables import read_tables
+    from tfx_gnn.tables import read_tables
 
     tables = read_tables(tables_dir, node_sets=("maintainer", "package", "source"), edge_sets=FOUR_EDGE_SETS)
     nodes = {

@@ -20,7 +20,7 @@ import numpy as np
 from apache_beam.options.pipeline_options import PipelineOptions
 from debian_graph import four_edge_sets_plan, heterogeneous_plan
 
-from tfx_gnn.sampling.plan import SamplingPlan
+from tfx_gnn.sampling import SamplingPlan
 
 _BATCH = 1024
 _POLL_SECONDS = 0.2
@@ -29,10 +29,9 @@ _POLL_SECONDS = 0.2
 def run_in_memory(tables_dir: str, what: str) -> dict[str, float]:
     """Samples around all packages on one core, with and without writing tf.Examples."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-    from tfx_gnn.sampling.plan import reached_node_sets
-    from tfx_gnn.sampling.subgraph_examples import SubgraphExampleEncoder
-    from tfx_gnn.tables.graph_tables import read_tables, read_tables_schema
+    from tfx_gnn.sampling import InMemorySampler, reached_node_sets
+    from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+    from tfx_gnn.tables import read_tables, read_tables_schema
 
     plan = _plan(what)
     schema = read_tables_schema(tables_dir)
@@ -74,7 +73,7 @@ def run_index(tables_dir: str, index_dir: str, what: str, num_workers: int, num_
         num_workers: likewise.
         num_partitions: of the index; 0 has it chosen by the size of the tables.
     """
-    from tfx_gnn.beam_sampling.index_build import IndexOptions, build_index
+    from tfx_gnn.sampling import IndexOptions, build_index
 
     with _WorkerPeaks() as workers:
         started, cpu = time.perf_counter(), _cpu_seconds()
@@ -103,7 +102,7 @@ def run_on_beam(index_dir: str, examples_dir: str, what: str, num_workers: int) 
         what: "heterogeneous" around all packages, or "seeds" for `four_edge_sets_plan` of a seed table.
         num_workers: 1: in this process; more: each in its own.
     """
-    from tfx_gnn.beam_sampling.sampling_pipeline import sample_with_beam
+    from tfx_gnn.sampling import sample_with_beam
 
     with _WorkerPeaks() as workers:
         started, cpu = time.perf_counter(), _cpu_seconds()

@@ -14,14 +14,13 @@ import tensorflow as tf
 import tf_keras
 from google.protobuf import text_format
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.models import ready
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.examples.graph_layout import graph_layout
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.served_model import ServedModel
-from tfx_gnn.stages.transform.application import SavedGraphTransform
+from tfx_gnn.graph import GraphSchema, create_graph_spec_from_schema_pb
+from tfx_gnn.models import NodeClassification
+from tfx_gnn.models import model_fns as ready
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.training import ServedModel
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
+from tfx_gnn.transform import SavedGraphTransform
 
 NETWORKS = ("gcn", "graph_sage", "gat_v2", "mpnn", "gin", "rgcn", "hgt")
 

@@ -21,7 +21,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.serving.warmup_requests import read_warmup_requests
+from tfx_gnn.serving import read_warmup_requests
 
 BATCH_SIZES = (1, 8, 64)
 THREADS = (1, 4)

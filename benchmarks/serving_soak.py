@@ -23,10 +23,7 @@ from pathlib import Path
 import served_networks
 import tensorflow as tf
 
-from tfx_gnn.serving.prediction import read_records
-from tfx_gnn.serving.signature import SIGNATURE
-from tfx_gnn.serving.verification import ServingVerificationError, verify_saved_model
-from tfx_gnn.serving.versions import resolve_saved_model
+from tfx_gnn.serving import SIGNATURE, ServingVerificationError, read_records, resolve_saved_model, verify_saved_model
 
 #: An answer beside other requests may differ by so much from the one given alone, relative to its largest number.
 TOLERANCE = 1e-4

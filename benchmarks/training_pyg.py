@@ -20,7 +20,7 @@ import tensorflow_transform as tft
 from training_runs import BATCH_SIZE, LABEL, NUM_BUCKETS, NUM_EPOCHS, NUM_LAYERS, READOUT, SEED_SET, UNITS
 
 import tfx_gnn
-from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.graph import read_schema
 
 torch: Any = importlib.import_module("torch")
 pyg_data: Any = importlib.import_module("torch_geometric.data")

@@ -47,7 +47,7 @@ def model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Mod
     """
     import tfx_gnn
     from tfx_gnn.keras import layers
-    from tfx_gnn.models.mpnn import mpnn
+    from tfx_gnn.models import mpnn
 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
     graph = layers.MapFeatures(node_sets_fn=_first_state)(graph)
@@ -77,8 +77,8 @@ def ours(data_dir: str, batching: str, strategy: str = "default") -> list[float]
     """
     from accuracy_runs import Prepared, train
 
-    from tfx_gnn.models.tasks import NodeClassification
-    from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
+    from tfx_gnn.components import GraphTrainerOptions
+    from tfx_gnn.models import NodeClassification
 
     source = Prepared(folder=Path(data_dir))
     names = ("transformed_examples", "transform_graph", "graph_schema", "transformed_graph_schema", "size_constraints")

@@ -26,14 +26,18 @@ from tfx_bsl.coders import example_coder
 from tfx_bsl.public import tfxio
 
 import tfx_gnn_pipelines
-from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.components import (
+    GraphTransformOptions,
+    SubgraphExampleGenOptions,
+    generate_subgraph_examples,
+    transform_graphs,
+)
+from tfx_gnn.graph import read_schema
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 from tfx_gnn.sampling import SplitPlan
-from tfx_gnn.stages.examples.beam_pipeline import make_pipeline
-from tfx_gnn.stages.examples.graph_layout import graph_layout
-from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
-from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
-from tfx_gnn.stages.transform.preprocessing import tensor_preprocessing_fn
+from tfx_gnn.transform import tensor_preprocessing_fn
 from tfx_gnn_pipelines.tasks.debian_sections.plan import PLAN
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import preprocessing_fn
 

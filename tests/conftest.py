@@ -13,6 +13,8 @@ from types import ModuleType
 import pytest
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+# pytest-xdist sets it for its workers, and a console keeps the width that it finds first.
+os.environ.pop("COLUMNS", None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

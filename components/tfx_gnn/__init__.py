@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _SUBPACKAGES = {
     "experimental": "experimental",
@@ -49,4 +49,4 @@ if "tf_keras" in sys.modules:
     importlib.import_module(f"{__name__}.keras")
 elif "tensorflow" in sys.modules:
     for _registering in ("graph_tensor_spec", "sorted_adjacency"):
-        importlib.import_module(f"{__name__}.graph.{_registering}")
+        importlib.import_module(f"{__name__}.graph.tensor.{_registering}")

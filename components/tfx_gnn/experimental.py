@@ -6,8 +6,8 @@ import importlib
 from typing import Any
 
 _MODULE_BY_NAME = {
-    "context_readout_into_feature": "first_node_readout",
-    "segment_random_index_shuffle": "segment_shuffle",
+    "context_readout_into_feature": "ops.readout",
+    "segment_random_index_shuffle": "ops.node_order",
 }
 
 __all__ = ["context_readout_into_feature", "segment_random_index_shuffle"]  # noqa: F822 - found by `__getattr__`

@@ -12,5 +12,5 @@ if [ $# -gt 0 ]; then
 fi
 status=0
 infra/ci/unit_parts.sh || status=1
-python -m pytest tests/hygiene || status=1
+python -m pytest --numprocesses auto --dist loadfile tests/hygiene || status=1
 exit $status

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the unit tests with the Python on PATH, each part in a process of its own: TensorFlow keeps what it has traced and
-# compiled, more than 11 GB of it by the end of all of them.
+# Runs the unit tests with the Python on PATH, in as many processes as there are cores; a file's tests stay together,
+# with the fixtures that they share. Part by part, in processes of their own: TensorFlow keeps what it has traced and
+# compiled.
 set -eu
 cd "$(dirname "$0")/../.."
 
@@ -8,14 +9,12 @@ failed=
 part() {
     name=$1
     shift
-    python -m pytest "$@" || failed="$failed $name"
+    python -m pytest --numprocesses auto --dist loadfile "$@" || failed="$failed $name"
 }
 
-part parts-of-stages tests/unit/stages --ignore-glob='*/stages/test_*.py'
-part stages tests/unit/stages/test_*.py
-part models tests/unit/models
-part others tests/unit --ignore=tests/unit/models --ignore=tests/unit/stages
+part steps tests/unit/components tests/unit/training
+part others tests/unit --ignore=tests/unit/components --ignore=tests/unit/training
 if [ -n "$failed" ]; then
-    echo "unit: failed: $failed" >&2
+    echo "unit: failed:$failed" >&2
     exit 1
 fi

@@ -6,18 +6,20 @@ import dataclasses
 import os
 import re
 
+from tfx_gnn.components import (
+    GraphEvaluatorOptions,
+    GraphExampleValidatorOptions,
+    GraphPusherOptions,
+    GraphSchemaGenOptions,
+    GraphSkewValidatorOptions,
+    GraphTrainerOptions,
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    SubgraphExampleGenOptions,
+    promises_of_plan,
+)
 from tfx_gnn.models import tasks
-from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
-from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
-from tfx_gnn.stages.graph_pusher import GraphPusherOptions
-from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
-from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
-from tfx_gnn.stages.plan_promises import promises_of_plan
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions
-from tfx_gnn_pipelines.task import Task
+from tfx_gnn_pipelines.task import PipelineTask
 
 _PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
 _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
@@ -98,7 +100,7 @@ def is_uri(path: str) -> bool:
 
 
 def quickstart(
-    task: Task,
+    task: PipelineTask,
     *,
     root: str,
     tables_dir: str = "",

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
-from tfx_gnn.stages.files.leftovers import remove_output
-from tfx_gnn.stages.graph_pusher import forget_push
+from tfx_gnn.components.graph_pusher.stage import forget_push
+from tfx_gnn.io.commit_journal import remove_output
 
 _RUN_CONTEXT = "pipeline_run"
 _NODE_CONTEXT = "node"

@@ -51,8 +51,8 @@ def open_values(config: PipelineConfig) -> dict[str, int | float | str]:
 
 def _split(name: str) -> tuple[str, str]:
     component, _, parameter = name.partition(".")
-    if component not in components.__all__ or not hasattr(getattr(components, component), "SPEC_CLASS"):
-        known = [known for known in components.__all__ if hasattr(getattr(components, known), "SPEC_CLASS")]
+    known = [name for name in dir(components) if hasattr(getattr(components, name), "SPEC_CLASS")]
+    if component not in known:
         raise ValueError(
             f"`runtime_parameters` must have the form 'Component.parameter' with a component among {known}; "
             f"got {name!r}. Write, for example, 'GraphTrainer.num_epochs'."

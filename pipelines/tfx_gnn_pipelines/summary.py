@@ -13,14 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tfx_gnn.components.graph_evaluator.stage import METRICS_FILE
+from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
+from tfx_gnn.components.graph_skew_validator.report import SKEW_FILE, read_skew_report
+from tfx_gnn.records import graph_schema_path
+from tfx_gnn.records.blessing import INFRA_PREFIX, is_blessed, read_reasons
+from tfx_gnn.records.examples_folder import split_dir
+from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
+from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.stages.evaluation.thresholds import shown_metric
-from tfx_gnn.stages.examples_folder import graph_schema_path, split_dir
-from tfx_gnn.stages.files.blessing import INFRA_PREFIX, is_blessed, read_reasons
-from tfx_gnn.stages.graph_evaluator import METRICS_FILE
-from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
-from tfx_gnn.stages.sizes.size_constraints_file import SIZE_CONSTRAINTS_FILE
-from tfx_gnn.stages.skew.report import SKEW_FILE, read_skew_report
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 

@@ -9,14 +9,14 @@ import os
 import pkgutil
 
 from tfx_gnn.models import tasks
-from tfx_gnn.sampling.plan import SamplingPlan
+from tfx_gnn.sampling import SamplingPlan
 
 TASKS_PACKAGE = "tfx_gnn_pipelines.tasks"
 TASK_ATTRIBUTE = "TASK"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Task:
+class PipelineTask:
     """Everything that one pipeline has and another has not.
 
     Attributes:
@@ -56,7 +56,7 @@ def task_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.ispkg)
 
 
-def load_task(reference: str) -> Task:
+def load_task(reference: str) -> PipelineTask:
     """Finds a task by name, or a task of the user's own by reference.
 
     Args:
@@ -88,9 +88,9 @@ def load_task(reference: str) -> Task:
             name=error.name,
         ) from error
     task = getattr(module, attribute, None)
-    if not isinstance(task, Task):
+    if not isinstance(task, PipelineTask):
         raise ValueError(
-            f"`task` must name a tfx_gnn_pipelines.task.Task; got {reference!r}, where {attribute!r} is "
-            f"{type(task).__name__}. Define `{attribute} = Task(...)` there."
+            f"`task` must name a tfx_gnn_pipelines.task.PipelineTask; got {reference!r}, where {attribute!r} is "
+            f"{type(task).__name__}. Define `{attribute} = PipelineTask(...)` there."
         )
     return task

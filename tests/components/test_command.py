@@ -55,7 +55,7 @@ def test_list_shows_the_tasks():
     [
         ("debian", "`task` must be one of ['debian_sections'] or 'package.module:ATTRIBUTE'; got 'debian'"),
         ("no_such_package.task:TASK", "`task` must name an importable module; got 'no_such_package.task:TASK'"),
-        ("tfx_gnn_pipelines.task:load_task", "`task` must name a tfx_gnn_pipelines.task.Task; got"),
+        ("tfx_gnn_pipelines.task:load_task", "`task` must name a tfx_gnn_pipelines.task.PipelineTask; got"),
     ],
 )
 def test_unknown_task_is_refused(task, message):

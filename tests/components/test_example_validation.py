@@ -20,15 +20,15 @@ from tfx_bsl.coders import example_coder
 from tfx_gnn.components import (
     ExamplesBlessingArtifact,
     GraphExampleValidator,
+    GraphExampleValidatorOptions,
     GraphSchemaArtifact,
     artifacts,
     parameters,
 )
-from tfx_gnn.graph import schema as graph_schema_io
-from tfx_gnn.stages.examples.graph_layout import graph_layout
-from tfx_gnn.stages.examples.tfmd_schema import make_tfmd_schema
-from tfx_gnn.stages.examples_folder import read_split, write_split_shard
-from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.records import read_split, write_split_shard
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 
 SCHEMA = """
 context { features { key: "year" value { dtype: DT_INT64 } } }

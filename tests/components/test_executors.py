@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.stages import examples_folder
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.records import examples_folder
 from tfx_gnn_pipelines.assembly import COMPONENTS
 
 # tf_keras draws seeds from a range of floats; TFX 1.21 calls what protobuf 6 renamed.

@@ -12,10 +12,9 @@ import tensorflow_transform as tft
 from tfx.components.statistics_gen import stats_artifact_utils
 from tfx.types import channel_utils, standard_artifacts
 
-from tfx_gnn.components import GraphSchemaArtifact, GraphTransform, artifacts, parameters
+from tfx_gnn.components import GraphSchemaArtifact, GraphTransform, GraphTransformOptions, artifacts, parameters
 from tfx_gnn.components.graph_transform import executor
-from tfx_gnn.stages import examples_folder
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
+from tfx_gnn.records import examples_folder
 from tfx_gnn_pipelines.assembly import build_components
 
 SCHEMA = """

@@ -5,12 +5,18 @@ from __future__ import annotations
 import pytest
 from tfx.types import channel, standard_artifacts
 
-from tfx_gnn.components import GraphTrainer, GraphTuner, parameters
-from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions
-from tfx_gnn.stages.graph_tuner import GraphTunerOptions
-from tfx_gnn.stages.tuning.search_space import Choice, FloatRange
+from tfx_gnn.components import (
+    Choice,
+    FloatRange,
+    GraphSchemaArtifact,
+    GraphTrainer,
+    GraphTrainerOptions,
+    GraphTuner,
+    GraphTunerOptions,
+    SizeConstraintsArtifact,
+    parameters,
+)
+from tfx_gnn.models import NodeClassification
 
 
 def _inputs():
@@ -26,7 +32,8 @@ def _inputs():
 @pytest.fixture
 def options():
     trainer = GraphTrainerOptions(
-        model_fn="tfx_gnn.models.ready:gcn", task=NodeClassification(label_feature="topic", class_vocabulary="topics")
+        model_fn="tfx_gnn.models.model_fns:gcn",
+        task=NodeClassification(label_feature="topic", class_vocabulary="topics"),
     )
     space = {"units": Choice(values=(8, 16)), "learning_rate": FloatRange(low=1e-4, high=0.1, log=True)}
     return GraphTunerOptions(trainer=trainer, search_space=space, num_trials=7)

@@ -8,8 +8,8 @@ from google.protobuf import json_format
 from kfp.pipeline_spec import pipeline_spec_pb2
 
 import tfx_gnn
+from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
-from tfx_gnn.stages.files import options_json
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
 from tfx_gnn_pipelines.runners import kubeflow, vertex
 from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline

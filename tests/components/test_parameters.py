@@ -12,7 +12,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 import tfx_gnn
 from tfx_gnn.components import parameters
-from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, Task
+from tfx_gnn.models import GraphRegression, LinkPrediction, MultiTask, NodeClassification, Task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Spec(ComponentSpec):
     OUTPUTS: ClassVar[dict[str, ChannelParameter]] = {"examples": ChannelParameter(type=standard_artifacts.Examples)}
 
 
-OPTIONS = Options(function="tfx_gnn.stages.files.fingerprint:fingerprint_text")
+OPTIONS = Options(function="tfx_gnn.io.fingerprint:fingerprint_text")
 MAX_EXACT_INT = 2**53
 
 any_options = st.builds(
@@ -69,7 +69,7 @@ def test_scalars_travel_as_they_are_and_all_else_as_json():
     options = dataclasses.replace(OPTIONS, flag=True, inner=Inner(names=("a", "b")), by_name={"z": 1, "a": 2})
 
     assert parameters.to_exec_properties(options) == {
-        "function": "tfx_gnn.stages.files.fingerprint:fingerprint_text",
+        "function": "tfx_gnn.io.fingerprint:fingerprint_text",
         "count": 1,
         "share": 0.5,
         "flag": "true",

@@ -6,9 +6,10 @@ import json
 import pytest
 from rich.console import Console
 
-from tfx_gnn.stages.files.blessing import write_blessing
-from tfx_gnn.stages.skew.comparison import FeatureSkew
-from tfx_gnn.stages.skew.report import SkewReport, write_skew_report
+from tfx_gnn.components import SkewReport
+from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
+from tfx_gnn.components.graph_skew_validator.report import write_skew_report
+from tfx_gnn.records.blessing import write_blessing
 from tfx_gnn_pipelines.assembly import COMPONENTS
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 from tfx_gnn_pipelines.summary import print_summary

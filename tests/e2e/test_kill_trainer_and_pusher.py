@@ -24,8 +24,7 @@ from pathlib import Path
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.serving.prediction import ServingModel, read_records
-from tfx_gnn.serving.versions import list_versions, resolve_saved_model
+from tfx_gnn.serving import ServingModel, list_versions, read_records, resolve_saved_model
 
 TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
 C_PROGRAM = Path(__file__).parents[1] / "unit" / "serving" / "c_api" / "predict.c"
@@ -77,7 +76,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 def prepared(shell: Shell) -> Shell:
     """Examples, schemas, transform and budgets, each by its verb."""
     write_plan = (
-        "from tiny_project.task import TASK; from tfx_gnn.stages.files import options_json; "
+        "from tiny_project.task import TASK; from tfx_gnn.io import options_json; "
         "print(options_json.to_json(TASK.plan))"
     )
     plan = shell.run([sys.executable, "-c", write_plan]).stdout

@@ -47,21 +47,24 @@ def test_the_package_alone_loads_nothing_heavy():
     assert _among(done.stdout.split(), heavy) == []
 
 
+_STEPS = ["tfx_gnn.training", "tfx_gnn.transform", "tfx_gnn.records", "tfx_gnn.reports", "tfx_gnn.components"]
+
+
 @pytest.mark.parametrize(
     ("parts", "baseline", "forbidden"),
     [
         (
-            ["tfx_gnn.graph", "tfx_gnn.serving"],
+            ["tfx_gnn.io", "tfx_gnn.graph", "tfx_gnn.serving"],
             ["tensorflow"],
-            ["apache_beam", "keras", "pyarrow", "tensorflow_transform", "tf_keras", "tfx", "tfx_bsl", "tfx_gnn.stages"],
+            ["apache_beam", "keras", "pyarrow", "tensorflow_transform", "tf_keras", "tfx", "tfx_bsl", *_STEPS],
         ),
         (
-            ["tfx_gnn.keras", "tfx_gnn.models", "tfx_gnn.sampling"],
+            ["tfx_gnn.keras", "tfx_gnn.models", "tfx_gnn.sampling.plan", "tfx_gnn.sampling.engine"],
             ["tensorflow", "tf_keras"],
-            ["apache_beam", "tensorflow_transform", "tfx", "tfx_bsl", "tfx_gnn.stages"],
+            ["apache_beam", "tensorflow_transform", "tfx", "tfx_bsl", *_STEPS],
         ),
         (
-            ["tfx_gnn.stages"],
+            ["tfx_gnn.records", "tfx_gnn.reports", "tfx_gnn.training", "tfx_gnn.transform"],
             ["tensorflow"],
             ["google.cloud.aiplatform", "kfp", "tensorflow_model_analysis", "tfx", "tfx_gnn.components"],
         ),
@@ -71,10 +74,26 @@ def test_the_package_alone_loads_nothing_heavy():
             ["google.cloud.aiplatform", "kfp", "tensorflow_model_analysis", "tfx.v1", "tfx_gnn_pipelines"],
         ),
     ],
-    ids=["graph-and-serving", "keras-models-and-sampling", "stages", "components"],
+    ids=["graph-and-serving", "keras-models-and-sampling", "libraries-of-the-steps", "components"],
 )
 def test_a_part_loads_nothing_that_belongs_above_it(parts: list[str], baseline: list[str], forbidden: list[str]):
     loaded = _newly_loaded(baseline, parts)
 
     assert _among(loaded, parts), "the parts themselves must have been loaded"
     assert _among(loaded, forbidden) == []
+
+
+def test_options_and_functions_of_the_steps_do_without_tfx():
+    code = (
+        "import sys, tfx_gnn.components as components\n"
+        "for name in dir(components):\n"
+        "    if name.endswith('Options') or name.islower() and not name.startswith('_'):\n"
+        "        getattr(components, name)\n"
+        "print(*sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+
+    assert _among(done.stdout.split(), ["tfx_gnn.components.graph_trainer.stage"]), (
+        "the functions must have been loaded"
+    )
+    assert _among(done.stdout.split(), ["tfx", "ml_metadata", "kfp"]) == []

@@ -5,7 +5,9 @@ A name that goes, or comes, changes that file, and so is seen by whoever reviews
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,24 @@ def test_what_a_package_exports_is_listed():
 def test_an_unknown_name_is_refused_as_python_does():
     with pytest.raises(AttributeError, match="module 'tfx_gnn' has no attribute 'no_such_name'"):
         _resolve("no_such_name")
+
+
+_LIBRARY = Path(tfx_gnn.__file__).parent
+
+
+def test_the_faces_of_the_rooms_are_what_faces_txt_lists():
+    """Each package with a stub is a face: what it exports is public, what lies behind it is not."""
+    faces = {}
+    for stub in sorted(_LIBRARY.rglob("__init__.pyi")):
+        if stub.parent not in (_LIBRARY, _LIBRARY / "graph"):
+            faces[".".join(stub.parent.relative_to(_LIBRARY).parts)] = [
+                alias.name for node in ast.parse(stub.read_text()).body for alias in node.names
+            ]
+
+    listed = (Path(__file__).parent / "faces.txt").read_text().splitlines()
+    assert sorted(f"{face}.{name}" for face, names in faces.items() for name in names) == listed
+    for face, names in faces.items():
+        package = importlib.import_module(f"tfx_gnn.{face}")
+        assert package.__all__ == sorted(names)
+        assert set(names) <= set(dir(package))
+        assert [name for name in names if getattr(package, name) is None] == []

@@ -18,7 +18,6 @@ from tfx_gnn.cli import (
     project_verbs,
     report_verb,
     sample_verb,
-    schema_verb,
     sizes_verbs,
     skew_verb,
     table_verbs,
@@ -27,6 +26,7 @@ from tfx_gnn.cli import (
     tune_verb,
     validate_verb,
 )
+from tfx_gnn.cli import table_verbs as schema_verb
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.quiet_start import quiet_start
 

@@ -34,8 +34,8 @@ def batches(
     seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
-    from tfx_gnn.stages.ready_batches import write_ready_batches
-    from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions
+    from tfx_gnn.training.data.ready_batches import write_ready_batches
+    from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions
 
     quiet_first_compilation()
     manifest = write_ready_batches(

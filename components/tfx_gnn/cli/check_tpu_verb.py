@@ -16,9 +16,8 @@ from tfx_gnn.cli.quiet_start import quiet_first_compilation
 from tfx_gnn.cli.verdicts import REFUSED_EXIT_CODE, end_with_verdict
 
 if TYPE_CHECKING:
-    from tfx_gnn.distribution.tpu_problem import TpuProblem
-    from tfx_gnn.stages.training.tpu_memory import BatchTensor, TpuMemory
-    from tfx_gnn.stages.training.tpu_readiness import TpuReadiness
+    from tfx_gnn.components.graph_trainer.tpu_readiness import BatchTensor, TpuMemory, TpuReadiness
+    from tfx_gnn.tpu_check.tpu_problem import TpuProblem
 
 
 def check_tpu(
@@ -56,9 +55,9 @@ def check_tpu(
 
     Exits with 1 if there is something.
     """
-    from tfx_gnn.stages.training.tpu_readiness import check_training_for_tpu
-    from tfx_gnn.stages.training.trainer_inputs import TrainerFolders
-    from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
+    from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
+    from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
+    from tfx_gnn.training.options import GraphTrainerOptions
 
     quiet_first_compilation()
     readiness = check_training_for_tpu(

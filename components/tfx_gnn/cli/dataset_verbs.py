@@ -51,7 +51,7 @@ def debian(
     """Build the graph of a Debian or Ubuntu archive from apt's index files."""
     from tfx_gnn.datasets.debian import build_debian_graph
     from tfx_gnn.datasets.debian_index_files import find_index_files
-    from tfx_gnn.stages.files.atomic_folder import atomic_folder
+    from tfx_gnn.io.atomic_folder import atomic_folder
 
     if bool(packages) != bool(sources):
         given, lacking = ("--packages", "--sources") if packages else ("--sources", "--packages")
@@ -116,7 +116,7 @@ def umls(*, output: _Output, wheel: Annotated[str, _wheel_of("pykeen")] = "") ->
 def _build(build: Callable[..., _Report], files: WheelFiles, output: str, wheel: str) -> _Report:
     import tempfile
 
-    from tfx_gnn.stages.files.atomic_folder import atomic_folder
+    from tfx_gnn.io.atomic_folder import atomic_folder
 
     with atomic_folder(output, name="output") as folder, tempfile.TemporaryDirectory() as downloads:
         return build(folder, wheel=wheel or files.download(downloads))

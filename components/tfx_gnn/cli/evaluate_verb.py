@@ -14,7 +14,7 @@ from tfx_gnn.cli.model_options import read_task
 from tfx_gnn.cli.verdicts import end_with_blessing
 
 if TYPE_CHECKING:
-    from tfx_gnn.stages.evaluation.evaluation_report import TaskEvaluation
+    from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
 
 
 def evaluate(
@@ -86,7 +86,8 @@ def evaluate(
 
     Exits with 1 if it is not blessed.
     """
-    from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions, evaluate_graph_model
+    from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+    from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
 
     evaluation = evaluate_graph_model(
         examples_dir=examples_dir,
@@ -122,7 +123,7 @@ def evaluate(
 
 
 def _bounds(name: str, text: str) -> dict[str, Any]:
-    from tfx_gnn.graph.text_files import parse_json
+    from tfx_gnn.io.text_files import parse_json
 
     try:
         bounds = parse_json(text)
@@ -137,7 +138,7 @@ def _bounds(name: str, text: str) -> dict[str, Any]:
 
 def _table(task: TaskEvaluation, title: str) -> Table:
     """Metrics of the model, the baseline and the slices, a row each."""
-    from tfx_gnn.stages.evaluation.thresholds import shown_metric
+    from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
 
     metrics = task.quality.metrics
     table = Table("", "examples", *map(shown_metric, metrics), title=title)

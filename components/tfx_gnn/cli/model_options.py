@@ -23,8 +23,8 @@ def read_task(kind: str, text: str, **given: str) -> Task:
     Raises:
         ValueError: if there is no such task, a field of it is wrong, or both forms are mixed.
     """
+    from tfx_gnn.io import options_json
     from tfx_gnn.models.tasks import TASK_KINDS, Task
-    from tfx_gnn.stages.files import options_json
 
     # Which class is built is for the JSON to say; mypy wants one that could be made as it stands.
     any_task: Any = Task
@@ -64,7 +64,7 @@ def read_object(option: str, text: str) -> dict[str, Any]:
     Raises:
         ValueError: if it is no JSON object.
     """
-    from tfx_gnn.graph.text_files import parse_json
+    from tfx_gnn.io.text_files import parse_json
 
     try:
         values = parse_json(text)

@@ -50,7 +50,8 @@ def push(
 
     Exits with 1 if it is not pushed because a blessing is withheld.
     """
-    from tfx_gnn.stages.graph_pusher import GraphPusherOptions, push_graph_model
+    from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
+    from tfx_gnn.components.graph_pusher.stage import push_graph_model
 
     pushed = push_graph_model(
         model_dir=model_dir,

@@ -1,17 +1,121 @@
-"""Verbs around a user's project: new."""
+"""Verbs around a user's project: new.
+
+A project of the user's own, copied from the one that comes with this package.
+"""
 
 from __future__ import annotations
 
+import importlib.machinery
+import keyword
 import os
+import re
 import shlex
 import shutil
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import tfx_gnn
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.starter_project import create_project
+
+TEMPLATE_NAME = "my_graph"
+
+
+"""Name of the template's Python package, which a new project's name replaces."""
+
+
+TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
+
+
+"""What a project begins with. The template may hold more, such as outputs of a run of its own."""
+
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+
+
+_MAX_NAME_LENGTH = 63  # what labels of Kubernetes hold
+
+
+_FOLDERS_OF_A_PROJECT = ("runs", "tests")
+
+
+def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
+    """Writes a complete small project that runs as it stands.
+
+    The project is written into a hidden folder beside `directory`, which then gets
+    its name: a killed command leaves nothing that looks like a project.
+
+    Args:
+        directory: folder to make; it may exist if it is empty. Missing parents are made, too.
+        name: name of the project's Python package; empty: that of the folder, `-` becoming `_`.
+
+    Returns:
+        The project's folder, absolute, and the name of its package.
+
+    Raises:
+        ValueError: if the name cannot be that of a package, or is one's that is installed.
+        OSError: if `directory` is a file, holds files or cannot be made.
+    """
+    from tfx_gnn.io.atomic_folder import atomic_folder
+
+    template = _template_folder(Path(tfx_gnn.__file__).parent)
+    folder = Path(directory).resolve()
+    if name:
+        _check_name("name", name, "Choose another name.")
+    else:
+        name = folder.name.replace("-", "_")
+        _check_name("directory", name, "Give the Python package a name of its own by --name.")
+    with atomic_folder(directory, name="directory") as partial:
+        for entry in TEMPLATE_ENTRIES:
+            _copy(template / entry, Path(partial) / entry.replace(TEMPLATE_NAME, name), name)
+    return folder, name
+
+
+def _template_folder(package_folder: Path) -> Path:
+    # In a wheel, and in a checkout, where the library lies in components/tfx_gnn.
+    candidates = [package_folder / "templates" / "starter", package_folder.parents[1] / "templates" / "starter"]
+    for folder in candidates:
+        if (folder / TEMPLATE_NAME).is_dir():
+            return folder
+    raise FileNotFoundError(
+        f"The installed tfx-gnn must hold its starter project; got none in {[str(path) for path in candidates]}. "
+        "Install tfx-gnn again."
+    )
+
+
+def _check_name(argument: str, name: str, advice: str) -> None:
+    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME_LENGTH or keyword.iskeyword(name):
+        raise ValueError(
+            f"`{argument}` must make a Python package's name of lower-case letters, digits and single underscores, at "
+            f"most {_MAX_NAME_LENGTH}, a letter first; got {name!r}. {advice}"
+        )
+    if name in _FOLDERS_OF_A_PROJECT or name in sys.stdlib_module_names or _is_installed(name):
+        raise ValueError(
+            f"`{argument}` must not make the name of an installed package, or of a folder in every project "
+            f"({', '.join(_FOLDERS_OF_A_PROJECT)}), because one would hide the other; got {name!r}. {advice}"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    # The current folder does not count: it may hold the new project, or an old one of the same name.
+    here = os.getcwd()
+    search_path = [place for place in sys.path if os.path.abspath(place) != here]
+    return importlib.machinery.PathFinder.find_spec(name, search_path) is not None
+
+
+def _copy(source: Path, target: Path, name: str) -> None:
+    if source.is_dir():
+        target.mkdir()
+        for entry in sorted(source.iterdir()):
+            if entry.name != "__pycache__":
+                _copy(entry, target / entry.name, name)
+        return
+    text = source.read_bytes().decode("utf-8")
+    for old, new in ((TEMPLATE_NAME, name), (TEMPLATE_NAME.replace("_", "-"), name.replace("_", "-"))):
+        text = text.replace(old, new)
+    target.write_bytes(text.encode("utf-8"))
 
 
 def new(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from tfx_gnn.distribution.hidden_stderr import hidden_stderr
+from tfx_gnn.io.hidden_stderr import hidden_stderr
 
 _NOISE = (
     "You are using a non-supported Python version",

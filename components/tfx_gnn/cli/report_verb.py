@@ -28,11 +28,11 @@ def report(
     """Write the report of a training or of a search again, and say where it is."""
     import tensorflow as tf
 
-    from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
-    from tfx_gnn.stages.training.summary import read_training_summary
-    from tfx_gnn.stages.training.training_report import training_notes, write_training_report
-    from tfx_gnn.stages.tuning.tuning_report import write_tuning_report
-    from tfx_gnn.stages.tuning.tuning_summary import TRIALS_FILE, read_tuning_summary
+    from tfx_gnn.components.graph_trainer.training_report import training_notes, write_training_report
+    from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
+    from tfx_gnn.components.graph_tuner.tuning_summary import TRIALS_FILE, read_tuning_summary
+    from tfx_gnn.reports.report_page import REPORT_FILE
+    from tfx_gnn.training.loop.summary import read_training_summary
 
     page = output or os.path.join(folder, REPORT_FILE)
     if tf.io.gfile.exists(os.path.join(folder, TRIALS_FILE)):

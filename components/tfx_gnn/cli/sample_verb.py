@@ -12,8 +12,8 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 if TYPE_CHECKING:
-    from tfx_gnn.sampling.plan import SamplingPlan
-    from tfx_gnn.stages.subgraph_example_gen import ExampleGenReport
+    from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport
+    from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _Kind = TypeVar("_Kind")
 
@@ -85,8 +85,9 @@ def sample(
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Cut a subgraph out of the tables around every seed, or write many small graphs whole."""
-    from tfx_gnn.sampling.whole_graphs import WholeGraphs
-    from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+    from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+    from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
+    from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
     from tfx_gnn.tables.row_rules import RowRules
 
     if execution == "in_memory" and (num_partitions or beam_args):
@@ -136,9 +137,9 @@ def sample(
 
 def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: dict[str, Any]) -> SamplingPlan:
     """Makes the plan; `of_spec` holds what a sampling spec does not say itself."""
-    from tfx_gnn.sampling.plan import SamplingPlan
-    from tfx_gnn.sampling.sampling_spec import plan_from_sampling_spec, read_sampling_spec
-    from tfx_gnn.sampling.split_plan import SplitPlan
+    from tfx_gnn.sampling.plan.plan import SamplingPlan
+    from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec, read_sampling_spec
+    from tfx_gnn.sampling.plan.split_plan import SplitPlan
     from tfx_gnn.tables.graph_tables import read_tables_schema
 
     given = {name: value for name, value in of_spec.items() if value}
@@ -155,8 +156,7 @@ def _load_plan(reference: str, tables_dir: str, access: TableAccess, of_spec: di
 
 
 def _load(name: str, reference: str, kind: type[_Kind]) -> _Kind:
-    from tfx_gnn.stages import user_code
-    from tfx_gnn.stages.files import options_json
+    from tfx_gnn.io import options_json, user_code
 
     if reference.endswith(".json"):
         try:

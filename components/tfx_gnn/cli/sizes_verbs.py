@@ -13,7 +13,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
-    from tfx_gnn.stages.sizes.size_constraints_file import SizeConstraintsFile
+    from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
 
 sizes = typer.Typer(no_args_is_help=True, help="Learn how large batches of graphs are padded, and see what it costs.")
 """The group of verbs."""
@@ -65,7 +65,8 @@ def learn(
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Learn how large a batch of graphs must be padded, in one pass over the sizes."""
-    from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions, learn_size_constraints
+    from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+    from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
 
     quiet_first_compilation()
     content = learn_size_constraints(
@@ -110,9 +111,9 @@ def report(
     """Show what padding budgets cost and what they skip."""
     import tensorflow as tf
 
-    from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
-    from tfx_gnn.stages.sizes.size_constraints_file import read_size_constraints
-    from tfx_gnn.stages.sizes.size_report import write_size_report
+    from tfx_gnn.components.size_constraint_learner.size_report import write_size_report
+    from tfx_gnn.records.size_constraints_file import read_size_constraints
+    from tfx_gnn.reports.report_page import REPORT_FILE
 
     content = read_size_constraints(size_constraints_dir)
     _show(content)
@@ -125,9 +126,9 @@ def report(
 
 
 def _show(content: SizeConstraintsFile) -> None:
-    from tfx_gnn.stages.report_pages.number_texts import as_amount, as_bytes, as_count, as_percent
-    from tfx_gnn.stages.sizes.size_constraints_file import FIT_OR_SKIP
-    from tfx_gnn.stages.sizes.size_report import padded_work, sorted_budgets
+    from tfx_gnn.components.size_constraint_learner.size_report import padded_work, sorted_budgets
+    from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP
+    from tfx_gnn.reports.number_texts import as_amount, as_bytes, as_count, as_percent
 
     shown = Table(
         "budget", "components", "nodes", "edges", "full", "graphs", "work for a graph", "fits: asked", "measured",

@@ -14,7 +14,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.verdicts import end_with_blessing
 
 if TYPE_CHECKING:
-    from tfx_gnn.stages.skew.comparison import FeatureSkew
+    from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
 
 
 def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
@@ -51,7 +51,8 @@ def skew(
 
     Exits with 1 if it is not blessed.
     """
-    from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions, validate_skew
+    from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
+    from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 
     report = validate_skew(
         examples_dir=examples_dir,

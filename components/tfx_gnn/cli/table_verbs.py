@@ -1,4 +1,7 @@
-"""Verbs of `tfx-gnn tables`: describe tables that have no schema yet, and look for bad rows."""
+"""Verbs of `tfx-gnn tables`: describe tables that have no schema yet, and look for bad rows.
+
+The verb `schema`: what do the examples hold?
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,46 @@ if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
     from tfx_gnn.tables.tables_check import TablesCheck
 
+
+def schema(
+    *,
+    examples_dir: arguments.Examples,
+    graph_schema_dir: Annotated[
+        str, arguments.folder("Where to write the graph schema, checked against the examples.")
+    ],
+    schema_dir: Annotated[str, arguments.folder("Where to write the standard TensorFlow Metadata schema.")],
+    splits: arguments.Splits = None,
+    schema_file: Annotated[
+        str,
+        typer.Option(help="Name of the graph schema beside the splits, if there is one.", metavar="FILE"),
+    ] = SCHEMA_FILE,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Check the examples and write the schema of their graphs."""
+    from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
+    from tfx_gnn.components.graph_schema_gen.stage import generate_graph_schema
+
+    generate_graph_schema(
+        examples_dir=examples_dir,
+        graph_schema_dir=graph_schema_dir,
+        schema_dir=schema_dir,
+        options=GraphSchemaGenOptions(splits=tuple(splits or ()), schema_file=schema_file),
+        beam_args=tuple(beam_args or ()),
+    )
+    arguments.say_written(graph_schema=graph_schema_dir, schema=schema_dir)
+
+
 tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
+
+
 """The group of verbs."""
 
+
 PROBLEMS_EXIT_CODE = 1
+
+
 """Exit code of `check` when it found bad rows."""
+
 
 _RULES_OF_SAMPLE = {
     "invalid_rows": "sample --invalid-rows drop",
@@ -28,6 +66,8 @@ _RULES_OF_SAMPLE = {
     "duplicate_edges": "sample --duplicate-edges",
     "dangling_edges": "sample --dangling-edges drop",
 }
+
+
 """What lets bad rows go: nothing of `check`, which only looks."""
 
 
@@ -79,7 +119,7 @@ def infer_schema_verb(
     """Write the graph schema that tables speak for, to be read and completed."""
     import tensorflow as tf
 
-    from tfx_gnn.graph.schema import write_schema
+    from tfx_gnn.graph.schema.schema_io import write_schema
     from tfx_gnn.tables.schema_inference import infer_schema
 
     access = TableAccess(
@@ -167,7 +207,7 @@ def _ends_and_file(name: str, value: str) -> tuple[str, str, str]:
 def _show_schema(schema: GraphSchema) -> None:
     import tensorflow as tf
 
-    from tfx_gnn.graph.schema import iter_sets
+    from tfx_gnn.graph.schema.schema_io import iter_sets
     from tfx_gnn.tables.schema_inference import schema_notes
 
     shown = Table("set", "rows", "features", title="What the tables speak for")

@@ -129,8 +129,9 @@ def train(
     ] = "auto",
 ) -> None:
     """Train the model and export it together with the transform."""
-    from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
-    from tfx_gnn.stages.training.training_loop import TrainingPreemptedError
+    from tfx_gnn.components.graph_trainer.stage import train_graph_model
+    from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
+    from tfx_gnn.training.options import GraphTrainerOptions
 
     if strategy in _OF_ONE_PROCESS:
         quiet_first_compilation()

@@ -126,7 +126,8 @@ def transform(
     beam_args: arguments.BeamArgs = None,
 ) -> None:
     """Transform features by full-pass statistics in which every node and edge counts once."""
-    from tfx_gnn.stages.graph_transform import GraphTransformOptions, transform_graphs
+    from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+    from tfx_gnn.components.graph_transform.stage import transform_graphs
     from tfx_gnn.tables.row_rules import RowRules
 
     arguments.check_dropped_share(max_dropped_share, invalid_rows, dangling_edges)

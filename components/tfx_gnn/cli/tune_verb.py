@@ -14,7 +14,7 @@ from tfx_gnn.cli.model_options import read_object, read_task
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
-    from tfx_gnn.stages.tuning.tuning_summary import TuningSummary
+    from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
 
 _SHOWN_TRIALS = 10
 
@@ -79,10 +79,11 @@ def tune(
     ] = "",
 ) -> None:
     """Search the hyperparameters of the model by short trainings."""
-    from tfx_gnn.stages.files import options_json
-    from tfx_gnn.stages.graph_tuner import GraphTunerOptions, tune_graph_model
-    from tfx_gnn.stages.training.trainer_options import GraphTrainerOptions
-    from tfx_gnn.stages.tuning.search_space import SearchRange
+    from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
+    from tfx_gnn.components.graph_tuner.search_space import SearchRange
+    from tfx_gnn.components.graph_tuner.stage import tune_graph_model
+    from tfx_gnn.io import options_json
+    from tfx_gnn.training.options import GraphTrainerOptions
 
     further = read_object("--trainer-json", trainer_json)
     named = GraphTrainerOptions(
@@ -127,8 +128,8 @@ def tune(
 
 
 def _show(summary: TuningSummary) -> None:
-    from tfx_gnn.stages.report_pages.number_texts import as_duration, as_figure
-    from tfx_gnn.stages.tuning.tuning_report import value_text
+    from tfx_gnn.components.graph_tuner.tuning_report import value_text
+    from tfx_gnn.reports.number_texts import as_duration, as_figure
 
     names = sorted(summary.search_space)
     shown = Table("trial", summary.objective, *names, "epochs", "time", title=f"Best of {len(summary.trials)} trials")

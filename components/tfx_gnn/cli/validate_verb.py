@@ -100,7 +100,8 @@ def validate(
 
     Exits with 1 if they are not blessed.
     """
-    from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions, validate_graph_examples
+    from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
+    from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
 
     validation = validate_graph_examples(
         examples_dir=examples_dir,

@@ -1,35 +1,10 @@
-"""The stages as TFX components, and the artifact types that join them."""
+"""The steps of a pipeline: each as a TFX component, its options, and the same step as a function on folders.
 
-from tfx_gnn.components.artifacts import (
-    ExamplesBlessingArtifact,
-    GraphSchemaArtifact,
-    SizeConstraintsArtifact,
-    SkewReportArtifact,
-)
-from tfx_gnn.components.graph_evaluator import GraphEvaluator
-from tfx_gnn.components.graph_example_validator import GraphExampleValidator
-from tfx_gnn.components.graph_pusher import GraphPusher
-from tfx_gnn.components.graph_schema_gen import GraphSchemaGen
-from tfx_gnn.components.graph_skew_validator import GraphSkewValidator
-from tfx_gnn.components.graph_trainer import GraphTrainer
-from tfx_gnn.components.graph_transform import GraphTransform
-from tfx_gnn.components.graph_tuner import GraphTuner
-from tfx_gnn.components.size_constraint_learner import SizeConstraintLearner
-from tfx_gnn.components.subgraph_example_gen import SubgraphExampleGen
+TFX is imported where a component is used; options and functions do without it.
+"""
 
-__all__ = [
-    "ExamplesBlessingArtifact",
-    "GraphEvaluator",
-    "GraphExampleValidator",
-    "GraphPusher",
-    "GraphSchemaArtifact",
-    "GraphSchemaGen",
-    "GraphSkewValidator",
-    "GraphTrainer",
-    "GraphTransform",
-    "GraphTuner",
-    "SizeConstraintLearner",
-    "SizeConstraintsArtifact",
-    "SkewReportArtifact",
-    "SubgraphExampleGen",
-]
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -17,8 +17,8 @@ from tfx.types import channel
 from tfx.types.component_spec import ComponentSpec, ExecutionParameter
 
 import tfx_gnn
-from tfx_gnn.stages.files import options_json
-from tfx_gnn.stages.user_code import fingerprint_function
+from tfx_gnn.io import options_json
+from tfx_gnn.io.user_code import fingerprint_function
 
 LIBRARY_VERSION = "library_version"
 """Parameter of every component: a new version of this library computes anew."""

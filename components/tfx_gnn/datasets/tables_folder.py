@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import tensorflow as tf
 from google.protobuf import text_format
 
-from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema, Metadata
+from tfx_gnn.graph.schema import schema_validation
 
 SCHEMA_FILE = "graph_schema.pbtxt"
 """Name of the schema in a folder of tables."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 Restore = Callable[[Mapping[str, tf.Tensor]], Any]
 

@@ -4,7 +4,8 @@ Importing this package makes `tf_keras.layers.Input(type_spec=graph_spec)` behav
 and lets the functions of `tfx_gnn` be called with it.
 """
 
-from tfx_gnn.keras import feature_encoders, graph_operation, keras_tensors, layers
+from tfx_gnn.keras import feature_encoders, keras_tensors, layers
+from tfx_gnn.keras import keras_tensors as graph_operation
 from tfx_gnn.keras.conv_gnn_builder import ConvGNNBuilder
 from tfx_gnn.keras.initializers import clone_initializer
 

@@ -8,9 +8,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.broadcasting import broadcast_context_to_nodes
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.pooling import pool_nodes_to_context
+from tfx_gnn.graph.ops.broadcasting import broadcast_context_to_nodes
+from tfx_gnn.graph.ops.pooling import pool_nodes_to_context
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 
 

@@ -1,22 +1,10 @@
 """From tables of a large graph to subgraphs around seeds.
 
-This package exports the plan, which needs nothing but Python. What reads
-tables and samples needs pyarrow (`pip install "tfx-gnn[beam]"`) and is imported
-from its own modules.
+Plans need nothing but Python; what reads tables and samples needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """
 
-from tfx_gnn.sampling.hop import SEED, SOURCE, TARGET, Hop
-from tfx_gnn.sampling.plan import Negatives, SamplingPlan, SeedTable, Temporal
-from tfx_gnn.sampling.split_plan import SplitPlan
+from __future__ import annotations
 
-__all__ = [
-    "SEED",
-    "SOURCE",
-    "TARGET",
-    "Hop",
-    "Negatives",
-    "SamplingPlan",
-    "SeedTable",
-    "SplitPlan",
-    "Temporal",
-]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,1 +1,7 @@
-"""What leaves the house: exported models, asked and checked from outside."""
+"""Exported models, asked and checked from outside."""
+
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

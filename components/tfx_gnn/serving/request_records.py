@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import tensorflow as tf
 
-from tfx_gnn.graph.readout_structure import READOUT
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.serving.served_task import read_served_task
 
 

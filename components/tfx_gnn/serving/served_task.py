@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.text_files import read_json
+from tfx_gnn.io.text_files import read_json
 from tfx_gnn.serving.signature import SERVED_TASK_FILE
 
 _FORMAT_VERSION = 1
@@ -24,7 +24,7 @@ class ServedTask:
         label_keys: features of tf.Examples that requests need not have.
         roots: edge sets `_readout/<root>` that tell what each answer is about: "seed", or "source" and
             "target"; empty if answers are about whole graphs.
-        tensor_inputs: keys of `tfx_gnn.graph.flat_tensors` by the names of the inputs of signature `tensors`;
+        tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by the names of the inputs of signature `tensors`;
             empty if there is none.
     """
 

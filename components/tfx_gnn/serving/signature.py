@@ -16,13 +16,13 @@ EMBEDDINGS_SIGNATURE = "embeddings"
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
 
-Its outputs have the keys of `tfx_gnn.graph.flat_tensors`; they have one row an item, not one row an example.
+Its outputs have the keys of `tfx_gnn.graph.codec.flat_tensors`; they have one row an item, not one row an example.
 """
 
 TENSORS_SIGNATURE = "tensors"
 """Signature that answers predictions of raw graphs in plain tensors, merged into one graph.
 
-Its inputs are the keys of `tfx_gnn.graph.flat_tensors`, written as `tensor_input_name` does.
+Its inputs are the keys of `tfx_gnn.graph.codec.flat_tensors`, written as `tensor_input_name` does.
 """
 
 EXAMPLES_INPUT = "examples"
@@ -87,7 +87,7 @@ def tensor_input_name(key: str) -> str:
     """Writes the key of a plain tensor as the name of an input; TensorFlow allows no other characters.
 
     Args:
-        key: a key of `tfx_gnn.graph.flat_tensors`.
+        key: a key of `tfx_gnn.graph.codec.flat_tensors`.
 
     Returns:
         The key with `_` for all but letters and digits.

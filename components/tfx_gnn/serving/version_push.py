@@ -22,7 +22,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator
 
-from tfx_gnn.serving.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.serving.versions import list_versions
 
 INCOMING_MARK = ".incoming-"

@@ -2,3 +2,9 @@
 
 Needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """
+
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -16,8 +16,15 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from tfx_gnn.tables import row_rules
-from tfx_gnn.tables.csv_blocks import OpenQuoteError, TextAfterQuoteError, TooLargeRecordError, record_blocks
-from tfx_gnn.tables.marked_stream import MarkedStream, restore_batch, restore_text
+from tfx_gnn.tables.csv_blocks import (
+    MarkedStream,
+    OpenQuoteError,
+    TextAfterQuoteError,
+    TooLargeRecordError,
+    record_blocks,
+    restore_batch,
+    restore_text,
+)
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_bytes import open_table_bytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record

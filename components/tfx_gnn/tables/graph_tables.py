@@ -11,9 +11,9 @@ import pyarrow as pa
 import tensorflow as tf
 from google.protobuf import text_format
 
-from tfx_gnn.graph import schema as graph_schema
-from tfx_gnn.graph import schema_validation
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.graph.schema import schema_validation
 from tfx_gnn.tables import table_layout
 from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport

@@ -11,8 +11,8 @@ from typing import Final
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.graph.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.tables.feature_columns import ARROW_TYPES, extra_value, extra_values, feature_columns
 from tfx_gnn.tables.packed_column import parse_packed_column
 from tfx_gnn.tables.table_access import TableAccess

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.regular_files import check_regular_file
+from tfx_gnn.io.text_files import check_regular_file
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _BUFFER_BYTES = 1 << 20

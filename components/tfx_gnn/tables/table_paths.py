@@ -7,7 +7,7 @@ import re
 
 import tensorflow as tf
 
-from tfx_gnn.graph.regular_files import check_regular_file
+from tfx_gnn.io.text_files import check_regular_file
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 _SHARD_PATTERN = re.compile(r"-\?{5}-of-(\d{5}|\?{5})")

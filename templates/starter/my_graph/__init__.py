@@ -2,13 +2,13 @@
 
 import os
 
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn_pipelines.task import Task
+from tfx_gnn.models import NodeClassification
+from tfx_gnn_pipelines.task import PipelineTask
 
 from my_graph.plan import PLAN
 
 # `python -m tfx_gnn_pipelines my_graph:TASK` finds everything from here.
-TASK = Task(
+TASK = PipelineTask(
     name="my_graph",
     description="interest of a user, from what the user and users like that one bought",
     # The tables lie inside the package, so that they are there wherever it is installed.

@@ -4,7 +4,7 @@ import tensorflow_transform as tft
 import tf_keras
 import tfx_gnn as tfgnn
 from tfx_gnn.keras import layers
-from tfx_gnn.models.dense_embedding import DenseEmbedding
+from tfx_gnn.keras.feature_encoders import DenseEmbedding
 
 UNITS = 32
 DROPOUT_RATE = 0.1

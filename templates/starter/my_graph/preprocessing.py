@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 import tensorflow_transform as tft
-from tfx_gnn.stages.graph_view import GraphView
+from tfx_gnn.transform import GraphView
 
 
 def preprocessing_fn(graph: GraphView) -> GraphView:

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 import tfx_gnn as tfgnn
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.components import SubgraphExampleGenOptions, generate_subgraph_examples
 
 from my_graph import TASK
 from my_graph.model import model_fn

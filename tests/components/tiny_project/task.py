@@ -2,11 +2,11 @@
 
 import os
 
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
-from tfx_gnn_pipelines.task import Task
+from tfx_gnn.models import NodeClassification
+from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
+from tfx_gnn_pipelines.task import PipelineTask
 
-TASK = Task(
+TASK = PipelineTask(
     name="tiny",
     description="topic of a paper",
     tables_dir=os.path.join(os.path.dirname(os.path.abspath(__file__)), "tables"),

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfx_gnn.graph import fields
+from tfx_gnn.graph.tensor import fields
 
 
 def upside_down(node_set):

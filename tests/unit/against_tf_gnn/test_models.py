@@ -8,8 +8,8 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.models.convolutions import GATv2Conv, GCNConv, HGTGraphUpdate, MPNNConv, SAGEConv
-from tfx_gnn.models.next_state import NextStateFromConvolutions
 from tfx_gnn.models.relations import relations_of
+from tfx_gnn.models.state_blocks import NextStateFromConvolutions
 
 NUM_NODES, NUM_EDGES, WIDTH = 12, 40, 5
 BOTH_TAGS = pytest.mark.parametrize("tag", [tfx_gnn.SOURCE, tfx_gnn.TARGET], ids=["source", "target"])

@@ -14,10 +14,10 @@ import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.sampling_spec_pb2 import SamplingSpec
-from tfx_gnn.graph.schema import parse_schema
-from tfx_gnn.sampling.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.sampling_spec import plan_from_sampling_spec
-from tfx_gnn.sampling.seeds import Seeds
+from tfx_gnn.graph.schema.schema_io import parse_schema
+from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
 
 SCHEMA = """

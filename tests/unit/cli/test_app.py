@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.cli.errors import error_line
-from tfx_gnn.stages.files.blessing import write_blessing
+from tfx_gnn.records.blessing import write_blessing
 
 VERBS = (
     *("sample", "schema", "validate", "transform", "batches", "tune", "train", "report", "evaluate", "skew"),

@@ -10,15 +10,15 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.cli.batches_verb import batches
-from tfx_gnn.stages.examples_folder import write_split_shard
-from tfx_gnn.stages.sizes.size_constraints_file import (
+from tfx_gnn.records.examples_folder import write_split_shard
+from tfx_gnn.records.size_constraints_file import (
     Budget,
     SizeConstraintsFile,
     fingerprint_examples,
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.stages.training.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions, read_manifest
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from tfx_gnn.cli import app
 from tfx_gnn.cli.check_tpu_verb import check_tpu
 from tfx_gnn.cli.train_verb import train
+from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.stages.examples_folder import write_split_shard
-from tfx_gnn.stages.graph_trainer import GraphTrainerOptions, train_graph_model
-from tfx_gnn.stages.sizes.size_constraints_file import (
+from tfx_gnn.records.examples_folder import write_split_shard
+from tfx_gnn.records.size_constraints_file import (
     Budget,
     SizeConstraintsFile,
     SplitSizes,
@@ -23,6 +23,7 @@ from tfx_gnn.stages.sizes.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
+from tfx_gnn.training.options import GraphTrainerOptions
 
 SCHEMA = """
 node_sets { key: "item" value { features { key: "x" value { dtype: DT_FLOAT shape { dim { size: 3 } } } } } }

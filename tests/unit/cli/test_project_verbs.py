@@ -11,8 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 import tfx_gnn
-from tfx_gnn.cli import app, starter_project
-from tfx_gnn.cli.starter_project import TEMPLATE_ENTRIES, create_project
+from tfx_gnn.cli import app
+from tfx_gnn.cli import project_verbs as starter_project
+from tfx_gnn.cli.project_verbs import TEMPLATE_ENTRIES, create_project
 
 ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = ROOT / "templates" / "starter"
@@ -201,7 +202,7 @@ def test_wheel_brings_all_that_a_project_begins_with():
 def test_installed_library_without_a_checkout_needs_nothing_heavy(tmp_path):
     """As from a wheel: the library in a folder of its own, the template inside it."""
     installed = tmp_path / "site" / "tfx_gnn"
-    for package in ("cli", "distribution", "serving", "stages", "tables"):
+    for package in ("cli", "distribution", "io", "serving", "tables"):
         shutil.copytree(Path(tfx_gnn.__file__).parent / package, installed / package)
     shutil.copy(tfx_gnn.__file__, installed)
     for entry in TEMPLATE_ENTRIES:

@@ -5,14 +5,14 @@ import pytest
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
-from tfx_gnn.cli.starter_project import create_project
+from tfx_gnn.cli.project_verbs import create_project
 
 SCHEMA = """
 node_sets { key: "user" value { metadata { filename: "users.csv" } } }
 edge_sets { key: "knows" value { source: "user" target: "user" metadata { filename: "knows.csv" } } }
 """
 PLANS = """from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
-from tfx_gnn.sampling.whole_graphs import WholeGraphs
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 
 SPLITS = SplitPlan(weights={"train": 1})
 PLAN = SamplingPlan(seed_node_set="user", splits=SPLITS, hops=(Hop(edge_set="knows", fan_out=2),))

@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.cli.sizes_verbs import learn
-from tfx_gnn.stages.report_pages.page_template import REPORT_FILE
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
-from tfx_gnn.stages.sizes.size_constraints_file import read_size_constraints, write_size_constraints
-from tfx_gnn.stages.sizes.size_report import render_size_report
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+from tfx_gnn.components.size_constraint_learner.size_report import render_size_report
+from tfx_gnn.records.size_constraints_file import read_size_constraints, write_size_constraints
+from tfx_gnn.reports.report_page import REPORT_FILE
 
 SCHEMA = """
 node_sets { key: "item" value { features { key: "x" value { dtype: DT_FLOAT } } } }

@@ -8,7 +8,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.table_verbs import tables
-from tfx_gnn.graph.schema import parse_schema, read_schema
+from tfx_gnn.graph.schema.schema_io import parse_schema, read_schema
 
 FILES = {
     "users.csv": "id,age,code\nbob,30,007\nann,20,12\n",

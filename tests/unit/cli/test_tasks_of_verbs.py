@@ -11,7 +11,7 @@ import tensorflow as tf
 from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
-from tfx_gnn.stages.examples_folder import write_split_shard
+from tfx_gnn.records.examples_folder import write_split_shard
 
 
 class _Answers(tf.Module):

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli.errors import OneLineErrors
 from tfx_gnn.cli.validate_verb import validate
-from tfx_gnn.stages.examples_folder import write_split_shard
+from tfx_gnn.records.examples_folder import write_split_shard
 
 SCHEMA = """
 node_sets { key: "paper" value {

@@ -10,7 +10,7 @@ import pytest
 
 from tfx_gnn.datasets.debian import build_debian_graph
 from tfx_gnn.datasets.debian_nodes import split_of
-from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.tables.graph_tables import read_tables
 
 PACKAGES = """\

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.datasets.free_solv import FreeSolvReport, build_free_solv
-from tfx_gnn.graph.schema import read_schema
+from tfx_gnn.graph.schema.schema_io import read_schema
 
 HEADER = "iupac,smiles,expt,calc\n"
 ROWS = '"ethanol, pure",CCO,-5.0,-4.9\npyridine,c1ccncc1,-4.69,-3.5\n'

@@ -9,10 +9,10 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.datasets.mutag import MutagReport, build_mutag
-from tfx_gnn.graph.schema import read_schema
-from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.sampling.whole_graph_examples import whole_graph_examples
-from tfx_gnn.sampling.whole_graphs import WholeGraphs
+from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.sampling.examples.whole_graph_examples import whole_graph_examples
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n",

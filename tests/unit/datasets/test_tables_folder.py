@@ -8,8 +8,8 @@ import pytest
 
 from tfx_gnn.datasets.tables_folder import DescribedGraph, DescribedTable, graph_schema_of, write_tables_folder
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL
-from tfx_gnn.graph.schema import read_schema
-from tfx_gnn.graph.schema_validation import ValidationError
+from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.graph.schema.schema_validation import ValidationError
 
 USERS = DescribedTable(
     filename="users.parquet",

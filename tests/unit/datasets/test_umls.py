@@ -8,12 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
 from tfx_gnn.datasets.umls import UmlsReport, build_umls
-from tfx_gnn.graph.schema import read_schema
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SeedTable
-from tfx_gnn.sampling.split_plan import SplitPlan
-from tfx_gnn.stages.examples_folder import read_split
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 FILES = {
     "train.txt": "virus\tcauses\tdisease\ndrug\ttreats\tdisease\nvirus\tisa\torganism\n",

@@ -19,10 +19,9 @@ import tfx_gnn
 from tfx_gnn.distribution.even_ends import fill_last_step
 from tfx_gnn.distribution.iteration import make_steps
 from tfx_gnn.distribution.ordered_prediction import predict_in_order
-from tfx_gnn.distribution.per_replica import distribute, per_replica_batch_size
+from tfx_gnn.distribution.per_replica import distribute, generated_batches, per_replica_batch_size, values_per_replica
 from tfx_gnn.distribution.plain_datasets import distribute_batches
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
-from tfx_gnn.distribution.values import generated_batches, values_per_replica
 
 folder = sys.argv[1]
 tf.config.set_logical_device_configuration(

@@ -14,11 +14,10 @@ import tf_keras
 import tfx_gnn
 from tfx_gnn.distribution.cluster import cluster_role, serve
 from tfx_gnn.distribution.flat_elements import flatten_elements
-from tfx_gnn.distribution.per_replica import distribute
+from tfx_gnn.distribution.per_replica import distribute, generated_batches
 from tfx_gnn.distribution.plain_datasets import distribute_batches
 from tfx_gnn.distribution.sharding import num_input_pipelines
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
-from tfx_gnn.distribution.values import generated_batches
 
 role = cluster_role()
 if role.serves:

@@ -9,9 +9,8 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.distribution.dataset_checks import check_dataset, dataset_contents
-from tfx_gnn.distribution.per_replica import distribute, per_replica_batch_size
+from tfx_gnn.distribution.per_replica import distribute, generated_batches, per_replica_batch_size
 from tfx_gnn.distribution.plain_datasets import choose_dataset_sharding, distribute_batches
-from tfx_gnn.distribution.values import generated_batches
 
 Dataset = tf.data.Dataset
 GENERATOR = tf.random.Generator.from_seed(1)

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn as tfgnn
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ import runpy
 import pytest
 
 import tfx_gnn as tfgnn
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
 @pytest.fixture(scope="module")

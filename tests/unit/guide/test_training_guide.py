@@ -7,7 +7,7 @@ import runpy
 
 import pytest
 
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 DOCUMENT = "docs/training.md"
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 DOCUMENT = "docs/transform_and_budgets.md"
 

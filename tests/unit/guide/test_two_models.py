@@ -9,7 +9,7 @@ import tf_keras
 from tensorflow.core.protobuf import saved_model_pb2
 
 import tfx_gnn as tfgnn
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 BATCH_SIZE = 4
 

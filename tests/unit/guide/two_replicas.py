@@ -12,7 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn as tfgnn
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 folder = sys.argv[1]
 global_batch_size = 6

@@ -6,8 +6,8 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.graph import symbolic_calls
-from tfx_gnn.keras.graph_operation import GraphOperation
+from tfx_gnn.graph.tensor import symbolic_calls
+from tfx_gnn.keras.keras_tensors import GraphOperation
 
 SOURCE, TARGET, CONTEXT = tfx_gnn.SOURCE, tfx_gnn.TARGET, tfx_gnn.CONTEXT
 CONSTRAINTS = tfx_gnn.SizeConstraints(9, {"a": 9, "b": 9, "_readout": 9}, {"ab": 9, "_readout/seed": 9})
@@ -145,7 +145,7 @@ def test_arrays_count_as_tensors(graph, spec, again):
 
 def test_functions_are_found_before_anybody_imported_them(monkeypatch):
     monkeypatch.delitem(symbolic_calls._functions, "segment_random_index_shuffle")
-    monkeypatch.delitem(sys.modules, "tfx_gnn.graph.segment_shuffle")
+    monkeypatch.delitem(sys.modules, "tfx_gnn.graph.ops.node_order")
 
     function = symbolic_calls.registered_function("segment_random_index_shuffle")
 

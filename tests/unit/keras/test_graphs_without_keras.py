@@ -18,10 +18,10 @@ import tfx_gnn as tfgnn
 _PROGRAM = """
 import json, sys
 import tensorflow as tf
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.pieces import EdgeSet
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import NodeSet
 
 edges = EdgeSet.from_fields(sizes=[2], adjacency=Adjacency.from_indices(("a", [0, 1]), ("a", [2, 0])))
 nodes = NodeSet.from_fields(sizes=[3], features={"x": [1.0, 2.0, 4.0]})

@@ -4,11 +4,9 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn.graph
-from tfx_gnn.graph.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.context import Context
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.keras import keras_tensors
 
 

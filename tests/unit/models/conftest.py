@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
+from tfx_gnn.models.losses import SmoothedCrossEntropy
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn_pipelines.tasks.debian_sections.model import model_fn
 
 VOCABULARY_SIZES = {

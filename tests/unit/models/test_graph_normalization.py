@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.graph.padding import pad_to_total_sizes
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.padding import pad_to_total_sizes
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import NodeSet
 from tfx_gnn.models.graph_normalization import GraphNormalization
 
 VALUES = [[1.0, 2.0], [3.0, 2.0], [10.0, -4.0]]

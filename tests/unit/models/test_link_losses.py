@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.models.link_losses import CandidateSigmoid, CandidateSoftmax
+from tfx_gnn.models.losses import CandidateSigmoid, CandidateSoftmax
 
 # Two examples: a true pair and two false ones; a true one, one that is filtered out, and a false one.
 LABELS = tf.constant([[1, 0], [0, 0], [0, 0], [1, 3], [-1, 3], [0, 3]], tf.int64)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
+from tfx_gnn.models.metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 
 # Ranks of the true pairs: 1 of 3; a tie with the lower two of three false ones, at 2, 3 and 4, so 3; and, with
 # the filtered candidate above both left out, 2 of 2.

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from sklearn.metrics import f1_score
 
-from tfx_gnn.models.macro_f1 import MacroF1
+from tfx_gnn.models.metrics import MacroF1
 
 
 def test_figures_of_batches_are_those_of_all_rows_together():

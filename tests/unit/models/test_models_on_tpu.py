@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors
-from tfx_gnn.graph.schema import parse_schema
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.components.graph_trainer.tpu_readiness import check_model_for_tpu
+from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors
+from tfx_gnn.graph.schema.schema_io import parse_schema
+from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.keras.feature_encoders import PrepareFeatures
-from tfx_gnn.models import ready
+from tfx_gnn.models import model_fns as ready
 from tfx_gnn.models.tasks import (
     GraphClassification,
     GraphRegression,
@@ -24,11 +25,10 @@ from tfx_gnn.models.tasks import (
     NodeClassification,
     NodeRegression,
 )
-from tfx_gnn.stages.sizes.size_constraints_file import Budget
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
-from tfx_gnn.stages.training.input_pipeline import LabelledGraphs
-from tfx_gnn.stages.training.model_building import ModelBuilder
-from tfx_gnn.stages.training.tpu_readiness import check_model_for_tpu
+from tfx_gnn.records.size_constraints_file import Budget
+from tfx_gnn.training.data.input_pipeline import LabelledGraphs
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.model_building import ModelBuilder
 
 SETS = """
 context {
@@ -161,45 +161,48 @@ def test_all_ready_models_are_among_those_below():
     assert {"gat_v2", "gcn", "gin", "graph_sage", "hgt", "mpnn", "rgcn"} <= set(MODELS)
 
 
-@pytest.mark.parametrize("task", READINGS)
-@pytest.mark.parametrize("model", MODELS)
-def test_every_ready_model_is_ready_for_a_tpu_however_it_is_read(model, task):
-    assert _problems(model, _labelled(*TASKS[task])) == []
+# Every model with every way to read it, in both precisions, and with options of its own.
+RUNS = [
+    ("gat_v2", "several tasks", "float32", {"heads_merge_type": "mean", "edge_dropout": 0.2, "normalization": "none"}),
+    ("gat_v2", "links by distmult", "mixed_bfloat16", {}),
+    ("gcn", "several tasks", "mixed_bfloat16", {"degree_normalization": "in_in", "receiver_tags": [1]}),
+    ("gcn", "links by distmult", "float32", {}),
+    ("gin", "several tasks", "float32", {"num_layers": 2, "learn_epsilon": True, "jumping_knowledge": "concat"}),
+    ("gin", "links by distmult", "mixed_bfloat16", {"edge_feature": None, "hidden_units": 16}),
+    ("graph_sage", "several tasks", "mixed_bfloat16", {"aggregator": "pool", "sort_edges": False}),
+    ("graph_sage", "links by distmult", "float32", {"aggregator": "max", "residual": True}),
+    ("hgt", "several tasks", "mixed_bfloat16", {"num_layers": 2, "skip": "sum", "jumping_knowledge": "max"}),
+    ("hgt", "links by distmult", "float32", {}),
+    ("mpnn", "several tasks", "mixed_bfloat16", {"reduce_type": "max", "message_units": [8, 8]}),
+    ("mpnn", "links by distmult", "float32", {"num_layers": 2, "update_edges": True, "sort_edges": False}),
+    ("rgcn", "several tasks", "float32", {"num_bases": 2}),
+    ("rgcn", "links by distmult", "mixed_bfloat16", {"num_blocks": 2, "normalization": "layer"}),
+    # Every other task, by models as they are without options.
+    ("gin", "node classification", "mixed_bfloat16", {}),
+    ("graph_sage", "node regression", "float32", {}),
+    ("mpnn", "graph classification", "float32", {}),
+    ("rgcn", "graph regression", "mixed_bfloat16", {}),
+    ("gat_v2", "links by dot", "float32", {}),
+    ("graph_sage", "links by Hadamard", "mixed_bfloat16", {}),
+]
+
+
+def test_every_model_every_task_and_every_pair_of_model_and_reading_is_among_the_runs():
+    assert {model for model, *_ in RUNS} == set(MODELS)
+    assert {task for _, task, *_ in RUNS} == set(TASKS)
+    assert {(model, task) for model, task, *_ in RUNS} >= {(model, task) for model in MODELS for task in READINGS}
+    assert {(model, precision) for model, _, precision, _ in RUNS} == {
+        (model, precision) for model in MODELS for precision in ("float32", "mixed_bfloat16")
+    }
 
 
 @pytest.mark.parametrize(
-    ("model", "task"), [(MODELS[i % len(MODELS)], task) for i, task in enumerate(TASKS) if task not in READINGS]
+    ("model", "task", "precision", "options"),
+    RUNS,
+    ids=[f"{model}-{task}-{number}" for number, (model, task, *_) in enumerate(RUNS)],
 )
-def test_every_task_is_ready_for_a_tpu(model, task):
-    assert _problems(model, _labelled(*TASKS[task])) == []
-
-
-@pytest.mark.parametrize(
-    ("model", "task"),
-    [(MODELS[i % len(MODELS)], list(TASKS)[i % len(TASKS)]) for i in range(max(len(MODELS), len(TASKS)))],
-)
-def test_every_ready_model_and_every_task_is_ready_for_a_tpu_in_bfloat16(model, task):
-    assert _problems(model, _labelled(*TASKS[task]), "mixed_bfloat16") == []
-
-
-@pytest.mark.parametrize(
-    ("model", "options"),
-    [
-        ("gat_v2", {"heads_merge_type": "mean", "edge_dropout": 0.2, "normalization": "none", "residual": True}),
-        ("gcn", {"degree_normalization": "in_in", "normalization": "layer", "receiver_tags": [1]}),
-        ("gin", {"num_layers": 2, "learn_epsilon": True, "jumping_knowledge": "concat"}),
-        ("gin", {"edge_feature": None, "normalization": "layer", "hidden_units": 16}),
-        ("graph_sage", {"aggregator": "pool", "sort_edges": False}),
-        ("graph_sage", {"aggregator": "max"}),
-        ("hgt", {"num_layers": 2, "skip": "sum", "jumping_knowledge": "max"}),
-        ("mpnn", {"reduce_type": "max", "message_units": [8, 8]}),
-        ("mpnn", {"num_layers": 2, "update_edges": True, "sort_edges": False}),
-        ("rgcn", {"num_bases": 2}),
-        ("rgcn", {"num_blocks": 2}),
-    ],
-)  # fmt: skip
-def test_options_of_networks_are_ready_for_a_tpu(model, options):
-    assert _problems(model, _labelled(COLOR, SEED), **options) == []
+def test_every_ready_model_is_ready_for_a_tpu_for_every_task(model, task, precision, options):
+    assert _problems(model, _labelled(*TASKS[task]), precision, **options) == []
 
 
 def test_values_that_are_hashed_or_many_are_ready_for_a_tpu_once_the_input_pipeline_prepared_them():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.edge_sorting import sort_edges
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
-from tfx_gnn.graph.homogeneous_graph import homogeneous
+from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.homogeneous_graph import homogeneous
 from tfx_gnn.models.message_passing import BothDirections
-from tfx_gnn.models.neighbor_mean import NeighborMean
+from tfx_gnn.models.relational_update import NeighborMean
 
 LOG2, LOG3 = math.log(2.0), math.log(3.0)
 

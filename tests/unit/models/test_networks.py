@@ -7,22 +7,21 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.edge_sorting import sort_edges
+from tfx_gnn.graph.batching.padding import pad_to_total_sizes
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.graph.padding import pad_to_total_sizes
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 from tfx_gnn.keras.layers.structured_readout import StructuredReadout
-from tfx_gnn.models.gat_v2 import gat_v2
-from tfx_gnn.models.gcn import gcn
-from tfx_gnn.models.gin import gin
-from tfx_gnn.models.graph_sage import graph_sage
-from tfx_gnn.models.hgt import hgt
-from tfx_gnn.models.mpnn import mpnn
-from tfx_gnn.models.rgcn import rgcn
+from tfx_gnn.models.networks.gat_v2 import gat_v2
+from tfx_gnn.models.networks.gcn import gcn
+from tfx_gnn.models.networks.gin import gin
+from tfx_gnn.models.networks.graph_sage import graph_sage
+from tfx_gnn.models.networks.hgt import hgt
+from tfx_gnn.models.networks.mpnn import mpnn
+from tfx_gnn.models.networks.rgcn import rgcn
 
 WIDTH = 6
 NETWORKS = {

@@ -5,13 +5,12 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat
 from tfx_gnn.keras.layers.simple_conv import SimpleConv
-from tfx_gnn.models.read_nodes import ReadNodeSetUpdate, next_state_where_read, read_node_sets
+from tfx_gnn.models.relations import ReadNodeSetUpdate, next_state_where_read, read_node_sets
 
 
 def _graph(read, *, num_nodes=4):

@@ -7,14 +7,12 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.context import Context
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.models import ready
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.models import model_fns as ready
 from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, MultiTask, NodeClassification, NodeRegression, Task
-from tfx_gnn.stages.training.unsafe_operations import UNSAFE_OPERATIONS
+from tfx_gnn.training.export.unsafe_operations import UNSAFE_OPERATIONS
 
 MODELS = ("gcn", "graph_sage", "gat_v2", "mpnn", "gin", "rgcn", "hgt")
 CLASSES = NodeClassification(label_feature="label", num_classes=3)

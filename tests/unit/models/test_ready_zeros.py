@@ -9,13 +9,11 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.context import Context
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.models import ready
+from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_from_flat_tensors, graph_to_flat_tensors
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.models import model_fns as ready
 from tfx_gnn.models.tasks import GraphRegression, LinkPrediction, NodeClassification, NodeRegression
 
 CLASSES = NodeClassification(label_feature="label", num_classes=3)

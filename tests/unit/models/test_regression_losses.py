@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.models.regression_losses import ElementwiseRegressionLoss
+from tfx_gnn.models.losses import ElementwiseRegressionLoss
 
 LABELS = tf.constant([[0.0, 1.0], [2.0, 0.0]])
 ANSWERS = tf.constant([[0.5, 4.0], [2.0, 7.0]])

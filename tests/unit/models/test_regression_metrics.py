@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from tfx_gnn.models.regression_metrics import WeightedMae, WeightedR2, WeightedRmse
+from tfx_gnn.models.metrics import WeightedMae, WeightedR2, WeightedRmse
 
 LABELS = np.array([[1.0, 10.0], [2.0, 0.0], [4.0, 30.0]], np.float32)
 ANSWERS = np.array([[2.0, 13.0], [2.0, 99.0], [1.0, 26.0]], np.float32)

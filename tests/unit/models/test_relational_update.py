@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.models.relational_update import relational_graph_update
-from tfx_gnn.models.state_block import state_block
+from tfx_gnn.models.state_blocks import state_block
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, tf.function], ids=["eager", "traced"])

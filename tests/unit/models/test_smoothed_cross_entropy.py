@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
+from tfx_gnn.models.losses import SmoothedCrossEntropy
 
 
 @pytest.mark.parametrize("shape", [[2], [2, 1]])

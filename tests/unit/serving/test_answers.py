@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfx_gnn.serving.answers import plain_answers
+from tfx_gnn.serving.prediction import plain_answers
 
 INFINITY = np.inf
 

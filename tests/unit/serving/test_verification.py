@@ -11,7 +11,7 @@ import pytest
 
 from tfx_gnn.serving.verification import ServingVerificationError, verify_saved_model
 from tfx_gnn.serving.warmup_requests import WARMUP_FILE, write_warmup_requests
-from tfx_gnn.stages.training.unsafe_operations import has_unsafe_kernels
+from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
 
 
 def test_good_model_stands_every_request(toy_model_dir: str, toy_records: dict[str, list[bytes]]) -> None:

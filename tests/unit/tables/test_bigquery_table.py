@@ -16,7 +16,7 @@ from apache_beam.io.gcp import bigquery_tools
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that
 
-from tfx_gnn.graph.schema import parse_schema
+from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.tables.bigquery_table import bigquery_blocks, bigquery_unit, hash_rows
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import layouts_of

@@ -4,7 +4,7 @@ import decimal
 import pyarrow as pa
 import pytest
 
-from tfx_gnn.tables.column_evidence import ColumnEvidence
+from tfx_gnn.tables.schema_inference import ColumnEvidence
 
 
 def _cells(*blocks):

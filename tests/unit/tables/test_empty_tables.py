@@ -8,8 +8,11 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
-from tfx_gnn.sampling.plan import Hop, SamplingPlan, SplitPlan
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, generate_subgraph_examples
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_inference import infer_schema

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tfx_gnn.tables.marked_stream import MarkedStream, restore_batch, restore_text
+from tfx_gnn.tables.csv_blocks import MarkedStream, restore_batch, restore_text
 
 PARTS = st.sampled_from([b"a", b"\xc3", b"\xa9", b"\xff", b"\xed\xa0\x80", "\U0010ff80\U0010ffff\U0010ff00é".encode()])
 

@@ -3,7 +3,7 @@ import tracemalloc
 
 import pytest
 
-from tfx_gnn.tables.record_frames import is_record_head, record_heads
+from tfx_gnn.tables.tfrecord_table import is_record_head, record_heads
 
 HEAD_3 = b"\x03\0\0\0\0\0\0\0\xb0\x99I\x0e"
 HEAD_4_GIB = b"\0\0\0\0\x01\0\0\0\xb2\x8d\xe7\xd2"

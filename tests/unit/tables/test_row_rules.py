@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from tfx_gnn.stages.files.options_json import from_json, to_json
+from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.dead_letters import dead_letters_file, write_dead_letters
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share, show_value

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn_pipelines.tasks.debian_sections
-from tfx_gnn.graph.schema import parse_schema, read_schema, write_schema
+from tfx_gnn.graph.schema.schema_io import parse_schema, read_schema, write_schema
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.schema_inference import infer_schema, schema_notes
 

@@ -34,7 +34,7 @@ def _feature(values):
 
 def _example(**features):
     named = {name.replace("_id", "#id"): _feature(values) for name, values in features.items()}
-    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString()
+    return tf.train.Example(features=tf.train.Features(feature=named)).SerializeToString(deterministic=True)
 
 
 ANN = _example(_id=[b"ann"], age=[30], score=[0.5], tags=[b"a", b"b"], box=[1, 2, 3, 4])
@@ -302,7 +302,7 @@ def test_a_full_graph_in_tf_gnns_layout_is_read_as_tables(tmp_path):
         {"#source": _feature([user]), "#target": _feature([str(item).encode()])} for user, item in reversed(ends)
     ]
     examples = [tf.train.Example(features=tf.train.Features(feature=features)) for features in renamed]
-    _write(tmp_path / "sees.tfrecord", *(example.SerializeToString() for example in examples))
+    _write(tmp_path / "sees.tfrecord", *(example.SerializeToString(deterministic=True) for example in examples))
 
     tables = read_tables(str(tmp_path))
 

@@ -12,7 +12,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.graph_evaluator import executor
-from tfx_gnn.stages.graph_evaluator import GraphEvaluatorOptions
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
 
 
 class GraphEvaluatorSpec(ComponentSpec):

@@ -8,8 +8,9 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_evaluator as stage
-from tfx_gnn.stages.files.blessing import is_blessed
+from tfx_gnn.components.graph_evaluator import stage
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+from tfx_gnn.records.blessing import is_blessed
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -29,7 +30,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             model_dir=model.uri,
             evaluation_dir=artifact_utils.get_single_uri(output_dict["evaluation"]),
             blessing_dir=blessing.uri,
-            options=parameters.from_exec_properties(stage.GraphEvaluatorOptions, exec_properties),
+            options=parameters.from_exec_properties(GraphEvaluatorOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_blessing(blessing, model, blessed=is_blessed(blessing.uri))

@@ -1,5 +1,7 @@
-"""The GraphExampleValidator component: its contract and its executor."""
+"""GraphExampleValidator: its options, the step as a function on folders, and the TFX component."""
 
-from tfx_gnn.components.graph_example_validator.component import GraphExampleValidator
+from __future__ import annotations
 
-__all__ = ["GraphExampleValidator"]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

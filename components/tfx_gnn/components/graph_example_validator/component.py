@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact
 from tfx_gnn.components.graph_example_validator import executor
-from tfx_gnn.stages.graph_example_validator import GraphExampleValidatorOptions
+from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 
 
 class GraphExampleValidatorSpec(ComponentSpec):

@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_example_validator as stage
+from tfx_gnn.components.graph_example_validator import stage
+from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -32,7 +33,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             anomalies_dir=anomalies.uri,
             blessing_dir=blessing.uri,
             baseline_statistics_dir=artifacts.optional_uri(input_dict.get("baseline_statistics")),
-            options=parameters.from_exec_properties(stage.GraphExampleValidatorOptions, exec_properties),
+            options=parameters.from_exec_properties(GraphExampleValidatorOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_statistics(statistics, examples, list(validation.num_examples))

@@ -12,7 +12,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.graph_pusher import executor
-from tfx_gnn.stages.graph_pusher import GraphPusherOptions
+from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 
 
 class GraphPusherSpec(ComponentSpec):

@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_pusher as stage
+from tfx_gnn.components.graph_pusher import stage
+from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 
 
 class Executor(base_executor.BaseExecutor):
@@ -29,6 +30,6 @@ class Executor(base_executor.BaseExecutor):
             infra_blessing_dir=artifacts.optional_uri(input_dict.get("infra_blessing")),
             push_destination=exec_properties["push_destination"],
             pushed_model_dir=pushed_model.uri,
-            options=parameters.from_exec_properties(stage.GraphPusherOptions, exec_properties),
+            options=parameters.from_exec_properties(GraphPusherOptions, exec_properties),
         )
         artifacts.describe_pushed_model(pushed_model, pushed.path, pushed.version)

@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import GraphSchemaArtifact
 from tfx_gnn.components.graph_schema_gen import executor
-from tfx_gnn.stages.graph_schema_gen import GraphSchemaGenOptions
+from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 
 
 class GraphSchemaGenSpec(ComponentSpec):

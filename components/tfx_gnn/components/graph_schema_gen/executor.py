@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import parameters
-from tfx_gnn.stages import graph_schema_gen as stage
+from tfx_gnn.components.graph_schema_gen import stage
+from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -25,6 +26,6 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             examples_dir=artifact_utils.get_single_uri(input_dict["examples"]),
             graph_schema_dir=artifact_utils.get_single_uri(output_dict["graph_schema"]),
             schema_dir=artifact_utils.get_single_uri(output_dict["schema"]),
-            options=parameters.from_exec_properties(stage.GraphSchemaGenOptions, exec_properties),
+            options=parameters.from_exec_properties(GraphSchemaGenOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

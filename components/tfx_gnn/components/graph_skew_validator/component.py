@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import SkewReportArtifact
 from tfx_gnn.components.graph_skew_validator import executor
-from tfx_gnn.stages.graph_skew_validator import GraphSkewValidatorOptions
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 
 
 class GraphSkewValidatorSpec(ComponentSpec):

@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_skew_validator as stage
+from tfx_gnn.components.graph_skew_validator import stage
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 
 
 class Executor(base_executor.BaseExecutor):
@@ -31,7 +32,7 @@ class Executor(base_executor.BaseExecutor):
             model_run_dir=artifact_utils.get_single_uri(input_dict["model_run"]),
             skew_dir=skew.uri,
             infra_blessing_dir=infra_blessing.uri,
-            options=parameters.from_exec_properties(stage.GraphSkewValidatorOptions, exec_properties),
+            options=parameters.from_exec_properties(GraphSkewValidatorOptions, exec_properties),
         )
         artifacts.describe_skew(skew, report.largest_difference)
         artifacts.describe_blessing(infra_blessing, model, blessed=report.blessed)

@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_trainer as stage
+from tfx_gnn.components.graph_trainer import stage
+from tfx_gnn.training.options import GraphTrainerOptions
 
 
 class Executor(base_executor.BaseExecutor):
@@ -21,7 +22,7 @@ class Executor(base_executor.BaseExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """Trains and exports the model; see the component for names and types."""
-        options = parameters.from_exec_properties(stage.GraphTrainerOptions, exec_properties)
+        options = parameters.from_exec_properties(GraphTrainerOptions, exec_properties)
         parameters.check_code_is_unchanged(options.model_fn, exec_properties)
         stage.train_graph_model(
             transformed_examples_dir=artifact_utils.get_single_uri(input_dict["transformed_examples"]),

@@ -1,5 +1,7 @@
-"""The GraphTransform component: its contract and its executor."""
+"""GraphTransform: its options, the step as a function on folders, and the TFX component."""
 
-from tfx_gnn.components.graph_transform.component import GraphTransform
+from __future__ import annotations
 
-__all__ = ["GraphTransform"]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

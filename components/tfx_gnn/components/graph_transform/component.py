@@ -13,8 +13,8 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import GraphSchemaArtifact
 from tfx_gnn.components.graph_transform import executor
-from tfx_gnn.stages.files.fingerprint import fingerprint_files
-from tfx_gnn.stages.graph_transform import GraphTransformOptions
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.tables.graph_tables import list_table_files
 
 

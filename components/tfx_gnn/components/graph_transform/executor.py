@@ -8,8 +8,9 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import graph_transform as stage
-from tfx_gnn.stages.examples_folder import split_names
+from tfx_gnn.components.graph_transform import stage
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.records.examples_folder import split_names
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -22,7 +23,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """Transforms the graphs; see the component for names and types."""
-        options = parameters.from_exec_properties(stage.GraphTransformOptions, exec_properties)
+        options = parameters.from_exec_properties(GraphTransformOptions, exec_properties)
         parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
         *earlier, latest = artifacts.in_order_of_spans(input_dict["examples"])
         transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])

@@ -1,5 +1,7 @@
-"""The GraphTuner component: its contract and its executor."""
+"""GraphTuner: its options, the step as a function on folders, and the TFX component."""
 
-from tfx_gnn.components.graph_tuner.component import GraphTuner
+from __future__ import annotations
 
-__all__ = ["GraphTuner"]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

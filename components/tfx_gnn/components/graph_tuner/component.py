@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import ExamplesBlessingArtifact, GraphSchemaArtifact, SizeConstraintsArtifact
 from tfx_gnn.components.graph_tuner import executor
-from tfx_gnn.stages.graph_tuner import GraphTunerOptions
+from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 
 
 class GraphTunerSpec(ComponentSpec):

@@ -1,5 +1,7 @@
-"""The SizeConstraintLearner component: its contract and its executor."""
+"""SizeConstraintLearner: its options, the step as a function on folders, and the TFX component."""
 
-from tfx_gnn.components.size_constraint_learner.component import SizeConstraintLearner
+from __future__ import annotations
 
-__all__ = ["SizeConstraintLearner"]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

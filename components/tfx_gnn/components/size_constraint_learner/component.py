@@ -13,7 +13,7 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec
 from tfx_gnn.components import parameters
 from tfx_gnn.components.artifacts import GraphSchemaArtifact, SizeConstraintsArtifact
 from tfx_gnn.components.size_constraint_learner import executor
-from tfx_gnn.stages.size_constraint_learner import SizeConstraintLearnerOptions
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 
 
 class SizeConstraintLearnerSpec(ComponentSpec):

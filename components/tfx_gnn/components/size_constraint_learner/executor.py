@@ -8,7 +8,8 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import size_constraint_learner as stage
+from tfx_gnn.components.size_constraint_learner import stage
+from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -26,6 +27,6 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             graph_schema_dir=artifact_utils.get_single_uri(input_dict["graph_schema"]),
             size_constraints_dir=artifact_utils.get_single_uri(output_dict["size_constraints"]),
             transform_graph_dir=artifacts.optional_uri(input_dict.get("transform_graph")),
-            options=parameters.from_exec_properties(stage.SizeConstraintLearnerOptions, exec_properties),
+            options=parameters.from_exec_properties(SizeConstraintLearnerOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )

@@ -1,5 +1,7 @@
-"""The SubgraphExampleGen component: its contract and its executor."""
+"""SubgraphExampleGen: its options, the step as a function on folders, and the TFX component."""
 
-from tfx_gnn.components.subgraph_example_gen.component import SubgraphExampleGen
+from __future__ import annotations
 
-__all__ = ["SubgraphExampleGen"]
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -11,8 +11,9 @@ from tfx.types.component_spec import ChannelParameter, ComponentSpec, ExecutionP
 
 from tfx_gnn.components import parameters
 from tfx_gnn.components.subgraph_example_gen import executor
-from tfx_gnn.stages.files.fingerprint import fingerprint_files
-from tfx_gnn.stages.subgraph_example_gen import SubgraphExampleGenOptions, list_input_files
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.components.subgraph_example_gen.stage import list_input_files
+from tfx_gnn.io.fingerprint import fingerprint_files
 
 
 class SubgraphExampleGenSpec(ComponentSpec):

@@ -8,8 +8,9 @@ from tfx.dsl.components.base import base_beam_executor
 from tfx.types import artifact, artifact_utils
 
 from tfx_gnn.components import artifacts, parameters
-from tfx_gnn.stages import subgraph_example_gen as stage
-from tfx_gnn.stages.examples_folder import split_names
+from tfx_gnn.components.subgraph_example_gen import stage
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.records.examples_folder import split_names
 
 
 class Executor(base_beam_executor.BaseBeamExecutor):
@@ -26,7 +27,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         stage.generate_subgraph_examples(
             tables_dir=exec_properties["tables_dir"],
             examples_dir=examples.uri,
-            options=parameters.from_exec_properties(stage.SubgraphExampleGenOptions, exec_properties),
+            options=parameters.from_exec_properties(SubgraphExampleGenOptions, exec_properties),
             beam_args=[str(arg) for arg in self._beam_pipeline_args],
         )
         artifacts.describe_examples(examples, split_names(examples.uri))

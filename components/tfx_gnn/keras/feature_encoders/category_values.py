@@ -1,16 +1,151 @@
-"""Which row of a table a category has, and one vector for the categories of an item."""
+"""Which row of a table a category has, and one vector for the categories of an item.
+
+From texts and large integers to a known number of categories, the same in every process and library.
+
+How many categories a transformed feature has, as tf.Transform knows it.
+"""
 
 from __future__ import annotations
 
-from typing import Union
+from collections.abc import Mapping
+from typing import Any, Protocol, Union
 
 import tensorflow as tf
 
+from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, Combiner
 
 Values = Union[tf.Tensor, tf.RaggedTensor]
 
+
+def hash_to_buckets(values: Values, num_buckets: int) -> Values:
+    """Hashes values to categories.
+
+    This is `tf.strings.to_hash_bucket_fast` of texts, and of the decimal texts of integers. It
+    depends on nothing but the bytes, so tables, tf.Transform and TensorFlow Serving agree on it. TPUs have
+    no strings: there it belongs into the input pipeline.
+
+    Args:
+        values: strings or integers, dense or ragged, of any shape.
+        num_buckets: number of categories, at least 1.
+
+    Returns:
+        int64 of the same shape, in [0, num_buckets).
+
+    Raises:
+        TypeError: if the values are neither strings nor integers.
+
+    Example:
+        >>> hash_to_buckets(tf.constant(["Hangzhou", "Bern"]), 10).numpy().tolist()
+        [4, 1]
+    """
+    if values.dtype != tf.string:
+        if not values.dtype.is_integer:
+            raise TypeError(f"`values` must be strings or integers; got {values.dtype.name}. Use floats as they are.")
+        values = tf.ragged.map_flat_values(tf.strings.as_string, values)
+    hashed: Values = tf.ragged.map_flat_values(tf.strings.to_hash_bucket_fast, values, num_buckets)
+    return hashed
+
+
+def split_values(texts: tf.Tensor, delimiter: str) -> tf.RaggedTensor:
+    """Splits each text into its values.
+
+    Nothing is skipped: an empty text, and what stands between two delimiters, is the value "".
+
+    Args:
+        texts: strings, shape [num_items].
+        delimiter: what parts the values, at least one character.
+
+    Returns:
+        Strings, ragged, of shape [num_items, (num_values)], with at least one value each.
+
+    Raises:
+        ValueError: if the delimiter is empty.
+
+    Example:
+        >>> split_values(tf.constant(["1,5", "", "a,,b"]), ",").to_list()
+        [[b'1', b'5'], [b''], [b'a', b'', b'b']]
+    """
+    if not delimiter:
+        raise ValueError("`delimiter` must have a character; got ''. Say what parts the values.")
+    parts: tf.RaggedTensor = tf.strings.split(texts, delimiter)
+    return parts
+
+
+class TransformOutput(Protocol):
+    """What is asked of a `tft.TFTransformOutput`.
+
+    If it also has `transformed_domains()`, the ranges of indices there come first: they count
+    `num_oov_buckets`, and need no name of a vocabulary.
+    """
+
+    def vocabulary_size_by_name(self, vocab_filename: str) -> int:
+        """Returns the number of values of a vocabulary.
+
+        Args:
+            vocab_filename: its name.
+        """
+        ...
+
+
+def category_count(tft_output: TransformOutput | None, name: str, vocabulary: str = "") -> int:
+    """Tells how many categories a feature has.
+
+    Args:
+        tft_output: what tf.Transform learned; None: nothing.
+        name: full name of the feature, such as "nodes/paper.venue".
+        vocabulary: name of its vocabulary; "": the indices that tf.Transform says the feature holds, else
+            the vocabulary of the name of the feature, such as "venue".
+
+    Returns:
+        The number; 0 if tf.Transform does not know it.
+
+    Raises:
+        ValueError: if `vocabulary` is given, but there is none of this name.
+    """
+    if tft_output is None:
+        return 0
+    if vocabulary:
+        try:
+            return int(tft_output.vocabulary_size_by_name(vocabulary))
+        except (LookupError, ValueError) as error:
+            raise ValueError(
+                f"`vocabulary` must name one that `preprocessing_fn` makes; got {vocabulary!r} for {name!r}. Give "
+                "the same `vocab_filename` there."
+            ) from error
+    domain: Any = _domains(tft_output).get(name)
+    if getattr(domain, "is_categorical", False):
+        return int(domain.max) + 1
+    try:
+        return int(tft_output.vocabulary_size_by_name(feature_name(name)))
+    except (LookupError, ValueError):
+        return 0
+
+
+def feature_name(name: str) -> const.FieldName:
+    """Takes the name of a feature out of its full name.
+
+    Args:
+        name: such as "nodes/paper.venue" or "context/year".
+
+    Returns:
+        The name in its set.
+
+    Example:
+        >>> feature_name("edges/cites.kind"), feature_name("context/year")
+        ('kind', 'year')
+    """
+    return name.removeprefix("context/") if name.startswith("context/") else name.partition(".")[2]
+
+
+def _domains(tft_output: TransformOutput) -> Mapping[str, Any]:
+    known = getattr(tft_output, "transformed_domains", None)
+    return {} if known is None else known()
+
+
 NO_VALUE = -(2**31)
+
+
 """Stands where an item has fewer values than the width of a dense feature of several values."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import tensorflow as tf
 
-from tfx_gnn.keras.feature_encoders.value_hashing import Values, hash_to_buckets
+from tfx_gnn.keras.feature_encoders.category_values import Values, hash_to_buckets
 
 Vocabulary = Union[str, Sequence[str]]
 

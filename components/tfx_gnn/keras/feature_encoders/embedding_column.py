@@ -7,9 +7,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets
 from tfx_gnn.keras.feature_encoders.dynamic_categories import DynamicCategories, Vocabulary
 from tfx_gnn.keras.feature_encoders.feature_column import PartitionableColumn
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -10,21 +10,22 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.feature_encoders.category_counts import TransformOutput
-from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.feature_encoders.category_values import TransformOutput, combine_embeddings
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables, as_scope
 from tfx_gnn.keras.feature_encoders.encoder_options import FeatureEncoderOptions
-from tfx_gnn.keras.feature_encoders.encoding_plan import (
+from tfx_gnn.keras.feature_encoders.learned_state import LearnedState
+from tfx_gnn.keras.feature_encoders.prepare_features import (
     CONTEXT_PLACE,
     EncodingPlan,
+    as_options,
     encoded_features,
+    piece_at,
     plan_encodings,
+    prepare_features,
 )
-from tfx_gnn.keras.feature_encoders.learned_state import LearnedState
-from tfx_gnn.keras.feature_encoders.prepare_features import as_options, piece_at, prepare_features
 from tfx_gnn.keras.nested_layers import with_type_specs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.feature_piece import FeaturePiece
+from tfx_gnn.graph.tensor.pieces import FeaturePiece
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -1,23 +1,236 @@
-"""The part of encoding that accelerators cannot do: from strings and ragged values to dense integers."""
+"""The part of encoding that accelerators cannot do: from strings and ragged values to dense integers.
+
+Which feature of a graph is encoded how: decided once, from the types of the features and the options.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.feature_encoders.category_counts import TransformOutput
-from tfx_gnn.keras.feature_encoders.category_values import pad_values
-from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
-from tfx_gnn.keras.feature_encoders.encoding_plan import CONTEXT_PLACE, EncodingPlan, plan_encodings
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.feature_encoders.category_values import TransformOutput, category_count, hash_to_buckets, pad_values
+from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions, full_name
 from tfx_gnn.keras.nested_layers import with_type_specs
+
+CONTEXT_PLACE = "context"
+
+
+"""Place of the context, where node sets are "nodes/<name>" and edge sets "edges/<name>"."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddedFeature:
+    """A feature of categories.
+
+    Attributes:
+        feature: name in its set.
+        table: name of its table.
+        options: its options, with numbers of rows and units.
+    """
+
+    feature: const.FieldName
+    table: str
+    options: EmbeddingOptions
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SetPlan:
+    """What the hidden state of one set is made of, in this order.
+
+    Attributes:
+        numeric: names of features that are numbers.
+        embedded: features of categories.
+    """
+
+    numeric: tuple[const.FieldName, ...]
+    embedded: tuple[EmbeddedFeature, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncodingPlan:
+    """How all features are encoded.
+
+    Attributes:
+        sets: by place: "nodes/<name>", "edges/<name>" or "context".
+        tables: number of rows, those for what is no category included, and width, by table.
+        options: the options with what was found out: they make an equal plan without tf.Transform.
+    """
+
+    sets: Mapping[str, SetPlan]
+    tables: Mapping[str, tuple[int, int]]
+    options: FeatureEncoderOptions
+
+
+def plan_encodings(
+    graph_spec: GraphTensorSpec, options: FeatureEncoderOptions, tft_output: TransformOutput | None = None
+) -> EncodingPlan:
+    """Decides how each feature is encoded.
+
+    Floats and bools are numbers. Integers are categories if they have options or tf.Transform knows how many
+    there are, or numbers if the options say so. Strings are categories. Auxiliary sets, and features
+    whose names begin with "#", take no part.
+
+    Args:
+        graph_spec: spec of the graphs.
+        options: what is said of single features.
+        tft_output: what tf.Transform learned; None: nothing.
+
+    Returns:
+        The plan.
+
+    Raises:
+        ValueError: if there is a feature of which it is not clear how to encode it, the options name one that is
+            not there, or features that share a table disagree on its size. All of them are named.
+    """
+    specs = dict(encoded_features(graph_spec, options))
+    given = {full_name(name): one for name, one in options.embeddings.items()}
+    numeric = {full_name(name) for name in options.numeric}
+    ignored = {full_name(name) for name in options.ignored}
+    problems = [
+        f"{name!r} is no feature that is encoded"
+        for name in sorted({*given, *numeric, *ignored} - {*map(_join, specs)})
+    ]
+    numbers: dict[str, list[const.FieldName]] = {}
+    embedded: dict[str, EmbeddingOptions] = {}
+    for (place, feature), spec in specs.items():
+        name = _join((place, feature))
+        if name in ignored:
+            continue
+        is_number = spec.dtype.is_floating or spec.dtype == tf.bool or (spec.dtype.is_integer and name in numeric)
+        is_number = is_number and (spec.dtype.is_floating or name not in given)
+        problem = _problem_of_number(spec, name in given) if is_number else _problem_of_category(spec, name in numeric)
+        if problem:
+            problems.append(f"{name!r} {problem}")
+        elif is_number:
+            numbers.setdefault(place, []).append(feature)
+        elif name in given or spec.dtype.is_integer:
+            embedded[name] = _with_counts(given.get(name, EmbeddingOptions()), name, options.units, tft_output)
+        else:
+            problems.append(f"{name!r} is a string without a number of `rows` to hash it to")
+    embedded = _share(embedded, problems)
+    problems += [f"{name!r} has no known number of categories" for name, one in embedded.items() if not one.rows]
+    if problems:
+        raise ValueError(
+            f"`options` must say how each feature is encoded; got problems: {'; '.join(sorted(problems))}. Known are "
+            f"{sorted(map(_join, specs))}. Name it in `embeddings` with `rows`, in `numeric` or in `ignored`, or make "
+            "it by tft.compute_and_apply_vocabulary."
+        )
+    return EncodingPlan(
+        sets={
+            place: SetPlan(
+                numeric=tuple(numbers.get(place, ())),
+                embedded=tuple(
+                    EmbeddedFeature(feature=feature, table=_table(name, embedded[name]), options=embedded[name])
+                    for (owner, feature) in specs
+                    if owner == place and (name := _join((place, feature))) in embedded
+                ),
+            )
+            for place in encoded_places(graph_spec, options)
+        },
+        tables={_table(name, one): (one.rows + one.oov_rows, one.units) for name, one in sorted(embedded.items())},
+        options=dataclasses.replace(options, embeddings=embedded),
+    )
+
+
+def encoded_places(graph_spec: GraphTensorSpec, options: FeatureEncoderOptions) -> Iterator[str]:
+    """Lists the sets that get a hidden state.
+
+    Args:
+        graph_spec: spec of the graphs.
+        options: whether edge sets and the context are among them.
+
+    Yields:
+        "nodes/<name>", "edges/<name>", "context".
+    """
+    for kind, sets, is_encoded in (
+        (const.NODES, graph_spec.node_sets_spec, True),
+        (const.EDGES, graph_spec.edge_sets_spec, options.encode_edges),
+    ):
+        yield from (f"{kind}/{name}" for name in sorted(sets) if is_encoded and not name.startswith("_"))
+    if options.encode_context:
+        yield CONTEXT_PLACE
+
+
+def encoded_features(
+    graph_spec: GraphTensorSpec, options: FeatureEncoderOptions
+) -> Iterator[tuple[tuple[str, const.FieldName], const.FieldSpec]]:
+    """Lists the features of the sets that get a hidden state.
+
+    Args:
+        graph_spec: spec of the graphs.
+        options: as for `encoded_places`.
+
+    Yields:
+        Place and name of a feature, and its spec, in a fixed order.
+    """
+    for place in encoded_places(graph_spec, options):
+        kind, _, set_name = place.partition("/")
+        if kind == CONTEXT_PLACE:
+            features = graph_spec.context_spec.features_spec
+        else:
+            sets = graph_spec.node_sets_spec if kind == const.NODES else graph_spec.edge_sets_spec
+            features = sets[set_name].features_spec
+        yield from (((place, name), features[name]) for name in sorted(features) if not name.startswith("#"))
+
+
+def _join(where: tuple[str, const.FieldName]) -> str:
+    place, feature = where
+    return f"{place}/{feature}" if place == CONTEXT_PLACE else f"{place}.{feature}"
+
+
+def _problem_of_number(spec: const.FieldSpec, is_given: bool) -> str:
+    if is_given:
+        return "is a float, which is no category"
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return "is ragged: make it one vector an item in `preprocessing_fn`"
+    if spec.shape.rank not in (1, 2) or None in spec.shape[1:].as_list():
+        return f"has shape {spec.shape}: numbers have shape [num_items] or [num_items, width]"
+    return ""
+
+
+def _problem_of_category(spec: const.FieldSpec, is_numeric: bool) -> str:
+    if is_numeric:
+        return "is a string, which is no number"
+    if spec.shape.rank not in (1, 2):
+        return f"has shape {spec.shape}: categories have shape [num_items], [num_items, k] or [num_items, (k)]"
+    return ""
+
+
+def _with_counts(
+    options: EmbeddingOptions, name: str, units: int, tft_output: TransformOutput | None
+) -> EmbeddingOptions:
+    return dataclasses.replace(
+        options,
+        rows=options.rows or category_count(tft_output, name, options.vocabulary),
+        units=options.units or units,
+    )
+
+
+def _table(name: str, options: EmbeddingOptions) -> str:
+    return f"shared/{options.shared_name}" if options.shared_name else name
+
+
+def _share(embedded: Mapping[str, EmbeddingOptions], problems: list[str]) -> dict[str, EmbeddingOptions]:
+    """Gives features that share a table its number of rows, and collects where they disagree."""
+    sizes: dict[str, set[tuple[int, int, int]]] = {}
+    for name, one in embedded.items():
+        if one.rows:
+            sizes.setdefault(_table(name, one), set()).add((one.rows, one.oov_rows, one.units))
+    for table, several in sizes.items():
+        if len(several) > 1:
+            problems.append(f"{table!r} is a table of different (rows, oov_rows, units): {sorted(several)}")
+    known = {table: min(several)[0] for table, several in sizes.items()}
+    return {
+        name: dataclasses.replace(one, rows=one.rows or known.get(_table(name, one), 0))
+        for name, one in embedded.items()
+    }
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -7,11 +7,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.keras.feature_encoders.category_values import pad_values
+from tfx_gnn.keras.feature_encoders.category_values import Values, hash_to_buckets, pad_values, split_values
 from tfx_gnn.keras.feature_encoders.dynamic_categories import DynamicCategories, Vocabulary
 from tfx_gnn.keras.feature_encoders.encoder_options import Combiner
 from tfx_gnn.keras.feature_encoders.feature_column import PartitionableColumn
-from tfx_gnn.keras.feature_encoders.value_hashing import Values, hash_to_buckets, split_values
 
 
 class _SparseColumn(PartitionableColumn):

@@ -11,11 +11,11 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.broadcasting import broadcast
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.pooling import pool
-from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.graph.ops.broadcasting import broadcast
+from tfx_gnn.graph.ops.pooling import pool
+from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 _Function = Callable[..., Any]
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.nested_layers import as_layer, check_is_layer, checked_and_sorted, pop_with_prefix, with_prefix
 
 DeferredInit = Callable[[GraphTensorSpec], Mapping[str, Any]]

@@ -10,8 +10,8 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_checks import get_aux_type_prefix
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.keras_tensors import is_symbolic
 from tfx_gnn.keras.nested_layers import as_layer, pop_with_prefix, with_prefix
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.combine import combine_values
+from tfx_gnn.graph.ops.broadcasting import combine_values
 from tfx_gnn.keras.nested_layers import as_layer
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.padding import FeatureDefaultValues, pad_to_total_sizes
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.padding import FeatureDefaultValues, pad_to_total_sizes
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

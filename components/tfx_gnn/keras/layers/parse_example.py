@@ -9,9 +9,9 @@ import numpy as np
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.example_parsing import parse_example, parse_single_example
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.codec.example_parsing import parse_example, parse_single_example
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.nested_layers import with_type_specs
 
 

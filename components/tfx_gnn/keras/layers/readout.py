@@ -7,9 +7,9 @@ from typing import Any
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.first_node_readout import gather_first_node
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.ops.readout import gather_first_node
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.arguments import agreed, required
 
 

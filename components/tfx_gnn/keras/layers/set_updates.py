@@ -1,22 +1,56 @@
-"""Layers that compute the next state of a node set, an edge set or the context."""
+"""Layers that compute the next state of a node set, an edge set or the context.
+
+How updates of a set name and pass the features they read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Union
 
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.broadcasting import (
+from tfx_gnn.graph.ops.broadcasting import (
     broadcast_context_to_edges,
     broadcast_context_to_nodes,
     broadcast_node_to_edges,
 )
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.keras.layers.update_inputs import FeatureNames, normalized, select
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.nested_layers import as_layer, check_is_layer, checked_and_sorted, pop_with_prefix, with_prefix
+
+#: One name stands for one tensor; a sequence of names for a dict; None for an empty dict.
+FeatureNames = Union[const.FieldName, Sequence[const.FieldName], None]
+
+
+def normalized(names: FeatureNames) -> FeatureNames:
+    """Makes names fit for a config.
+
+    Args:
+        names: a name, a sequence of names, or None.
+
+    Returns:
+        The same, with a list for a sequence.
+    """
+    return names if names is None or isinstance(names, str) else list(names)
+
+
+def select(names: FeatureNames, get: Callable[[const.FieldName], Any]) -> Any:
+    """Reads features in the form in which a next-state layer takes them.
+
+    Args:
+        names: a name, a sequence of names, or None.
+        get: returns a feature by name.
+
+    Returns:
+        One feature for a name; a dict by name for a sequence; an empty dict for None.
+    """
+    if names is None:
+        return {}
+    if isinstance(names, str):
+        return get(names)
+    return {name: get(name) for name in names}
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

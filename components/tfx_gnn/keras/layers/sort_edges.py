@@ -8,8 +8,8 @@ from typing import Any
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.edge_sorting import sort_edges
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -7,11 +7,10 @@ from typing import Any
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.first_node_readout import add_readout_from_first_node
-from tfx_gnn.graph.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.readout import structured_readout, structured_readout_into_feature
-from tfx_gnn.graph.readout_structure import READOUT
+from tfx_gnn.graph.ops.readout import add_readout_from_first_node, structured_readout, structured_readout_into_feature
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.arguments import required
 
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.models.neighbor_pooling import copy_to_edges
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.models.message_passing import copy_to_edges
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

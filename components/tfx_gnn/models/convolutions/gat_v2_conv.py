@@ -11,7 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.keras.initializers import clone_initializer
 from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
-from tfx_gnn.models.attention import Attended, softmax_weighted_sum
+from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
 
 HEADS_MERGE_TYPES = ("concat", "mean")
 

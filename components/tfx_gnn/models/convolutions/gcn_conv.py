@@ -8,9 +8,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.tags import reverse_tag
-from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges, pool_neighbors
+from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
 
 DEGREE_NORMALIZATIONS = ("none", "in", "out", "in_out", "in_in")
 

@@ -10,12 +10,12 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.graph_normalization import GraphNormalization
-from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges, pool_neighbors
-from tfx_gnn.models.state_block import check_normalization
+from tfx_gnn.models.message_passing import copy_to_edges, pool_edges, pool_neighbors
+from tfx_gnn.models.state_blocks import check_normalization
 
 # Statistics of a batch are none of them: padding would count.
 _NORMALIZATIONS: dict[str, Callable[..., tf_keras.layers.Layer]] = {

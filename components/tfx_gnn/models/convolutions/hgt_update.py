@@ -11,16 +11,15 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.keras.initializers import clone_initializer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
-from tfx_gnn.models.attention import Attended, softmax_weighted_sum
+from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
 from tfx_gnn.models.convolutions.relation_kernels import block_diagonal, glorot_matrices
-from tfx_gnn.models.neighbor_pooling import copy_to_edges, pool_edges
-from tfx_gnn.models.read_nodes import next_state_where_read
-from tfx_gnn.models.relations import Relation
-from tfx_gnn.models.state_block import check_normalization
+from tfx_gnn.models.message_passing import copy_to_edges, pool_edges
+from tfx_gnn.models.relations import Relation, next_state_where_read
+from tfx_gnn.models.state_blocks import check_normalization
 
 SKIPS = ("weighted", "sum", "none")
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
-from tfx_gnn.models.neighbor_pooling import pool_edges
+from tfx_gnn.models.message_passing import pool_edges
 
 _REDUCE_TYPES = {"sum": "sum", "mean": "mean", "max": "max_no_inf", "min": "min_no_inf"}
 

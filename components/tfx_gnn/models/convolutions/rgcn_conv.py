@@ -8,10 +8,10 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.tags import reverse_tag
+from tfx_gnn.graph.ops.tags import reverse_tag
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
-from tfx_gnn.models.neighbor_pooling import copy_to_edges
+from tfx_gnn.models.message_passing import copy_to_edges
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

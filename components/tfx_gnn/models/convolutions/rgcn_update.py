@@ -10,12 +10,11 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.models.convolutions.relation_kernels import RelationKernels
-from tfx_gnn.models.neighbor_pooling import pool_neighbors
-from tfx_gnn.models.next_state import NextStateFromConvolutions
-from tfx_gnn.models.read_nodes import next_state_where_read
-from tfx_gnn.models.relations import Relation
+from tfx_gnn.models.message_passing import pool_neighbors
+from tfx_gnn.models.relations import Relation, next_state_where_read
+from tfx_gnn.models.state_blocks import NextStateFromConvolutions
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

@@ -10,18 +10,16 @@ import numpy.typing as npt
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.size_constraints import SizeConstraints
-from tfx_gnn.models.macro_f1 import MacroF1
-from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.losses import SmoothedCrossEntropy
+from tfx_gnn.models.metrics import MacroF1
 from tfx_gnn.models.tasks.classification import BALANCED
 from tfx_gnn.models.tasks.label_places import LabelPlace
-from tfx_gnn.models.tasks.label_summary import LabelSummary
-from tfx_gnn.models.tasks.objective import Objective
+from tfx_gnn.models.tasks.objective import Objective, shape_in_words
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
-from tfx_gnn.models.tasks.shape_texts import shape_in_words
-from tfx_gnn.models.tasks.task import Vocabulary
+from tfx_gnn.models.tasks.task import LabelSummary, Vocabulary
 from tfx_gnn.serving import signature
 
 if TYPE_CHECKING:

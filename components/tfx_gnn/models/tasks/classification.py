@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET, Task, Vocabulary, check_feature_name, check_pooling
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.label_summary import LabelSummary
     from tfx_gnn.models.tasks.objective import Objective
+    from tfx_gnn.models.tasks.task import LabelSummary
 
 BALANCED = "balanced"
 """Class weights that give all classes of the training split the same sum of weights."""

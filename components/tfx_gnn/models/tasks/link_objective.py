@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.layers.readout import Readout
 from tfx_gnn.keras.layers.structured_readout import StructuredReadout
 from tfx_gnn.models.candidate_groups import Candidates
-from tfx_gnn.models.link_losses import CandidateSigmoid, CandidateSoftmax
-from tfx_gnn.models.link_metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
+from tfx_gnn.models.losses import CandidateSigmoid, CandidateSoftmax
+from tfx_gnn.models.metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore, StateProjection
 from tfx_gnn.models.tasks.label_places import (
     ReadoutLabels,
@@ -24,9 +24,8 @@ from tfx_gnn.models.tasks.label_places import (
     readout_sizes,
     without_readout_feature,
 )
-from tfx_gnn.models.tasks.objective import Objective
+from tfx_gnn.models.tasks.objective import Objective, shape_in_words
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
-from tfx_gnn.models.tasks.shape_texts import shape_in_words
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET
 from tfx_gnn.serving import signature
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tfx_gnn.models.tasks.task import Task, Vocabulary, check_choice, check_feature_name
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.label_summary import LabelSummary
     from tfx_gnn.models.tasks.objective import Objective
+    from tfx_gnn.models.tasks.task import LabelSummary
 
 SCORINGS = ("dot", "hadamard", "distmult")
 LINK_LOSSES = ("sigmoid", "softmax")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.feature_piece_spec import ContextSpec, NodeSetSpec
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.piece_specs import ContextSpec, NodeSetSpec
 from tfx_gnn.models.tasks.objective import Objective
 from tfx_gnn.models.tasks.output_layers import MultiOutputLayers, OutputLayers
 

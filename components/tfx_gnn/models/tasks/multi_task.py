@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from tfx_gnn.models.tasks.task import Task, Vocabulary
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.label_summary import LabelSummary
     from tfx_gnn.models.tasks.objective import Objective
+    from tfx_gnn.models.tasks.task import LabelSummary
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -1,4 +1,7 @@
-"""What trainers, exports and evaluators need of a task, the same for all tasks."""
+"""What trainers, exports and evaluators need of a task, the same for all tasks.
+
+Shapes as messages tell them.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from tfx_gnn.graph.graph_tensor import GraphTensor
-    from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
-    from tfx_gnn.graph.size_constraints import SizeConstraints
+    from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+    from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+    from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
     from tfx_gnn.models.tasks.output_layers import MultiOutputLayers, OutputLayers
     from tfx_gnn.models.tasks.task import Task
+
+
+def shape_in_words(shape: tf.TensorShape) -> str:
+    """Writes the shape of something with one row a prediction.
+
+    Args:
+        shape: static shape, the number of rows first.
+
+    Returns:
+        The shape with words for what is not static.
+
+    Example:
+        >>> shape_in_words(tf.TensorShape([None, 2])), shape_in_words(tf.TensorShape([8, None]))
+        ('[rows, 2]', '[8, any]')
+    """
+    if shape.rank is None:
+        return "[any]"
+    sizes = ["any" if size is None else str(size) for size in shape]
+    if sizes and shape[0] is None:
+        sizes[0] = "rows"
+    return f"[{', '.join(sizes)}]"
 
 
 class Objective(abc.ABC):

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.models.tasks.shape_texts import shape_in_words
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.models.tasks.objective import shape_in_words
 
 
 class OutputLayers(tf.Module):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar
 from tfx_gnn.models.tasks.task import Task, Vocabulary, check_choice, check_feature_name, check_pooling
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.label_summary import LabelSummary
     from tfx_gnn.models.tasks.objective import Objective
+    from tfx_gnn.models.tasks.task import LabelSummary
 
 REGRESSION_LOSSES = ("mse", "mae", "huber")
 

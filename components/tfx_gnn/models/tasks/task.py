@@ -1,4 +1,7 @@
-"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast."""
+"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast.
+
+What the labels of a split are, in a few numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,53 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.label_summary import LabelSummary
     from tfx_gnn.models.tasks.objective import Objective
 
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelSummary:
+    """Labels of one task in one split.
+
+    Attributes:
+        num_labels: labels, known or not: one an example, for links one a candidate pair, and one
+            for each target of a regression.
+        num_counted: those that loss and metrics count: known, and for the softmax over candidates true pairs alone.
+        class_counts: for tasks of classes, examples of each class; for links, false and true pairs.
+        mean: for regressions, mean of each target over its known labels, 0 where there is none.
+        std: for regressions, standard deviation of each target over its known labels, 0 where there is none.
+        minimum: for regressions, the least known label of each target; infinity where there is none.
+        maximum: for regressions, the greatest; minus infinity where there is none.
+    """
+
+    num_labels: int
+    num_counted: int
+    class_counts: tuple[int, ...] = ()
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    minimum: tuple[float, ...] = ()
+    maximum: tuple[float, ...] = ()
+
+    @property
+    def num_missing(self) -> int:
+        """Labels that do not count."""
+        return self.num_labels - self.num_counted
+
+
 READOUT_NODE_SET = "_readout"
+
+
 """Node set with one node for each prediction about nodes or pairs of nodes; it carries the labels."""
 
+
 POOLINGS = ("mean", "sum", "max")
+
+
 """How states of nodes become one of their graph."""
 
+
 Vocabulary = Callable[[str], Sequence[bytes]]
+
+
 """From the `vocab_filename` of a vocabulary to its entries by index."""
 
 

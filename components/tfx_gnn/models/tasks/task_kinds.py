@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tfx_gnn.io.option_kinds import register_kinds
 from tfx_gnn.models.tasks.classification import GraphClassification, NodeClassification
 from tfx_gnn.models.tasks.link_prediction import LinkPrediction
 from tfx_gnn.models.tasks.multi_task import MultiTask
@@ -17,3 +18,5 @@ TASK_KINDS: dict[str, type[Task]] = {
     "node_regression": NodeRegression,
 }
 """Every task by the name that JSON and the command line have for it."""
+
+register_kinds(Task, TASK_KINDS, default="node_classification")

@@ -2,11 +2,11 @@
 
 import os
 
-from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn_pipelines.task import Task
+from tfx_gnn.models import NodeClassification
+from tfx_gnn_pipelines.task import PipelineTask
 from tfx_gnn_pipelines.tasks.debian_sections.plan import PLAN
 
-TASK = Task(
+TASK = PipelineTask(
     name="debian_sections",
     description="section of a Debian package, from its relations to packages, sources, maintainers and tags",
     tables_dir=os.path.join(os.path.dirname(os.path.abspath(__file__)), "data"),

@@ -15,13 +15,10 @@ from typing import Any
 import tensorflow_transform as tft
 import tf_keras
 
-from tfx_gnn.graph.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph import GraphTensorSpec
 from tfx_gnn.keras import layers
-from tfx_gnn.models.dense_embedding import DenseEmbedding
-from tfx_gnn.models.identity_features import ForgetIdentity, HideSeedFeature
-from tfx_gnn.models.relational_update import relational_graph_update
-from tfx_gnn.models.smoothed_cross_entropy import SmoothedCrossEntropy
-from tfx_gnn.models.state_block import state_block
+from tfx_gnn.keras.feature_encoders import DenseEmbedding
+from tfx_gnn.models import ForgetIdentity, HideSeedFeature, SmoothedCrossEntropy, relational_graph_update, state_block
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import KNOWN_LABEL
 
 SEED_NODE_SET = "package"

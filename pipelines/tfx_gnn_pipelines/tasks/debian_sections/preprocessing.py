@@ -17,7 +17,7 @@ from __future__ import annotations
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from tfx_gnn.stages.graph_view import EdgeSetView, GraphView, ItemsView
+from tfx_gnn.transform import EdgeSetView, GraphView, ItemsView
 
 LABEL = "section"
 KNOWN_LABEL = "known_section"

@@ -3,8 +3,8 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
+from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets
 from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColumn, EmbeddingColumn
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
 
 
 def test_categories_become_rows():

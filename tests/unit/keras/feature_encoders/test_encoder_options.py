@@ -1,7 +1,7 @@
 import pytest
 
+from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
-from tfx_gnn.stages.files.options_json import from_json, to_json
 
 OPTIONS = FeatureEncoderOptions(
     embeddings={

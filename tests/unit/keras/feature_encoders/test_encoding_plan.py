@@ -4,10 +4,10 @@ import pytest
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.graph.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.keras.feature_encoders.category_counts import category_count
+from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.keras.feature_encoders.category_values import category_count
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
-from tfx_gnn.keras.feature_encoders.encoding_plan import plan_encodings
+from tfx_gnn.keras.feature_encoders.prepare_features import plan_encodings
 
 SCHEMA = """
 context { features { key: "year" value { dtype: DT_INT64 } } }

@@ -6,11 +6,11 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.distribution.tpu_check import check_step
+from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
 from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.prepare_features import PrepareFeatures
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
+from tfx_gnn.tpu_check.tpu_check import check_step
 
 OPTIONS = FeatureEncoderOptions(
     embeddings={

@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.keras.feature_encoders.category_values import NO_VALUE
+from tfx_gnn.keras.feature_encoders.category_values import NO_VALUE, hash_to_buckets
 from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparseEmbeddingColumn, SparseEmbeddingColumn
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets
 
 
 def test_texts_are_split_and_combined():

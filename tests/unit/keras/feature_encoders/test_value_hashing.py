@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.keras.feature_encoders.value_hashing import hash_to_buckets, split_values
+from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets, split_values
 from tfx_gnn.tables.packed_column import hash_buckets
 
 WORDS = ["Hangzhou", "Bern", "", "🚀", "1000008"]

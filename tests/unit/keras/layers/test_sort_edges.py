@@ -5,7 +5,7 @@ import tf_keras
 
 import tfx_gnn
 from tfx_gnn.keras.layers import SimpleConv, SortEdges
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
 def relaxed(graph):

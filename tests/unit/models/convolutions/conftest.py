@@ -9,10 +9,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 
 # Node 4 hears of nobody and nobody of it; 0 -> 1 is there twice; 3 -> 3 is a loop.
 SOURCES = [0, 0, 2, 1, 3, 3]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.edge_sorting import sort_edges
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
+from tfx_gnn.graph.ops.edge_sorting import sort_edges
 from tfx_gnn.models.convolutions.gin_conv import GINConv
 
 

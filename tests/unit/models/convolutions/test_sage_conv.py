@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfx_gnn.graph.edge_sorting import sort_edges
 from tfx_gnn.graph.graph_constants import SOURCE
+from tfx_gnn.graph.ops.edge_sorting import sort_edges
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
 
 

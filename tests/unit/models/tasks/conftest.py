@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.context import Context
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
-from tfx_gnn.graph.padding import pad_to_total_sizes
-from tfx_gnn.graph.size_constraints import SizeConstraints
-from tfx_gnn.stages.training.fast_tracing import libraries_traced_as_written
+from tfx_gnn.graph.batching.padding import pad_to_total_sizes
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 NUM_NODES = (2, 4, 3)
 

@@ -7,11 +7,9 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.graph.adjacency import Adjacency
-from tfx_gnn.graph.context import Context
-from tfx_gnn.graph.edge_set import EdgeSet
-from tfx_gnn.graph.graph_tensor import GraphTensor
-from tfx_gnn.graph.node_set import NodeSet
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.keras import layers
 from tfx_gnn.models.relational_update import relational_graph_update
 from tfx_gnn.models.tasks import (

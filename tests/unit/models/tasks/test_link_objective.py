@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.models.tasks import LinkPrediction
 
 LINKS = LinkPrediction()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.models.tasks import GraphRegression, LabelSummary, MultiTask, NodeClassification, NodeRegression
 
 COLOR = NodeClassification(label_feature="color", num_classes=3, class_weights="balanced")

@@ -1,0 +1,12 @@
+from tfx_gnn import experimental as experimental
+from tfx_gnn import graph as graph
+from tfx_gnn import keras as keras
+from tfx_gnn import runner as runner
+from tfx_gnn.components.artifacts import ExamplesBlessingArtifact as ExamplesBlessingArtifact
+from tfx_gnn.components.artifacts import GraphSchemaArtifact as GraphSchemaArtifact
+from tfx_gnn.components.artifacts import SizeConstraintsArtifact as SizeConstraintsArtifact
+from tfx_gnn.components.artifacts import SkewReportArtifact as SkewReportArtifact
+from tfx_gnn.graph import *  # noqa: F403 - all of the graph's names are names of the package
+from tfx_gnn.graph import proto as proto
+
+__version__: str

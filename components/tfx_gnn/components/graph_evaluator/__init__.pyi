@@ -1,0 +1,7 @@
+from tfx_gnn.components.graph_evaluator.component import GraphEvaluator as GraphEvaluator
+from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation as GraphEvaluation
+from tfx_gnn.components.graph_evaluator.evaluation_report import SliceEvaluation as SliceEvaluation
+from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation as TaskEvaluation
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions as GraphEvaluatorOptions
+from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model as evaluate_graph_model
+from tfx_gnn.components.graph_evaluator.thresholds import Verdict as Verdict

@@ -1,0 +1,197 @@
+"""Quality of a classifier from counts of (true class, predicted class) pairs.
+
+Counts merge by addition, so they can be gathered on many machines; the figures
+equal scikit-learn's on the same predictions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+
+UNLABELLED = ""
+"""Stands for the class of an example that has none."""
+
+ConfusionCounts = Mapping[tuple[str, str], int]
+"""How many examples have a (true class, predicted class)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassMetrics:
+    """Quality on one class.
+
+    Attributes:
+        precision: right ones among those predicted to be of the class, in [0, 1]; 0 if there are none.
+        recall: right ones among those of the class, in [0, 1]; 0 if there are none.
+        f1: harmonic mean of both, in [0, 1]; 0 if both are 0.
+        support: examples of the class.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationMetrics:
+    """Quality over all classes.
+
+    Attributes:
+        num_examples: examples that were counted.
+        accuracy: share of right predictions, in [0, 1].
+        macro_f1: mean of the classes' f1, in [0, 1]; every class that occurs as truth
+            or as prediction counts once.
+        balanced_accuracy: mean recall of the classes that occur as truth, in [0, 1].
+        per_class: class name to its metrics, in alphabetical order.
+    """
+
+    num_examples: int
+    accuracy: float
+    macro_f1: float
+    balanced_accuracy: float
+    per_class: dict[str, ClassMetrics]
+
+
+def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
+    """Computes the quality of predictions.
+
+    Args:
+        confusion: (true class, predicted class) to a count above 0; at least one pair.
+
+    Returns:
+        The metrics.
+
+    Raises:
+        ValueError: if `confusion` is empty.
+
+    Example:
+        >>> classification_metrics({("cat", "cat"): 2, ("dog", "cat"): 1}).macro_f1
+        0.4
+    """
+    if not confusion:
+        raise ValueError("`confusion` must count at least one example; got none. Evaluate a split that has examples.")
+    support: dict[str, int] = {}
+    predicted: dict[str, int] = {}
+    for (true_class, predicted_class), count in confusion.items():
+        support[true_class] = support.get(true_class, 0) + count
+        predicted[predicted_class] = predicted.get(predicted_class, 0) + count
+    per_class = {
+        name: _class_metrics(confusion.get((name, name), 0), predicted.get(name, 0), support.get(name, 0))
+        for name in sorted(support.keys() | predicted.keys())
+    }
+    num_examples = sum(support.values())
+    return ClassificationMetrics(
+        num_examples=num_examples,
+        accuracy=sum(confusion.get((name, name), 0) for name in per_class) / num_examples,
+        macro_f1=sum(metrics.f1 for metrics in per_class.values()) / len(per_class),
+        balanced_accuracy=sum(metrics.recall for metrics in per_class.values()) / len(support),
+        per_class=per_class,
+    )
+
+
+def always_predicting(class_name: str, support: Mapping[str, int]) -> ConfusionCounts:
+    """Counts what a classifier would do that always says the same.
+
+    Args:
+        class_name: what it says.
+        support: true class to number of examples.
+
+    Returns:
+        (true class, `class_name`) to count.
+    """
+    return {(true_class, class_name): count for true_class, count in support.items() if count}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassCounts(ExampleSums):
+    """Predictions of a classifier, counted.
+
+    Attributes:
+        confusion: how many examples have a (true class, predicted class).
+    """
+
+    confusion: ConfusionCounts
+
+    @classmethod
+    def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
+        """Counts predictions.
+
+        Args:
+            truth: true class of each example, or `UNLABELLED`.
+            predicted: predicted class of each.
+
+        Returns:
+            The counts.
+        """
+        pairs = list(zip(truth, predicted, strict=True))
+        labelled = [pair for pair in pairs if pair[0] != UNLABELLED]
+        return cls(
+            num_examples=len(labelled), num_without_label=len(pairs) - len(labelled), confusion=Counter(labelled)
+        )
+
+    @classmethod
+    def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
+        """Reads what `to_json` wrote.
+
+        Args:
+            plain: parsed JSON.
+
+        Returns:
+            The counts.
+        """
+        num_without_label, *triples = plain
+        confusion = Counter({(true, predicted): count for true, predicted, count in triples})
+        return cls(num_examples=confusion.total(), num_without_label=num_without_label, confusion=confusion)
+
+    def to_json(self) -> list[Any]:
+        """Writes the counts in alphabetical order."""
+        return [self.num_without_label, *([*pair, count] for pair, count in sorted(self.confusion.items()))]
+
+    def merged_with(self, other: ClassCounts) -> ClassCounts:
+        """Adds the counts of other examples.
+
+        Args:
+            other: counts of other examples.
+
+        Returns:
+            Counts of both.
+        """
+        return ClassCounts(
+            num_examples=self.num_examples + other.num_examples,
+            num_without_label=self.num_without_label + other.num_without_label,
+            confusion=Counter(self.confusion) + Counter(other.confusion),
+        )
+
+    @property
+    def support(self) -> dict[str, int]:
+        """True class to its number of examples."""
+        support: Counter[str] = Counter()
+        for (true, _), count in self.confusion.items():
+            support[true] += count
+        return dict(support)
+
+
+def most_frequent_class(support: Mapping[str, int]) -> str:
+    """Finds the majority class; of several, the first in the alphabet.
+
+    Args:
+        support: class to its number of examples; at least one class.
+
+    Returns:
+        Its name.
+    """
+    return min(support, key=lambda name: (-support[name], name))
+
+
+def _class_metrics(right: int, predicted: int, support: int) -> ClassMetrics:
+    return ClassMetrics(
+        precision=right / predicted if predicted else 0.0,
+        recall=right / support if support else 0.0,
+        f1=2 * right / (predicted + support),
+        support=support,
+    )

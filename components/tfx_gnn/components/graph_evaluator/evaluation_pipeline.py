@@ -1,0 +1,202 @@
+"""Asks the exported model for a whole split by Apache Beam, on any number of machines, and adds up its answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import tensorflow as tf
+from apache_beam import pvalue
+from google.protobuf.message import DecodeError
+
+from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
+from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
+from tfx_gnn.components.graph_evaluator.slices import slice_value
+from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.serving.prediction import ServingModel
+
+_MAX_BATCH = 128
+_LABELS_AT_ONCE = 1024
+_BASELINE, _EVALUATED = "baseline", "evaluated"
+
+SliceKey = tuple[str, str, str]
+"""Name of a task, feature that is sliced by, and its value; the two latter are "" for all examples."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSums:
+    """What the examples add up to.
+
+    Attributes:
+        baselines: by name of a task, what its baseline is learned from.
+        evaluated: by task and slice, the sums over the evaluated split.
+    """
+
+    baselines: dict[str, ExampleSums]
+    evaluated: dict[SliceKey, ExampleSums]
+
+
+def gather_sums(
+    *,
+    examples_dir: str,
+    saved_model_dir: str,
+    split: str,
+    baseline_split: str,
+    measures: Mapping[str, Measure],
+    slices: Sequence[str],
+    known_links: KnownLinks | None,
+    scratch_file: str,
+    beam_args: Sequence[str],
+) -> EvaluationSums:
+    """Runs the model over a split.
+
+    Args:
+        examples_dir: raw examples with labels.
+        saved_model_dir: the exported model.
+        split: split that the model is asked for.
+        baseline_split: split whose labels baselines are learned from.
+        measures: how each task is measured, by its name.
+        slices: features by which examples are also measured apart.
+        known_links: true links, which are left out of rankings where they are labelled false.
+        scratch_file: file to write in between, in an existing folder.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The sums.
+
+    Raises:
+        ValueError: if a split does not exist, or an example is damaged or has a label of another form.
+    """
+    measures = dict(measures)
+    learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}
+    evaluated_files = record_files(examples_dir, (split,))
+    baseline_files = record_files(examples_dir, (baseline_split,), argument="baseline_split") if learned else []
+    with make_pipeline(beam_args) as pipeline:
+        baselines = (
+            pipeline
+            | "BaselineFiles" >> beam.Create(baseline_files)
+            | "SpreadBaseline" >> beam.Reshuffle()
+            | "SumLabels" >> beam.FlatMap(_label_sums, learned)
+            | "MergeLabels" >> beam.CombinePerKey(_merged)
+        )
+        evaluated = (
+            pipeline
+            | "EvaluatedFiles" >> beam.Create(evaluated_files)
+            | "SpreadEvaluated" >> beam.Reshuffle()
+            | "Evaluate"
+            >> beam.ParDo(_Evaluate(saved_model_dir, measures, slices, known_links), pvalue.AsDict(baselines))
+            | "MergeEvaluated" >> beam.CombinePerKey(_merged)
+        )
+        # A pipeline cannot return a value to its launcher on every runner; a file it can write.
+        _ = (
+            (
+                baselines | "LabelLines" >> beam.MapTuple(lambda task, sums: [_BASELINE, task, "", "", sums.to_json()]),
+                evaluated | "Lines" >> beam.MapTuple(lambda key, sums: [_EVALUATED, *key, sums.to_json()]),
+            )
+            | beam.Flatten()
+            | beam.combiners.ToList()
+            | "Write" >> beam.Map(_write, scratch_file)
+        )
+    with tf.io.gfile.GFile(scratch_file, "r") as file:
+        lines = json.loads(file.read())
+    tf.io.gfile.remove(scratch_file)
+    found: dict[str, dict[SliceKey, ExampleSums]] = {_BASELINE: {}, _EVALUATED: {}}
+    for purpose, task, slicing, value, plain in lines:
+        found[purpose][task, slicing, value] = measures[task].sums_from_json(plain)
+    return EvaluationSums(
+        baselines={task: sums for (task, _, _), sums in found[_BASELINE].items()}, evaluated=found[_EVALUATED]
+    )
+
+
+class _Evaluate(beam.DoFn):
+    """Files of raw examples to sums by task and slice."""
+
+    def __init__(
+        self,
+        saved_model_dir: str,
+        measures: Mapping[str, Measure],
+        slices: Sequence[str],
+        known_links: KnownLinks | None,
+    ) -> None:
+        self._saved_model_dir = saved_model_dir
+        self._measures = measures
+        self._slices = slices
+        self._known_links = known_links
+        self._model: ServingModel | None = None
+
+    def setup(self) -> None:
+        self._model = ServingModel(self._saved_model_dir)
+
+    def process(
+        self, element: RecordFile, baselines: Mapping[str, ExampleSums]
+    ) -> Iterator[tuple[SliceKey, ExampleSums]]:
+        assert self._model is not None
+        for records, examples, places in _batches(element, _MAX_BATCH):
+            answers = self._answers(records, places)
+            outputs = {name: value.numpy() for name, value in answers.items()}
+            groups = self._groups(examples, places)
+            for task, measure in self._measures.items():
+                truth = measure.truth(examples, places)
+                if self._known_links is not None and isinstance(measure, RankingMeasure):
+                    truth = self._known_links.without_false_negatives(truth, examples, outputs)
+                for (slicing, value), rows in groups.items():
+                    of_rows = {name: output[rows] for name, output in outputs.items()}
+                    yield (task, slicing, value), measure.sums(truth[rows], of_rows, baselines.get(task))
+
+    def _answers(self, records: Sequence[bytes], places: Sequence[str]) -> dict[str, tf.Tensor]:
+        assert self._model is not None
+        try:
+            return self._model(tf.constant(records, tf.string))
+        except tf.errors.InvalidArgumentError as error:
+            raise ValueError(f"{error.message} The first example of this request is {places[0]}.") from error
+
+    def _groups(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> dict[tuple[str, str], Any]:
+        """Positions of a batch's examples by feature and value."""
+        groups: dict[tuple[str, str], Any] = {("", ""): np.arange(len(examples))}
+        for slicing in self._slices:
+            values = [slice_value(features, slicing, place) for features, place in zip(examples, places, strict=True)]
+            for value in dict.fromkeys(values):
+                groups[slicing, value] = np.flatnonzero(np.array(values, object) == value)
+        return groups
+
+
+def _label_sums(file: RecordFile, measures: Mapping[str, Measure]) -> Iterator[tuple[str, ExampleSums]]:
+    for _, examples, places in _batches(file, _LABELS_AT_ONCE):
+        for task, measure in measures.items():
+            yield task, measure.label_sums(measure.truth(examples, places))
+
+
+def _batches(file: RecordFile, size: int) -> Iterator[tuple[list[bytes], list[Any], list[str]]]:
+    """Yields records, their features and their places."""
+    records = enumerate(read_records(file))
+    while batch := list(itertools.islice(records, size)):
+        places = [place_of(file, position) for position, _ in batch]
+        features = [_features(record, place) for (_, record), place in zip(batch, places, strict=True)]
+        yield [record for _, record in batch], features, places
+
+
+def _features(record: bytes, place: str) -> Any:
+    try:
+        return tf.train.Example.FromString(record).features.feature
+    except DecodeError as error:
+        raise ValueError(
+            f"`examples_dir` must hold serialized tf.Examples; got {len(record)} other bytes in {place}. "
+            "Make the examples again."
+        ) from error
+
+
+def _merged(sums: Iterable[Any]) -> Any:
+    return functools.reduce(lambda first, second: first.merged_with(second), sums)
+
+
+def _write(lines: list[list[Any]], path: str) -> None:
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps(lines))

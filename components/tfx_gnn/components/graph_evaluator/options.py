@@ -1,0 +1,128 @@
+"""Options of GraphEvaluator."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
+from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
+from tfx_gnn.components.graph_evaluator.task_measures import label_measure, measures_of
+from tfx_gnn.components.graph_evaluator.thresholds import checked_thresholds
+from tfx_gnn.models.tasks import Task
+
+CLASSIFICATION = "classification"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphEvaluatorOptions:
+    """What to measure, and what a model must reach to be blessed.
+
+    A model must always be better than the baseline: in accuracy than the majority class, in RMSE than the mean, in
+    MRR (or, without false pairs beside the true ones, ROC AUC) than a random order.
+
+    Attributes:
+        label_feature: feature of node set `_readout` with the true class, string or integer. It stands for
+            a classification of nodes; give `task` for anything else.
+        task: what the model was trained for, as the trainer has it.
+        split: split to evaluate.
+        baseline_split: split whose most frequent class the majority baseline always
+            predicts, or whose mean; a baseline may not look at the labels that it is scored on.
+        min_accuracy_over_majority: accuracy of a classification must be greater than the baseline's by
+            more than this; at least 0.
+        min_accuracy: accuracy must be at least this, in [0, 1].
+        min_macro_f1: macro-F1 must be at least this, in [0, 1].
+        max_examples_without_label: examples of the two splits that may lack a label;
+            with more of them the evaluation fails.
+        thresholds: bounds on any metrics: for each a number, which is the least value or, of an error, the
+            largest, or a dict with some of "min", "max" and "gain", the advantage over the baseline that it must
+            exceed, such as {"rmse": {"max": 1.3}}. Where there are several tasks, names are "<task>.<metric>".
+        slices: features by which examples are also measured apart: "context/<feature>",
+            "nodes/<set>.<feature>" for the seed's own value (the source's, of a link), "nodes/<set>.#size" or
+            "edges/<set>.#size". Strings or integers.
+        num_slices: of each of these features, so many of the largest and so many of the smallest slices are
+            reported; at least 1. All are judged.
+        slice_thresholds: bounds that every slice must keep, in the form of `thresholds`.
+        min_slice_examples: labelled examples that a slice must have to be judged, at least 1.
+        known_links: for link prediction, path of a table of true links of all splits, with columns "source" and
+            "target". Candidates that are labelled false and stand there are left out of rankings, which are
+            "filtered" then, and of areas under curves; they are counted. The ids are compared as text, so the
+            model must answer them. A pipeline's cache sees the path alone: give changed links another one.
+        known_link_features: further columns of that table, and features of `_readout` in the examples, that tell
+            links of the same ends apart, such as the relation.
+    """
+
+    label_feature: str = ""
+    task: Task | None = None
+    split: str = "test"
+    baseline_split: str = "train"
+    min_accuracy_over_majority: float = 0.0
+    min_accuracy: float = 0.0
+    min_macro_f1: float = 0.0
+    max_examples_without_label: int = 0
+    thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+    num_slices: int = 10
+    slice_thresholds: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    min_slice_examples: int = 1
+    known_links: str = ""
+    known_link_features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if bool(self.label_feature) == (self.task is not None):
+            raise ValueError(
+                "`label_feature` must not be empty unless `task` is given, and not both; got "
+                f"label_feature={self.label_feature!r}, task={self.task!r}. Name a feature of the examples, or give "
+                "the task."
+            )
+        for name in ("split", "baseline_split"):
+            if not getattr(self, name):
+                raise ValueError(f"`{name}` must not be empty; got ''. Name a split of the examples.")
+        for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"`{name}` must lie in [0, 1]; got {getattr(self, name)}. Give a share, not percent.")
+        for name, least in (("max_examples_without_label", 0), ("num_slices", 1), ("min_slice_examples", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a count.")
+        check_slice_keys(self.slices)
+        self._check_thresholds()
+        self._check_known_links()
+
+    def _check_thresholds(self) -> None:
+        measures = self.measures()
+        if not any(measure.kind == CLASSIFICATION for measure in measures.values()):
+            for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
+                if getattr(self, name):
+                    raise ValueError(
+                        f"`{name}` must be 0 where nothing is classified; got {getattr(self, name)}. Bound the metrics "
+                        "of the task by `thresholds`."
+                    )
+        names = [full_metric_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
+        for option in ("thresholds", "slice_thresholds"):
+            object.__setattr__(self, option, checked_thresholds(option, getattr(self, option), names))
+
+    def _check_known_links(self) -> None:
+        object.__setattr__(self, "known_link_features", tuple(self.known_link_features))
+        if self.known_link_features and not self.known_links:
+            raise ValueError(
+                f"`known_link_features` must be columns of `known_links`; got {self.known_link_features} without a "
+                "table. Name it."
+            )
+        if self.known_links and not any(isinstance(measure, RankingMeasure) for measure in self.measures().values()):
+            raise ValueError(
+                f"`known_links` must be empty where no links are predicted; got {self.known_links!r}. Leave it out."
+            )
+
+    def measures(self) -> dict[str, Measure]:
+        """Tells how each task is measured.
+
+        Returns:
+            Measures by name of the task, which is "" for a single one.
+        """
+        return {"": label_measure(self.label_feature)} if self.task is None else measures_of(self.task)
+
+
+def full_metric_name(task: str, metric: str) -> str:
+    """Name of a metric of one of several tasks; a task alone has no name."""
+    return f"{task}.{metric}" if task else metric

@@ -1,0 +1,166 @@
+"""GraphEvaluator: what is the exported model worth on raw examples, and may it be pushed?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.components.graph_evaluator import judgement
+from tfx_gnn.components.graph_evaluator.evaluation_pipeline import EvaluationSums, gather_sums
+from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
+from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
+from tfx_gnn.components.graph_evaluator.measures import Measure
+from tfx_gnn.components.graph_evaluator.options import CLASSIFICATION, GraphEvaluatorOptions, full_metric_name
+from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.records.blessing import Judged, write_blessing
+from tfx_gnn.records.examples_folder import graph_schema_path
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.serving.versions import resolve_saved_model
+
+METRICS_FILE = "metrics.json"
+
+_SUMS_FILE = "sums.json"
+
+
+def evaluate_graph_model(
+    *,
+    examples_dir: str,
+    model_dir: str,
+    evaluation_dir: str,
+    blessing_dir: str,
+    options: GraphEvaluatorOptions,
+    beam_args: Sequence[str] = (),
+) -> GraphEvaluation:
+    """Runs the exported model over the raw examples of a split and blesses it if it is good enough.
+
+    What is measured is what will be served: serialized examples go in, as from a
+    client. Sums are gathered by Apache Beam, on as many machines as it is given.
+
+    Args:
+        examples_dir: raw examples, with labels.
+        model_dir: trained model, with `Format-Serving/`.
+        evaluation_dir: absent or empty folder for `metrics.json`.
+        blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
+        options: what to measure and to require.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        What was found, as in the files.
+
+    Raises:
+        ValueError: if a split is missing or has no labelled example, too many
+            examples lack a label, or a slice is of no feature of the seeds.
+        FileNotFoundError: if `model_dir` holds no SavedModel.
+    """
+    saved_model_dir = resolve_saved_model(os.path.join(model_dir, MODEL_ARTIFACT_FOLDER))
+    schema_path = graph_schema_path(examples_dir)
+    if options.slices and tf.io.gfile.exists(schema_path):
+        check_slices_are_of_seeds(options.slices, graph_schema_io.read_schema(schema_path))
+    measures = options.measures()
+    with atomic_folders({"evaluation_dir": evaluation_dir, "blessing_dir": blessing_dir}) as (
+        evaluation_partial,
+        blessing_partial,
+    ):
+        sums = gather_sums(
+            examples_dir=examples_dir,
+            saved_model_dir=saved_model_dir,
+            split=options.split,
+            baseline_split=options.baseline_split,
+            measures=measures,
+            slices=options.slices,
+            known_links=KnownLinks(path=options.known_links, features=options.known_link_features)
+            if options.known_links
+            else None,
+            scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
+            beam_args=beam_args,
+        )
+        evaluation = _judge(sums, measures, examples_dir, options)
+        with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
+            file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
+        # Who asks why a blessing is withheld has no use for the bounds that were kept.
+        reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
+        write_blessing(
+            blessing_partial,
+            blessed=evaluation.blessed,
+            reasons=reasons,
+            judged=Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+        )
+    return evaluation
+
+
+def _judge(
+    sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
+) -> GraphEvaluation:
+    tasks, verdicts = {}, []
+    for name, measure in measures.items():
+        _check_labels(sums, name, measure, examples_dir, options)
+        slices = judgement.evaluated_slices(measure, sums, name, options.baseline_split)
+        tasks[name] = judgement.evaluate_task(
+            measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
+        )
+        verdicts += judgement.verdicts_of_task(
+            measure,
+            tasks[name],
+            name,
+            thresholds=_thresholds_of(name, measure, options),
+            slices=slices,
+            slice_thresholds=_of_task(options.slice_thresholds, name, measure),
+            min_slice_examples=options.min_slice_examples,
+        )
+    return GraphEvaluation(
+        split=options.split,
+        tasks=tasks,
+        blessed=all(verdict.passed for verdict in verdicts),
+        reasons=tuple(verdict.sentence for verdict in verdicts),
+        objections=tuple(verdict.sentence for verdict in verdicts if not verdict.passed),
+    )
+
+
+def _check_labels(
+    sums: EvaluationSums, task: str, measure: Measure, examples_dir: str, options: GraphEvaluatorOptions
+) -> None:
+    without_label = judgement.num_without_label(sums, task)
+    if without_label > options.max_examples_without_label:
+        path = graph_schema_path(examples_dir)
+        known = measure.labels_of(graph_schema_io.read_schema(path)) if tf.io.gfile.exists(path) else []
+        is_known = not known or measure.label_name in known
+        remedy = "Label them" if is_known else f"Features there are {known}: name one of them"
+        raise ValueError(
+            f"`examples_dir` must have a label {measure.label_name!r} on every example but "
+            f"{options.max_examples_without_label}; got {without_label} without one in splits {options.split!r} and "
+            f"{options.baseline_split!r} of {examples_dir!r}. {remedy}, or raise `max_examples_without_label`."
+        )
+    parts = {options.split: sums.evaluated.get((task, "", ""))}
+    if measure.needs_baseline_split:
+        parts[options.baseline_split] = sums.baselines.get(task)
+    for split, part in parts.items():
+        if part is None or not part.num_examples:
+            raise ValueError(
+                f"`examples_dir` must hold labelled examples of split {split!r}; got none in {examples_dir!r}. "
+                "Choose another split or make the examples again."
+            )
+
+
+def _thresholds_of(task: str, measure: Measure, options: GraphEvaluatorOptions) -> dict[str, dict[str, float]]:
+    """Bounds of one task, with those that have options of their own."""
+    bounds: dict[str, dict[str, float]] = {}
+    if measure.kind == CLASSIFICATION:
+        bounds["accuracy"] = {"gain": options.min_accuracy_over_majority}
+        for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
+            if least > 0.0:
+                bounds[name] = {**bounds.get(name, {}), "min": least}
+    for name, of_metric in _of_task(options.thresholds, task, measure).items():
+        bounds[name] = {**bounds.get(name, {}), **of_metric}
+    return bounds
+
+
+def _of_task(thresholds: Mapping[str, Any], task: str, measure: Measure) -> dict[str, dict[str, float]]:
+    by_name = {full_metric_name(task, metric): metric for metric in measure.metrics}
+    return {by_name[name]: bounds for name, bounds in thresholds.items() if name in by_name}

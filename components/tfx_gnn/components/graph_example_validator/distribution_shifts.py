@@ -1,0 +1,243 @@
+"""Drift from span to span, and skew from split to split, of the features of a graph.
+
+How far two distributions of a feature are apart, by their statistics.
+
+Both measures are those of TensorFlow Data Validation, and lie in [0, 1]: the L-infinity
+distance of the shares of categories, and the Jensen-Shannon divergence (with logarithms to
+base 2) of histograms, of those with buckets of equal count: buckets of equal width say little of
+values that pile up in one place and reach far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import numpy.typing as npt
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
+
+from tfx_gnn.components.graph_example_validator.checks import DRIFT, SKEW
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.records.graph_layout import ID_NAME, GraphLayout
+
+L_INFINITY = anomalies_pb2.DriftSkewInfo.Measurement.L_INFTY
+
+
+JENSEN_SHANNON = anomalies_pb2.DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE
+
+
+_POINT_WIDTH = 1e-9
+
+
+_FAR = 1e150
+
+
+def distance(
+    one: statistics_pb2.FeatureNameStatistics, other: statistics_pb2.FeatureNameStatistics
+) -> tuple[anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType, float] | None:
+    """Compares a feature in two data sets.
+
+    Args:
+        one: its statistics in one.
+        other: its statistics in the other.
+
+    Returns:
+        Which measure it is, that of strings or that of numbers, and its value; None if the feature has
+        no values in one of them, or is a string in one and a number in the other.
+    """
+    kinds = {one.WhichOneof("stats"), other.WhichOneof("stats")}
+    if kinds == {"string_stats"}:
+        shares, other_shares = _shares(one), _shares(other)
+        if not shares or not other_shares:
+            return None
+        names = shares.keys() | other_shares.keys()
+        return L_INFINITY, max(abs(shares.get(name, 0.0) - other_shares.get(name, 0.0)) for name in names)
+    if kinds == {"num_stats"}:
+        histogram, other_histogram = _histogram(one), _histogram(other)
+        if histogram is None or other_histogram is None:
+            return None
+        return JENSEN_SHANNON, jensen_shannon(histogram, other_histogram)
+    return None
+
+
+def jensen_shannon(one: statistics_pb2.Histogram, other: statistics_pb2.Histogram) -> float:
+    """Jensen-Shannon divergence of two histograms.
+
+    Args:
+        one: buckets of any widths, values spread evenly in each; at least one value.
+        other: the same, with other buckets.
+
+    Returns:
+        Value in [0, 1].
+    """
+    buckets = [_buckets(histogram) for histogram in (one, other)]
+    edges = np.unique(np.concatenate([part[side] for part in buckets for side in (0, 1)]))
+    parts = [np.diff(_cumulative(*part, edges)) for part in buckets]
+    # NaNs are a bucket of their own.
+    nans = np.array([one.num_nan, other.num_nan], float)
+    shares = [np.append(part, nan) / (part.sum() + nan) for part, nan in zip(parts, nans, strict=True)]
+    middle = (shares[0] + shares[1]) / 2
+    return float(np.clip(sum(_relative_entropy(share, middle) for share in shares) / 2, 0.0, 1.0))
+
+
+def _relative_entropy(shares: npt.NDArray[np.float64], middle: npt.NDArray[np.float64]) -> float:
+    used = shares > 0
+    return float((shares[used] * np.log2(shares[used] / middle[used])).sum())
+
+
+def _buckets(
+    histogram: statistics_pb2.Histogram,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Lower and upper edges of the buckets, and how many values are in each; float64 [num_buckets]."""
+    # Statistics of other tools have buckets of infinite values, too.
+    low = np.clip(np.array([bucket.low_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
+    high = np.clip(np.array([bucket.high_value for bucket in histogram.buckets], np.float64), -_FAR, _FAR)
+    # A bucket of one value would have no width to spread its values in.
+    width = np.where(low == high, np.maximum(np.abs(low), 1.0) * _POINT_WIDTH, 0.0)
+    return low - width, high + width, np.array([bucket.sample_count for bucket in histogram.buckets], np.float64)
+
+
+def _cumulative(
+    low: npt.NDArray[np.float64],
+    high: npt.NDArray[np.float64],
+    counts: npt.NDArray[np.float64],
+    points: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """How many values are below each point; float64 [num_points]."""
+    shares = np.clip((points[:, np.newaxis] - low) / (high - low), 0.0, 1.0)
+    below: npt.NDArray[np.float64] = shares @ counts
+    return below
+
+
+def _shares(feature: statistics_pb2.FeatureNameStatistics) -> dict[str, float]:
+    buckets = feature.string_stats.rank_histogram.buckets
+    total = sum(bucket.sample_count for bucket in buckets)
+    return {bucket.label: bucket.sample_count / total for bucket in buckets} if total else {}
+
+
+def _histogram(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.Histogram | None:
+    for histogram in feature.num_stats.histograms:
+        if histogram.type == statistics_pb2.Histogram.QUANTILES and histogram.buckets:
+            return histogram
+    return None
+
+
+_MEASURES = {L_INFINITY: "L-infinity distance", JENSEN_SHANNON: "Jensen-Shannon divergence"}
+
+
+Datasets = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
+
+
+"""Statistics by split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shift:
+    """How far a feature has moved.
+
+    Attributes:
+        check: `DRIFT` or `SKEW`.
+        split: the split that was compared.
+        key: tf.Example key of the feature.
+        measure: `DriftSkewInfo.Measurement.Type` of TensorFlow Metadata.
+        value: distance, in [0, 1].
+        threshold: the largest distance that is allowed.
+    """
+
+    check: str
+    split: str
+    key: str
+    measure: anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType
+    value: float
+    threshold: float
+
+    @property
+    def is_high(self) -> bool:
+        """Whether the distance is above the threshold."""
+        return self.value > self.threshold
+
+    @property
+    def words(self) -> str:
+        """Measure, value and threshold."""
+        return f"{_MEASURES[self.measure]} {self.value:.4f}, allowed {self.threshold:g}"
+
+
+def comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
+    """Lists the keys of which distributions mean something.
+
+    Args:
+        layout: the keys of the schema.
+        unstable: keys that are expected to differ, such as times.
+
+    Returns:
+        Keys of sizes and features; not those of ids, node indices and row lengths.
+    """
+    keys = [one_set.size_key for one_set in layout.sets if one_set.set_type != const.CONTEXT]
+    keys += [key for key, column in layout.features.items() if column.name != ID_NAME]
+    return sorted(set(keys) - set(unstable))
+
+
+def drift_of(
+    current: Datasets, earlier: Datasets, keys: Collection[str], thresholds: tuple[float, float]
+) -> list[Shift]:
+    """Compares each split with the same split of earlier data.
+
+    Args:
+        current: statistics of the data.
+        earlier: statistics of the earlier data; splits that they lack are left out.
+        keys: features to compare.
+        thresholds: the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
+
+    Returns:
+        Distances of all features that have values in both.
+    """
+    return [
+        shift
+        for split, dataset in current.items()
+        if split in earlier
+        for shift in _compare(dataset, earlier[split], keys, thresholds, check=DRIFT, split=split)
+    ]
+
+
+def skew_of(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
+    """Compares each split with the first one.
+
+    Args:
+        current: statistics of the data.
+        first: name of the first split.
+        keys: features to compare.
+        thresholds: the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
+
+    Returns:
+        Distances of all features that have values in both.
+    """
+    return [
+        shift
+        for split, dataset in current.items()
+        if split != first
+        for shift in _compare(dataset, current[first], keys, thresholds, check=SKEW, split=split)
+    ]
+
+
+def _compare(
+    one: statistics_pb2.DatasetFeatureStatistics,
+    other: statistics_pb2.DatasetFeatureStatistics,
+    keys: Collection[str],
+    thresholds: tuple[float, float],
+    *,
+    check: str,
+    split: str,
+) -> list[Shift]:
+    of_one, of_other = (
+        {feature.path.step[0]: feature for feature in dataset.features if feature.path.step} for dataset in (one, other)
+    )
+    shifts = []
+    for key in keys:
+        measured = distance(of_one[key], of_other[key]) if key in of_one and key in of_other else None
+        if measured is not None:
+            threshold = thresholds[0] if measured[0] == L_INFINITY else thresholds[1]
+            shifts.append(
+                Shift(check=check, split=split, key=key, measure=measured[0], value=measured[1], threshold=threshold)
+            )
+    return shifts

@@ -1,0 +1,262 @@
+"""What examples are promised to be, held against what their graph schema has.
+
+What a sampling plan promises about its examples, for the validator to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tensorflow as tf
+
+from tfx_gnn.components.graph_example_validator.checks import NO_EXAMPLES, WARNING
+from tfx_gnn.components.graph_example_validator.label_copies import label_columns
+from tfx_gnn.components.graph_example_validator.label_homophily import homophilic_edge_sets
+from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
+from tfx_gnn.components.graph_example_validator.split_leaks import SEED_IN_TWO_SPLITS, LeakRules
+from tfx_gnn.components.graph_example_validator.validation_pass import ValidationPlan
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.records.batch_check import BatchChecker
+from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
+from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets
+from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
+
+
+def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
+    """Tells the validator what the examples of a plan are promised to be.
+
+    Promises that examples cannot be held to, as they lack the feature with a time,
+    are left out. Where a pair, or a node of a seed table, may be a seed again at another
+    time or by another edge, in another split, it is worth a warning and no error; so is
+    a split without examples where the plan allows them.
+
+    Args:
+        plan: the plan that the examples are sampled by.
+
+    Returns:
+        Options, with the default limits of drift and skew.
+    """
+    hides_pairs = plan.is_link_plan and not plan.keeps_seed_edge and plan.temporal is None
+    hidden = set(plan.edge_set_names) if hides_pairs else set()
+    times = _times(plan)
+    return GraphExampleValidatorOptions(
+        split_order=plan.splits.names,
+        label_features=plan.label_features,
+        seed_edge_set=plan.seed_edge_set if plan.seed_edge_set in hidden else "",
+        reverse_edge_sets=tuple(name for name in plan.reverse_edge_sets if name in hidden),
+        pair_label_feature=LABEL_FEATURE if plan.negatives else "",
+        seed_time_feature=plan.splits.time_feature if times is not None else "",
+        edge_time_features=times or {},
+        only_earlier_edges=_shows_only_earlier(plan) if times else False,
+        inductive=plan.splits.visibility == "inductive",
+        severities=_severities(plan, has_times=times is not None),
+    )
+
+
+def _severities(plan: SamplingPlan, *, has_times: bool) -> dict[str, str]:
+    expected = {SEED_IN_TWO_SPLITS: _may_recur(plan, has_times=has_times), NO_EXAMPLES: plan.splits.allows_empty_splits}
+    return {check: WARNING for check, is_expected in expected.items() if is_expected}
+
+
+def _shows_only_earlier(plan: SamplingPlan) -> bool:
+    return plan.temporal is not None and not plan.temporal.inclusive and not plan.keeps_seed_edge
+
+
+def _may_recur(plan: SamplingPlan, *, has_times: bool) -> bool:
+    """Whether different seeds of different splits may look the same to the validator."""
+    if plan.splits.rule == "time":
+        return not has_times and (plan.is_link_plan or plan.seed_table is not None)
+    return plan.splits.rule == "column" and plan.keeps_seed_edge
+
+
+def _times(plan: SamplingPlan) -> dict[str, str] | None:
+    """The times of edges that can be compared with those of seeds; None if there are none of seeds."""
+    seed_time = plan.splits.time_feature
+    excluded = plan.excluded_features.get(plan.seed_set, ())
+    is_in_examples = seed_time in plan.label_features or (not plan.is_link_plan and seed_time not in excluded)
+    if not seed_time or not is_in_examples:
+        return None
+    if plan.temporal is None or plan.temporal.seed_time != seed_time:
+        return {}
+    return {
+        edge_set: feature
+        for edge_set, feature in plan.temporal.edge_times.items()
+        if edge_set in plan.edge_set_names and feature not in _left_out(plan, edge_set)
+    }
+
+
+def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:
+    """Features that edges of the set do not have in examples; labels of seed edges are at `_readout` only."""
+    labels: set[str] = set()
+    if edge_set in (plan.seed_edge_set, *plan.reverse_edge_sets):
+        labels = set(plan.label_features) - set(plan.seed_table_features)
+    return labels.union(plan.excluded_features.get(edge_set, ()))
+
+
+def make_validation_plan(
+    schema: graph_schema_pb2.GraphSchema,
+    *,
+    read_splits: Sequence[str],
+    split_order: Sequence[str],
+    label_features: Sequence[str],
+    seed_edge_set: str,
+    reverse_edge_sets: Sequence[str],
+    pair_label_feature: str,
+    seed_time_feature: str,
+    edge_time_features: Mapping[str, str],
+    only_earlier_edges: bool,
+    inductive: bool,
+    required_sets: Sequence[str],
+) -> ValidationPlan:
+    """Finds what to look at for the promises that were made.
+
+    Args:
+        schema: graph schema of the examples.
+        read_splits: splits that are read.
+        split_order: see `GraphExampleValidatorOptions`, as for all that follows.
+        label_features: labels.
+        seed_edge_set: edge set whose edges are predicted.
+        reverse_edge_sets: its reverses.
+        pair_label_feature: feature that is 0 for negative pairs.
+        seed_time_feature: feature with the time of seeds.
+        edge_time_features: feature with the time of edges, by edge set.
+        only_earlier_edges: whether edges of the seed's very time are refused.
+        inductive: whether nodes are unseen before their split.
+        required_sets: sets that every example has.
+
+    Returns:
+        What the pass looks at.
+
+    Raises:
+        ValueError: if a promise is about something that the schema does not have.
+    """
+    unordered = sorted(set(read_splits) - set(split_order))
+    if unordered:
+        raise ValueError(
+            f"`split_order` must name every split that is read; got {list(split_order)} without {unordered}. "
+            "Name all splits from first to last."
+        )
+    checker = BatchChecker.by(schema, required_sets)
+    layout = checker.layout
+    roots = RootSets.of(layout)
+    time_key = _time_key(seed_time_feature, layout, roots)
+    if inductive:
+        _check_nodes_are_known(layout, roots)
+    if seed_edge_set or reverse_edge_sets:
+        _check_pairs_are_known(seed_edge_set, reverse_edge_sets, layout, roots)
+    for name, feature in edge_time_features.items():
+        one_set = _edge_set("edge_time_features", name, layout)
+        _check_whole_number("edge_time_features", one_set.key_of(feature), layout)
+    if pair_label_feature:
+        _check_whole_number("pair_label_feature", f"{READOUT_PREFIX}.{pair_label_feature}", layout)
+    pair_label_key = f"{READOUT_PREFIX}.{pair_label_feature}" if pair_label_feature else ""
+    # Plans name the time of seeds among labels, to have it at the readout; it may well be a feature, too.
+    labels = [key for key in (_label_key(label, layout) for label in label_features) if key != time_key]
+    is_of_nodes = labels and labels[0].startswith(READOUT_PREFIX)
+    tells_homophily = is_of_nodes and homophilic_edge_sets(layout, roots)
+    return ValidationPlan(
+        checker=checker,
+        rules=LeakRules(
+            layout=layout,
+            roots=roots,
+            splits=tuple(split for split in split_order if split in read_splits),
+            seed_edge_set=seed_edge_set,
+            reverse_edge_sets=tuple(reverse_edge_sets),
+            hides_nodes=inductive,
+        ),
+        columns=tuple(label_columns(layout, roots, labels, (time_key, pair_label_key))),
+        known_label=labels[0].removeprefix(f"{READOUT_PREFIX}.") if tells_homophily else "",
+        pair_label_key=pair_label_key,
+        time_key=time_key,
+        edge_times=dict(edge_time_features),
+        only_earlier_edges=only_earlier_edges,
+    )
+
+
+def _time_key(feature: str, layout: GraphLayout, roots: RootSets) -> str:
+    if not feature:
+        return ""
+    keys = [f"{READOUT_PREFIX}.{feature}", f"{const.CONTEXT}/{feature}"]
+    if SEED in roots.node_sets:
+        keys.insert(1, f"{const.NODES}/{roots.node_sets[SEED]}.{feature}")
+    for key in keys:
+        if key in layout.features:
+            _check_whole_number("seed_time_feature", key, layout)
+            return key
+    raise ValueError(
+        "`seed_time_feature` must be a feature of `_readout`, of the seed node set or of the context; got "
+        f"{feature!r}, but none of {keys} is in the graph schema. "
+        "Name it among the `label_features` of the sampling plan."
+    )
+
+
+def _label_key(label: str, layout: GraphLayout) -> str:
+    """Key of a label: at the readout or else, where examples are whole graphs, in the context."""
+    in_context = f"{const.CONTEXT}/{label}"
+    at_readout = f"{READOUT_PREFIX}.{label}"
+    if in_context in layout.features and at_readout not in layout.features:
+        return in_context
+    _check_declared("label_features", at_readout, layout)
+    return at_readout
+
+
+def _check_declared(option: str, key: str, layout: GraphLayout) -> None:
+    if key not in layout.features:
+        raise ValueError(
+            f"`{option}` must name features of the graph schema; got {key!r}. It has {sorted(layout.features)}."
+        )
+
+
+def _check_whole_number(option: str, key: str, layout: GraphLayout) -> None:
+    _check_declared(option, key, layout)
+    column = layout.features[key]
+    if column.dtype != tf.int64 or column.shape:
+        raise ValueError(
+            f"`{option}` must be one integer an item; got {key!r} of dtype {column.dtype.name} and shape "
+            f"{list(column.shape)}. Name a scalar integer feature."
+        )
+
+
+def _edge_set(option: str, name: str, layout: GraphLayout) -> SetLayout:
+    prefix = f"{const.EDGES}/{name}"
+    if prefix not in layout.set_by_prefix:
+        known = sorted(item.name for item in layout.sets if item.set_type == const.EDGES)
+        raise ValueError(f"`{option}` must name edge sets of the graph schema; got {name!r}. It has {known}.")
+    return layout.set_by_prefix[prefix]
+
+
+def _check_nodes_are_known(layout: GraphLayout, roots: RootSets) -> None:
+    if SEED not in roots.node_sets or roots.without_id(layout):
+        raise ValueError(
+            "`inductive` must be False unless each example has a seed node with '#id'; got a graph schema with readout "
+            f"roots {dict(roots.node_sets)}. Write `#id` and the edge set '_readout/seed', or promise nothing."
+        )
+
+
+def _check_pairs_are_known(
+    seed_edge_set: str, reverse_edge_sets: Sequence[str], layout: GraphLayout, roots: RootSets
+) -> None:
+    if not roots.are_pairs or roots.without_id(layout):
+        raise ValueError(
+            "`seed_edge_set` and `reverse_edge_sets` must be empty unless each example is about a pair of nodes with "
+            f"'#id'; got {seed_edge_set!r}, {tuple(reverse_edge_sets)} and a graph schema with readout roots "
+            f"{dict(roots.node_sets)}. Write `#id` and the edge sets '_readout/source' and '_readout/target', or "
+            "promise nothing."
+        )
+    ends = (roots.node_sets[SOURCE], roots.node_sets[TARGET])
+    if seed_edge_set:
+        forward = _edge_set("seed_edge_set", seed_edge_set, layout)
+        if ends != (forward.source, forward.target):
+            raise ValueError(
+                f"`seed_edge_set` must join the node sets of the pairs, {ends}; got {seed_edge_set!r} from "
+                f"{forward.source!r} to {forward.target!r}. Name the edge set that is predicted."
+            )
+    for name in reverse_edge_sets:
+        reverse = _edge_set("reverse_edge_sets", name, layout)
+        if (reverse.target, reverse.source) != ends:
+            raise ValueError(
+                f"`reverse_edge_sets` must join the node sets of the pairs the other way round, {ends[::-1]}; got "
+                f"{name!r} from {reverse.source!r} to {reverse.target!r}. Name reverses of the predicted edges."
+            )

@@ -1,0 +1,248 @@
+"""Whether anything that one split is tested on can be seen from another.
+
+Each example tells what it is about (claims: its seed, its pair) and what it shows (sightings: its
+nodes, its edges), as rows with a 64-bit hash. Rows of equal hash are compared, wherever they
+come from; an earlier split must not show what a later one claims.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.records.example_batches import ExampleBatch
+from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
+from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.records.readout_roots import ReadoutRoots, RootSets, node_hashes
+from tfx_gnn.records.split_statistics import flat_index, item_splits
+from tfx_gnn.records.value_hashes import Hashes, Rows, first_of_equal, hash_pairs
+from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
+from tfx_gnn.sampling.random_choice import mix
+
+SEED_IN_TWO_SPLITS = "seed_in_two_splits"
+UNSEEN_NODE_SHOWN = "unseen_node_shown"
+SUPERVISION_EDGE_SHOWN = "supervision_edge_shown"
+SUPERVISION_EDGE_IN_EXAMPLE = "supervision_edge_in_example"
+
+_SEEDS, _NODES, _PAIRS = 0, 1, 2
+_CHECKS = {_SEEDS: SEED_IN_TWO_SPLITS, _NODES: UNSEEN_NODE_SHOWN, _PAIRS: SUPERVISION_EDGE_SHOWN}
+_CLAIM, _SIGHTING = 0, 1
+
+LEAK_ROW = np.dtype(
+    [("key", "<u8"), ("family", "u1"), ("role", "u1"), ("rank", "<u2"), ("shard", "<i4"), ("record", "<i8")]
+)
+"""A claim or a sighting of a seed, node or pair, and where it stands; `rank` is that of the split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeakRules:
+    """What is promised.
+
+    Attributes:
+        layout: keys of the schema.
+        roots: where readout nodes read from.
+        splits: the splits from first to last.
+        seed_edge_set: edge set of which pairs are predicted; empty if none is, or
+            examples do not have it.
+        reverse_edge_sets: edge sets that hold its edges the other way round.
+        hides_nodes: whether seeds of a later split are hidden from earlier ones.
+    """
+
+    layout: GraphLayout
+    roots: RootSets
+    splits: tuple[str, ...]
+    seed_edge_set: str = ""
+    reverse_edge_sets: tuple[str, ...] = ()
+    hides_nodes: bool = False
+
+    @property
+    def shown_edge_sets(self) -> list[tuple[str, bool]]:
+        """Edge sets that may give pairs away, and whether they hold them the other way round."""
+        forward = [(self.seed_edge_set, False)] if self.seed_edge_set else []
+        return [*forward, *((name, True) for name in self.reverse_edge_sets)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeedsOfBatch:
+    """What the examples of a batch are about.
+
+    Attributes:
+        batch: the examples.
+        roots: the roots of their readout nodes.
+        counts: bool [num_readouts]; which readouts count as seeds: not those of negative pairs, nor
+            those that lack a root.
+        times: int64 [num_readouts] of when each seed is; None if seeds have no time.
+        records: uint64 [num_examples] with a hash of each record; None unless ids are missing.
+    """
+
+    batch: ExampleBatch
+    roots: ReadoutRoots
+    counts: npt.NDArray[np.bool_]
+    times: npt.NDArray[np.int64] | None = None
+    records: Hashes | None = None
+
+
+def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> Rows:
+    """Tells what examples claim and what they show.
+
+    Args:
+        seeds: examples and what they are about.
+        rules: what is promised.
+        split: split of the examples.
+        shard: position of their file in the split.
+
+    Returns:
+        Array of `LEAK_ROW`.
+    """
+    rank = rules.splits.index(split)
+    is_last = rank == len(rules.splits) - 1
+    examples = seeds.roots.examples[seeds.counts]
+    nodes = {root: index[seeds.counts] for root, index in seeds.roots.nodes.items()}
+    hashes: dict[str, Hashes] = {}
+    if seeds.records is None:
+        hashes = {name: node_hashes(seeds.batch, name, rules.layout) for name in set(rules.roots.node_sets.values())}
+    ids = {root: hashes[rules.roots.node_sets[root]][index] for root, index in nodes.items() if hashes}
+    parts = [(_SEEDS, _CLAIM, _identities(seeds, ids), examples)]
+    if rules.hides_nodes:
+        if rank:
+            parts.append((_NODES, _CLAIM, ids[SEED], examples))
+        if not is_last:
+            node_set = rules.roots.node_sets[SEED]
+            parts.append((_NODES, _SIGHTING, hashes[node_set], _owners(seeds.batch, f"{const.NODES}/{node_set}")))
+    if rules.shown_edge_sets and hashes:
+        if rank:
+            parts.append((_PAIRS, _CLAIM, hash_pairs(ids[SOURCE], ids[TARGET]), examples))
+        if not is_last:
+            for name, is_reverse in rules.shown_edge_sets:
+                first, second, owners = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
+                source_hashes, target_hashes = (hashes[rules.roots.node_sets[root]] for root in (SOURCE, TARGET))
+                parts.append((_PAIRS, _SIGHTING, hash_pairs(source_hashes[first], target_hashes[second]), owners))
+    rows = [
+        _rows(family, role, mix(keys ^ np.uint64(family)), seeds.batch.numbers[owners], rank, shard)
+        for family, role, keys, owners in parts
+    ]
+    return reduce_leak_rows(np.concatenate(rows))
+
+
+def supervision_in_example(seeds: SeedsOfBatch, rules: LeakRules, split: str, file: str, findings: Findings) -> None:
+    """Finds pairs that are to be predicted and are edges of the very same example.
+
+    Args:
+        seeds: examples and what they are about.
+        rules: what is promised; with a seed edge set.
+        split: split of the examples.
+        file: name of their file.
+        findings: what is found is added to it.
+    """
+    whole = seeds.counts
+    num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[TARGET]}")[-1] + 1
+    pairs = seeds.roots.nodes[SOURCE][whole] * num_targets + seeds.roots.nodes[TARGET][whole]
+    for name, is_reverse in rules.shown_edge_sets:
+        first, second, _ = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
+        is_shown = np.isin(pairs, first * num_targets + second)
+        examples = np.unique(seeds.roots.examples[whole][is_shown])
+        if len(examples):
+            detail = f"its pair is an edge of {name!r}" + (", the other way round" if is_reverse else "")
+            places = [
+                Place(file=file, record=int(seeds.batch.numbers[example]), detail=detail)
+                for example in examples[:MAX_PLACES]
+            ]
+            finding = findings.at(SUPERVISION_EDGE_IN_EXAMPLE, split, f"{const.EDGES}/{name}")
+            finding.add(len(examples), places, int(is_shown.sum()))
+
+
+def reduce_leak_rows(rows: Rows) -> Rows:
+    """Keeps the first place of each claim and each sighting by a split.
+
+    Args:
+        rows: array of `LEAK_ROW`.
+
+    Returns:
+        Fewer rows that say the same.
+    """
+    return first_of_equal(rows, ("family", "key", "role", "rank"), ("shard", "record"))
+
+
+def compare_leak_rows(rows: Rows, rules: LeakRules, files: Mapping[tuple[str, int], str]) -> Findings:
+    """Finds what an earlier split shows and a later one claims.
+
+    Args:
+        rows: all rows of some hashes, reduced.
+        rules: what is promised.
+        files: file name by split and shard.
+
+    Returns:
+        The findings; each counts different seeds, nodes or pairs.
+    """
+    findings = Findings()
+    for family, check in _CHECKS.items():
+        of_family = rows[rows["family"] == family]
+        claims = of_family[of_family["role"] == _CLAIM]
+        shown = claims if family == _SEEDS else of_family[of_family["role"] == _SIGHTING]
+        for later in range(1, len(rules.splits)):
+            claimed = claims[claims["rank"] == later]
+            for earlier in range(later):
+                seen = shown[shown["rank"] == earlier]
+                _, mine, theirs = np.intersect1d(claimed["key"], seen["key"], assume_unique=True, return_indices=True)
+                if len(mine):
+                    names = (rules.splits[earlier], rules.splits[later])
+                    about = f"{_subject(family, rules)} of split {names[1]!r}"
+                    places = _places(seen[theirs], claimed[mine], names, files)
+                    findings.at(check, names[0], about).add(len(mine), places)
+    return findings
+
+
+def _identities(seeds: SeedsOfBatch, ids: Mapping[str, Hashes]) -> Hashes:
+    """uint64 [num_counted]: what makes a seed the same seed: its ids and its time, or else its whole record."""
+    if seeds.records is not None:
+        return seeds.records[seeds.roots.examples[seeds.counts]]
+    keys = np.zeros(int(seeds.counts.sum()), np.uint64)
+    for root in sorted(ids):
+        keys = mix(mix(keys) ^ ids[root])
+    if seeds.times is not None:
+        keys = mix(mix(keys) ^ seeds.times[seeds.counts].astype(np.uint64))
+    return keys
+
+
+def _owners(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
+    return np.repeat(np.arange(batch.num_examples), np.diff(item_splits(batch, prefix)))
+
+
+def _pairs(
+    batch: ExampleBatch, name: str, rules: LeakRules, *, is_reverse: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Both ends of the edges of a set as the seed edge set has them, and their examples; int64 [num_edges] each."""
+    edges = rules.layout.set_by_prefix[f"{const.EDGES}/{name}"]
+    source = flat_index(batch, edges.source_key, edges.source)
+    target = flat_index(batch, edges.target_key, edges.target)
+    owners = _owners(batch, edges.prefix)
+    return (target, source, owners) if is_reverse else (source, target, owners)
+
+
+def _rows(  # noqa: PLR0917 - one argument a field.
+    family: int, role: int, keys: Hashes, records: npt.NDArray[np.int64], rank: int, shard: int
+) -> Rows:
+    rows = np.zeros(len(keys), LEAK_ROW)
+    rows["key"], rows["family"], rows["role"] = keys, family, role
+    rows["rank"], rows["shard"], rows["record"] = rank, shard, records
+    return rows
+
+
+def _subject(family: int, rules: LeakRules) -> str:
+    if family == _PAIRS:
+        return f"{const.EDGES}/{rules.shown_edge_sets[0][0]}"
+    return "seeds" if family == _SEEDS else f"{const.NODES}/{rules.roots.node_sets[SEED]}"
+
+
+def _places(seen: Rows, claimed: Rows, names: Sequence[str], files: Mapping[tuple[str, int], str]) -> list[Place]:
+    order = np.lexsort([claimed["record"], claimed["shard"], seen["record"], seen["shard"]])[:MAX_PLACES]
+    places = []
+    for there, here in zip(seen[order], claimed[order], strict=True):
+        other = files[names[1], int(here["shard"])]
+        detail = f"has what record {int(here['record'])} of {other} (split {names[1]!r}) is about"
+        places.append(Place(file=files[names[0], int(there["shard"])], record=int(there["record"]), detail=detail))
+    return places

@@ -1,0 +1,207 @@
+"""GraphExampleValidator: are the examples whole, are the splits apart, and are they like the last ones?"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from tensorflow_metadata.proto.v0 import statistics_pb2
+
+from tfx_gnn.components.graph_example_validator.checks import NO_BASELINE
+from tfx_gnn.components.graph_example_validator.distribution_shifts import (
+    Datasets,
+    Shift,
+    comparable_keys,
+    drift_of,
+    skew_of,
+)
+from tfx_gnn.components.graph_example_validator.example_anomalies import (
+    READABLE_FILE,
+    Anomaly,
+    anomaly_of,
+    write_anomalies,
+)
+from tfx_gnn.components.graph_example_validator.label_copies import find_label_copies
+from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
+from tfx_gnn.components.graph_example_validator.promises import make_validation_plan
+from tfx_gnn.components.graph_example_validator.validation_pass import PassReport, ValidationPlan, run_validation_pass
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.records.blessing import Judged, write_blessing
+from tfx_gnn.records.examples_folder import graph_schema_path
+from tfx_gnn.records.findings import Finding
+from tfx_gnn.records.record_files import fingerprint_examples_folder, record_files
+from tfx_gnn.records.statistics_files import read_statistics, write_statistics
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphValidation:
+    """What a validation found.
+
+    Attributes:
+        blessed: whether no check found an error.
+        anomalies: what checks found, errors first.
+        num_examples: examples of each split that keep the schema.
+    """
+
+    blessed: bool
+    anomalies: tuple[Anomaly, ...]
+    num_examples: Mapping[str, int]
+
+    @property
+    def blessed_splits(self) -> dict[str, bool]:
+        """Whether no check found an error, by split."""
+        wrong = {anomaly.split for anomaly in self.anomalies if anomaly.is_error}
+        return {split: split not in wrong for split in self.num_examples}
+
+
+def validate_graph_examples(
+    *,
+    examples_dir: str,
+    graph_schema_dir: str,
+    statistics_dir: str,
+    anomalies_dir: str,
+    blessing_dir: str,
+    baseline_statistics_dir: str = "",
+    options: GraphExampleValidatorOptions,
+    beam_args: Sequence[str] = (),
+) -> GraphValidation:
+    """Checks graph tf.Examples and says whether they may be trained on.
+
+    All examples are read, once, by Apache Beam. Examples that break the schema are counted, and left out of
+    statistics and of the comparison of splits. Statistics and anomalies have the form of TensorFlow Data
+    Validation, so its tools read and show them.
+
+    Args:
+        examples_dir: raw graph tf.Examples.
+        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        statistics_dir: absent or empty folder for `Split-<name>/FeatureStats.pb`.
+        anomalies_dir: absent or empty folder for `Split-<name>/SchemaDiff.pb` and `anomalies.json`.
+        blessing_dir: absent or empty folder for `BLESSED` or `NOT_BLESSED`, and `reasons.json`.
+        baseline_statistics_dir: statistics of earlier data, such as those of the previous span; empty if there
+            are none.
+        options: what is promised.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        What was found, as in the files.
+
+    Raises:
+        ValueError: if a split is missing or has no place in the order, or a promise is about something that
+            the schema does not have.
+    """
+    files = record_files(examples_dir, options.splits)
+    plan = make_validation_plan(
+        graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)),
+        read_splits=sorted({file.split for file in files}),
+        split_order=options.split_order,
+        label_features=options.label_features,
+        seed_edge_set=options.seed_edge_set,
+        reverse_edge_sets=options.reverse_edge_sets,
+        pair_label_feature=options.pair_label_feature,
+        seed_time_feature=options.seed_time_feature,
+        edge_time_features=options.edge_time_features,
+        only_earlier_edges=options.only_earlier_edges,
+        inductive=options.inductive,
+        required_sets=options.required_sets,
+    )
+    splits = plan.rules.splits
+    comparable = comparable_keys(plan.layout, _unstable(plan, options))
+    baseline = _read_baseline(baseline_statistics_dir, splits)
+    with atomic_folders(
+        {"statistics_dir": statistics_dir, "anomalies_dir": anomalies_dir, "blessing_dir": blessing_dir}
+    ) as (statistics_partial, anomalies_partial, blessing_partial):
+        report = run_validation_pass(files, plan, scratch_dir=statistics_partial, beam_args=beam_args)
+        datasets = {split: report.dataset(split) for split in splits}
+        shifts = _shifts(datasets, baseline, comparable, splits[0], options)
+        anomalies = _anomalies(report, plan, shifts, options)
+        if baseline_statistics_dir:
+            missing = [Finding(check=NO_BASELINE, split=split, about="") for split in splits if split not in baseline]
+            anomalies += _in_words(missing, options)
+        anomalies.sort(key=lambda item: (not item.is_error, splits.index(item.split)))
+        validation = GraphValidation(
+            blessed=not any(anomaly.is_error for anomaly in anomalies),
+            anomalies=tuple(anomalies),
+            num_examples={split: dataset.num_examples for split, dataset in datasets.items()},
+        )
+        for split, dataset in datasets.items():
+            write_statistics(statistics_partial, dataset, split)
+        write_anomalies(anomalies_partial, anomalies, shifts, splits, make_tfmd_schema(plan.layout))
+        reasons = _reasons(validation, os.path.join(anomalies_dir, READABLE_FILE))
+        write_blessing(
+            blessing_partial,
+            blessed=validation.blessed,
+            reasons=reasons,
+            judged=Judged(kind="examples", fingerprint=fingerprint_examples_folder(examples_dir)),
+        )
+    return validation
+
+
+def _read_baseline(folder: str, splits: Sequence[str]) -> Datasets:
+    if not folder:
+        return {}
+    found: dict[str, statistics_pb2.DatasetFeatureStatistics] = {}
+    for split in splits:
+        dataset = read_statistics(folder, split)
+        if dataset is not None:
+            found[split] = dataset
+    if not found:
+        raise ValueError(
+            f"`baseline_statistics_dir` must hold statistics of one of the splits {list(splits)}; got none in "
+            f"{folder!r}. Point at statistics that GraphExampleValidator or StatisticsGen made."
+        )
+    return found
+
+
+def _shifts(
+    datasets: Datasets, baseline: Datasets, keys: Sequence[str], first_split: str, options: GraphExampleValidatorOptions
+) -> list[Shift]:
+    return [
+        *drift_of(datasets, baseline, keys, (options.max_l_infinity_drift, options.max_jensen_shannon_drift)),
+        *skew_of(datasets, first_split, keys, (options.max_l_infinity_skew, options.max_jensen_shannon_skew)),
+    ]
+
+
+def _unstable(plan: ValidationPlan, options: GraphExampleValidatorOptions) -> set[str]:
+    layout = plan.layout
+    unknown = sorted(set(options.unstable_features) - set(layout.set_of_key))
+    if unknown:
+        raise ValueError(
+            f"`unstable_features` must be tf.Example keys of the graph schema; got {unknown}. "
+            f"It has {sorted(layout.set_of_key)}."
+        )
+    times = {layout.set_by_prefix[f"edges/{name}"].key_of(item) for name, item in options.edge_time_features.items()}
+    return {*options.unstable_features, *times, plan.time_key}
+
+
+def _anomalies(
+    report: PassReport, plan: ValidationPlan, shifts: Sequence[Shift], options: GraphExampleValidatorOptions
+) -> list[Anomaly]:
+    anomalies = _in_words(report.findings.found, options)
+    for copy in find_label_copies(plan.columns, report.label_counts):
+        finding = Finding(check=copy.check, split=plan.rules.splits[0], about=copy.about, num_examples=copy.num_seeds)
+        anomalies += _in_words([finding], options, copy.detail)
+    for shift in shifts:
+        if shift.is_high:
+            finding = Finding(check=shift.check, split=shift.split, about=shift.key)
+            anomalies += _in_words([finding], options, shift.words)
+    return anomalies
+
+
+def _in_words(findings: Sequence[Finding], options: GraphExampleValidatorOptions, details: str = "") -> list[Anomaly]:
+    found = [anomaly_of(finding, options.severities, details) for finding in findings]
+    return [anomaly for anomaly in found if anomaly is not None]
+
+
+def _reasons(validation: GraphValidation, anomalies_file: str) -> list[str]:
+    errors = [
+        f"split {item.split!r}{f', {item.about}' if item.about else ''}: {item.description}"
+        for item in validation.anomalies
+        if item.is_error
+    ]
+    num_warnings = len(validation.anomalies) - len(errors)
+    counts = ", ".join(f"{number} of split {split!r}" for split, number in validation.num_examples.items())
+    verdict = f"{len(errors)} errors and {num_warnings} warnings in {counts} examples: {anomalies_file}"
+    return [verdict, *errors]

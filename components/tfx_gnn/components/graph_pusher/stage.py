@@ -1,0 +1,248 @@
+"""GraphPusher: a blessed model becomes the next version of a serving folder."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+
+import tensorflow as tf
+
+from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
+from tfx_gnn.io.atomic_folder import atomic_folder
+from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.records import blessing, examples_folder
+from tfx_gnn.serving.domain_requests import DomainAnswer
+from tfx_gnn.serving.request_records import without_labels
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
+from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
+from tfx_gnn.serving.version_push import (
+    PushOrigin,
+    forget_recorded_versions,
+    incoming_version,
+    leave_unrecorded,
+    publish_version,
+    unrecorded_version,
+)
+from tfx_gnn.serving.warmup_requests import has_warmup_requests, write_warmup_requests
+
+PUSHED_VERSION_FILE = "pushed_version.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushedVersion:
+    """What a push did.
+
+    Attributes:
+        pushed: whether a new version is there.
+        destination: folder of versions.
+        version: its number, or None if nothing was pushed.
+        path: its folder as an absolute path, or "" if nothing was pushed.
+        reason: why it was pushed or not.
+        verification_requests: what the copy had answered before it became visible.
+        out_of_domain: what it had answered to values that no table had, by feature and value.
+        warnings: finite values that it answered with NaN or infinity.
+        model_fingerprint: text that is equal for equal models, or "" if nothing was pushed.
+    """
+
+    pushed: bool
+    destination: str
+    version: int | None
+    path: str
+    reason: str
+    verification_requests: tuple[str, ...]
+    out_of_domain: tuple[DomainAnswer, ...] = ()
+    warnings: tuple[str, ...] = ()
+    model_fingerprint: str = ""
+
+
+def push_graph_model(
+    *,
+    model_dir: str,
+    blessing_dir: str,
+    examples_dir: str,
+    push_destination: str,
+    pushed_model_dir: str,
+    infra_blessing_dir: str = "",
+    options: GraphPusherOptions,
+) -> PushedVersion:
+    """Copies a blessed model to a serving folder, checks that very copy from outside, and makes it visible.
+
+    The version appears whole, by one rename, or not at all; existing versions are
+    never touched. A model that is not blessed is not pushed, and that is recorded.
+
+    A push that was killed after its version had appeared and before that was recorded
+    finds its version again: the same call, or one that records beside the first,
+    checks and records that version and makes no second one.
+
+    Args:
+        model_dir: trained model, with `Format-Serving/`.
+        blessing_dir: blessing of that model, with `BLESSED` or `NOT_BLESSED`.
+        examples_dir: raw examples; requests are taken from its first non-empty split,
+            `test` before others.
+        push_destination: folder of versions on a local or mounted disk.
+        pushed_model_dir: absent or empty folder for the record `pushed_version.json`.
+        infra_blessing_dir: blessing of GraphSkewValidator, with `INFRA_BLESSED` or `INFRA_NOT_BLESSED`; empty to
+            push without one.
+        options: how to check.
+
+    Returns:
+        What was done, as in the record.
+
+    Raises:
+        ServingVerificationError: if the copy fails its requests; nothing is pushed.
+        FileNotFoundError: if `model_dir` holds no SavedModel or a folder of a blessing none.
+        ValueError: if no example can be had, a blessing is about something else than this model, or the destination
+            is an object store.
+    """
+    saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
+    if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
+        raise FileNotFoundError(
+            f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
+            "Point at the output of GraphTrainer."
+        )
+    # Also if the record turns out to be there: of a push that was killed right after it nothing is left.
+    forget_recorded_versions(push_destination, _is_recorded)
+    with (
+        contextlib.ExitStack() as until_recorded,
+        atomic_folder(
+            pushed_model_dir,
+            name="pushed_model_dir",
+        ) as record_dir,
+    ):
+        objections = _objections(blessing_dir, infra_blessing_dir, saved_model_dir)
+        if not objections:
+            records = _verification_records(examples_dir, options.num_verification_requests)
+            pushed = _push(
+                saved_model_dir,
+                records,
+                push_destination,
+                pushed_model_dir,
+                options,
+                until_recorded=until_recorded,
+            )
+        else:
+            pushed = PushedVersion(
+                pushed=False,
+                destination=push_destination,
+                version=None,
+                path="",
+                reason="not blessed: " + "; ".join(objections),
+                verification_requests=(),
+            )
+        with tf.io.gfile.GFile(os.path.join(record_dir, PUSHED_VERSION_FILE), "w") as file:
+            file.write(json.dumps(dataclasses.asdict(pushed), indent=2, sort_keys=True) + "\n")
+    return pushed
+
+
+def forget_push(pushed_model_dir: str) -> None:
+    """Makes a push count as not recorded, before an orchestrator that knows nothing of it removes its record.
+
+    The push that is then started again, and records beside the first, finds its version and makes no second one.
+
+    Args:
+        pushed_model_dir: folder on a local disk that may hold the record of a push.
+    """
+    path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
+    if not os.path.isfile(path):
+        return
+    with open(path, encoding="utf-8") as file:
+        pushed = json.load(file)
+    # Records of earlier releases tell of no fingerprint.
+    model = pushed.get("model_fingerprint", "")
+    if model and os.path.isdir(pushed["path"]):
+        origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))
+        leave_unrecorded(os.path.dirname(pushed["path"]), pushed["version"], origin)
+
+
+def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
+    """Reasons of all blessings that are withheld, each of which must be about this model."""
+    judged = blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
+    blessing.check_judged(blessing_dir, judged, argument="blessing_dir")
+    if infra_blessing_dir:
+        blessing.check_judged(infra_blessing_dir, judged, argument="infra_blessing_dir")
+    objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
+    if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
+        objections += blessing.read_reasons(infra_blessing_dir)
+    return objections
+
+
+def _push(
+    saved_model_dir: str,
+    records: list[bytes],
+    destination: str,
+    pushed_model_dir: str,
+    options: GraphPusherOptions,
+    *,
+    until_recorded: contextlib.ExitStack,
+) -> PushedVersion:
+    record = os.path.abspath(pushed_model_dir) if has_locks(pushed_model_dir) else pushed_model_dir.rstrip("/")
+    origin = PushOrigin(model=fingerprint_folders([saved_model_dir]), record=record)
+    version = until_recorded.enter_context(unrecorded_version(destination, origin, _is_recorded))
+    if version is None:
+        incoming = until_recorded.enter_context(incoming_version(destination))
+        _copy_tree(saved_model_dir, incoming)
+        if options.warmup and not has_warmup_requests(incoming):
+            write_warmup_requests(incoming, without_labels(records, incoming))
+        report, doubtful = _verify(incoming, records, options)
+        version = publish_version(incoming, destination, origin)
+    else:
+        report, doubtful = _verify(os.path.join(destination, str(version)), records, options)
+    return PushedVersion(
+        pushed=True,
+        destination=destination,
+        version=version,
+        path=os.path.abspath(os.path.join(destination, str(version))),
+        reason="blessed, and its copy answered every request",
+        verification_requests=report.requests,
+        out_of_domain=report.out_of_domain,
+        warnings=tuple(f"no finite answer came back for {text}" for text in doubtful),
+        model_fingerprint=origin.model,
+    )
+
+
+def _verify(
+    copy_dir: str, records: list[bytes], options: GraphPusherOptions
+) -> tuple[VerificationReport, tuple[str, ...]]:
+    """Asks a copy of the model from outside; also tells which finite values it answers with NaN or infinity."""
+    report = verify_saved_model(
+        copy_dir,
+        records,
+        num_threads=options.num_verification_threads,
+        concurrent_seconds=options.verification_seconds,
+    )
+    doubtful = tuple(answer.text() for answer in report.out_of_domain if answer.is_doubtful)
+    if doubtful and options.refuses_nonfinite_answers:
+        raise ServingVerificationError(
+            "`model_dir` must hold a model that answers values out of the domain by finite numbers; got none for "
+            f"{', '.join(doubtful)}. Clip these features in `preprocessing_fn`; it was not pushed."
+        )
+    return report, doubtful
+
+
+def _is_recorded(pushed_model_dir: str) -> bool:
+    return tf.io.gfile.exists(os.path.join(pushed_model_dir, PUSHED_VERSION_FILE))
+
+
+def _verification_records(examples_dir: str, count: int) -> list[bytes]:
+    names = sorted(examples_folder.split_names(examples_dir), key=lambda name: (name != "test", name))
+    for name in names:
+        stream = examples_folder.read_split(examples_dir, name).as_numpy_iterator()
+        if records := [bytes(record) for record in itertools.islice(stream, count)]:
+            return records
+    raise ValueError(
+        f"`examples_dir` must hold at least one example to ask the model; got none in splits {names} of "
+        f"{examples_dir!r}. Make the examples again."
+    )
+
+
+def _copy_tree(source: str, target: str) -> None:
+    for folder, _, files in tf.io.gfile.walk(source):
+        relative = os.path.relpath(folder, source)
+        made = target if relative == "." else os.path.join(target, relative)
+        tf.io.gfile.makedirs(made)
+        for name in files:
+            tf.io.gfile.copy(os.path.join(folder, name), os.path.join(made, name))

@@ -1,0 +1,3 @@
+from tfx_gnn.components.graph_schema_gen.component import GraphSchemaGen as GraphSchemaGen
+from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions as GraphSchemaGenOptions
+from tfx_gnn.components.graph_schema_gen.stage import generate_graph_schema as generate_graph_schema

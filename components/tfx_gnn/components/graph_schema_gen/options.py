@@ -1,0 +1,20 @@
+"""Options of GraphSchemaGen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tfx_gnn.records import examples_folder
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphSchemaGenOptions:
+    """What to read.
+
+    Attributes:
+        splits: splits to read; empty for all.
+        schema_file: name of the graph schema beside the splits, if there is one.
+    """
+
+    splits: tuple[str, ...] = ()
+    schema_file: str = examples_folder.GRAPH_SCHEMA_FILE

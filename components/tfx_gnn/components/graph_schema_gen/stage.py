@@ -1,0 +1,146 @@
+"""GraphSchemaGen: what do the examples look like, and is that what they are said to look like?"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from tfx_gnn.components.graph_example_validator.checks import CHECKS
+from tfx_gnn.components.graph_schema_gen.graph_schema_inference import infer_graph_schema
+from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.graph.schema import schema_validation
+from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.records import examples_folder
+from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
+from tfx_gnn.records.example_batches import BrokenRuleError, ExampleDecoder, group_records
+from tfx_gnn.records.example_summary import ExamplesSummary, add_evidence, add_presence, merge_summaries
+from tfx_gnn.records.findings import Finding, Findings
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.summary_pass import summarize_files
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+
+_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are for GraphExampleValidator to judge.
+
+
+def generate_graph_schema(
+    *,
+    examples_dir: str,
+    graph_schema_dir: str,
+    schema_dir: str,
+    options: GraphSchemaGenOptions,
+    beam_args: Sequence[str] = (),
+) -> graph_schema_pb2.GraphSchema:
+    """Checks examples against the graph schema beside them, or makes one if there is none.
+
+    All examples of the chosen splits are read, once, by Apache Beam.
+
+    Args:
+        examples_dir: graph tf.Examples, with or without `graph_schema.pbtxt` beside the splits.
+        graph_schema_dir: absent or empty folder for `graph_schema.pbtxt`.
+        schema_dir: absent or empty folder for `schema.pbtxt`, the TensorFlow Metadata schema by which
+            StatisticsGen, ExampleValidator and tf.Transform read the same examples.
+        options: what to read.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The graph schema.
+
+    Raises:
+        ValueError: if the schema is not valid, an example breaks it (the message names split, file, record,
+            key and rule), a split is missing or empty, or the data leave open what the schema should be.
+    """
+    files = record_files(examples_dir, options.splits)
+    schema = _schema_beside(examples_dir, options.schema_file)
+    summarize: Callable[[RecordFile], ExamplesSummary] = _gather_evidence
+    if schema is not None:
+        summarize = functools.partial(_check_file, checker=BatchChecker.by(schema, decisive=_DECISIVE))
+    outputs = {"graph_schema_dir": graph_schema_dir, "schema_dir": schema_dir}
+    with atomic_folders(outputs) as (graph_schema_partial, schema_partial):
+        summary = summarize_files(
+            files,
+            summarize=summarize,
+            merge=merge_summaries,
+            kind=ExamplesSummary,
+            scratch_dir=graph_schema_partial,
+            beam_args=beam_args,
+        )
+        if summary.num_broken:
+            raise ValueError(f"{summary.first_broken} Examples that break a rule: {summary.num_broken}.")
+        if not summary.num_examples:
+            raise ValueError(
+                f"`examples_dir` must hold at least one example; got none in {len(files)} files of {examples_dir!r}. "
+                "Make the examples again."
+            )
+        if schema is None:
+            schema = infer_graph_schema(summary)
+        presence = {key: found.num_present / summary.num_examples for key, found in summary.keys.items()}
+        graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(graph_schema_partial))
+        write_tfmd_schema(make_tfmd_schema(graph_layout(schema), presence), schema_partial)
+    return schema
+
+
+def _schema_beside(examples_dir: str, schema_file: str) -> graph_schema_pb2.GraphSchema | None:
+    path = os.path.join(examples_dir, schema_file)
+    if not tf.io.gfile.exists(path):
+        if schema_file != examples_folder.GRAPH_SCHEMA_FILE:
+            raise ValueError(
+                f"`schema_file` must name a file beside the splits; got {schema_file!r}, which {examples_dir!r} does "
+                "not hold. Correct the name."
+            )
+        return None
+    schema = graph_schema_io.read_schema(path)
+    schema_validation.validate_schema(schema)
+    return schema
+
+
+def _check_file(file: RecordFile, checker: BatchChecker) -> ExamplesSummary:
+    """Holds the examples of a file against their schema."""
+    summary, findings, decoder = ExamplesSummary(), Findings(), ExampleDecoder()
+    num_records = 0
+    for first, records in group_records(read_records(file)):
+        num_records += len(records)
+        for batch in checker.read(decoder, first, records, file, findings):
+            add_presence(summary, batch)
+    summary.num_broken = num_records - summary.num_examples
+    if summary.num_broken:
+        broken = [finding for finding in findings.found if finding.check in checker.decisive]
+        summary.first_broken = _message(min(broken, key=lambda finding: finding.places[0].record), file)
+    return summary
+
+
+def _message(finding: Finding, file: RecordFile) -> str:
+    check, place = CHECKS[finding.check], finding.places[0]
+    about = f"{finding.about!r}: " if finding.about else ""
+    return (
+        f"`examples_dir` must hold examples that keep the graph schema beside them; got {about}{place.detail} in "
+        f"{place_of(file, place.record)}. {check.summary}. {check.advice}"
+    )
+
+
+def _gather_evidence(file: RecordFile) -> ExamplesSummary:
+    """Reads off the examples of a file what their schema could be."""
+    summary = ExamplesSummary()
+    for number, record in enumerate(read_records(file)):
+        place = place_of(file, number)
+        try:
+            add_evidence(summary, _parse(record).features.feature, place)
+        except BrokenRuleError as error:
+            summary.num_broken += 1
+            summary.first_broken = summary.first_broken or error.message(place)
+    return summary
+
+
+def _parse(record: bytes) -> tf.train.Example:
+    try:
+        return tf.train.Example.FromString(record)
+    except DecodeError as error:
+        raise BrokenRuleError(
+            "every record is a serialized tf.Example", f"{len(record)} other bytes", "Write tf.Examples."
+        ) from error

@@ -1,0 +1,4 @@
+from tfx_gnn.components.graph_skew_validator.component import GraphSkewValidator as GraphSkewValidator
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions as GraphSkewValidatorOptions
+from tfx_gnn.components.graph_skew_validator.report import SkewReport as SkewReport
+from tfx_gnn.components.graph_skew_validator.stage import validate_skew as validate_skew

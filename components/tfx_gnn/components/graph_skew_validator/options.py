@@ -1,0 +1,43 @@
+"""Options of GraphSkewValidator."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphSkewValidatorOptions:
+    """What to compare, and what difference is allowed.
+
+    Attributes:
+        splits: splits to take examples from; empty for all.
+        max_examples: examples that are taken of each split at most, the same number from the beginning of each of
+            its files; at least 1.
+        batch_size: examples of a batch, at least 1; at most as many as in a batch of evaluation are taken.
+        max_float_difference: largest absolute difference that is allowed between floating point features, at
+            least 0, when the exported model gets the blocks of examples that GraphTransform transforms at once.
+            Integers, strings, sizes and the ends of edges must be equal.
+        max_rounding_difference: largest difference that is allowed between floating point features of those
+            blocks and of batches, over the value where that is above 1; at least 0. Some operations
+            round differently in the middle of a tensor and at its end.
+        max_output_difference: largest difference that is allowed between floating point answers, over the largest
+            value of the example where that is above 1; at least 0. Padding changes the order in which sums are taken.
+            Integers and strings must be equal.
+        refuses_nonfinite_answers: whether an answer that is NaN or infinite to a finite value out of the domain, such
+            as a negative count, withholds the blessing; else the reasons warn of it.
+    """
+
+    splits: tuple[str, ...] = ()
+    max_examples: int = 512
+    batch_size: int = 32
+    max_float_difference: float = 1e-6
+    max_rounding_difference: float = 1e-4
+    max_output_difference: float = 1e-4
+    refuses_nonfinite_answers: bool = False
+
+    def __post_init__(self) -> None:
+        least_values: dict[str, float] = {"max_examples": 1, "batch_size": 1}
+        least_values |= {"max_float_difference": 0.0, "max_rounding_difference": 0.0, "max_output_difference": 0.0}
+        for name, least in least_values.items():
+            if not getattr(self, name) >= least:
+                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")

@@ -1,0 +1,119 @@
+"""What a comparison of training and serving found, as `skew.json`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from typing import Any
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
+from tfx_gnn.io import options_json
+from tfx_gnn.serving.domain_requests import DomainAnswer
+
+SKEW_FILE = "skew.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SkewReport:
+    """What the same examples look like in training and in serving.
+
+    Attributes:
+        blessed: whether nothing differs by more than is allowed.
+        reasons: sentences, whatever the verdict.
+        options: what was compared, and what is allowed.
+        num_examples: examples that were read, by split.
+        num_compared: of these, how many could be compared value by value.
+        batch_size: examples of a batch.
+        num_unanswered: examples that one of the two sides refuses.
+        num_of_another_seed: pairs of examples that are not about the same seed.
+        num_of_another_size: pairs of examples that have another number of nodes or edges.
+        first_problems: of each of the three kinds, the first in words.
+        ids_compared: whether the transformed examples have original ids to compare.
+        only_in_training: keys that serving lacks.
+        only_served: keys that training lacks.
+        features: every feature, and every part of the structure, by key.
+        largest_difference: the largest of theirs.
+        rounding: floating point features of the blocks in which GraphTransform transforms against those of
+            batches. Differences are divided by the value where that is above 1.
+        outputs: answers of training against those that are served, in equal batches, by name. Differences of
+            floats are divided by the largest value of their example where that is above 1.
+        one_by_one: answers that are served in batches against those of the same examples, served one by one;
+            of some examples.
+        num_other_labels: examples whose most probable class differs between training and serving; of others, the
+            names of classes are among the answers.
+        num_other_labels_one_by_one: the same between batches and one by one.
+        out_of_domain: what comes back to requests with values that no table had, by feature and value.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    blessed: bool
+    reasons: tuple[str, ...]
+    options: dict[str, Any]
+    num_examples: dict[str, int]
+    num_compared: int
+    batch_size: int
+    num_unanswered: int
+    num_of_another_seed: int
+    num_of_another_size: int
+    first_problems: tuple[str, ...]
+    ids_compared: bool
+    only_in_training: tuple[str, ...]
+    only_served: tuple[str, ...]
+    features: tuple[FeatureSkew, ...]
+    largest_difference: float
+    rounding: FeatureSkew
+    outputs: tuple[FeatureSkew, ...]
+    one_by_one: tuple[FeatureSkew, ...]
+    num_other_labels: int
+    num_other_labels_one_by_one: int
+    out_of_domain: tuple[DomainAnswer, ...] = ()
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = 2
+
+
+def write_skew_report(report: SkewReport, folder: str) -> None:
+    """Writes a report.
+
+    Args:
+        report: what was found.
+        folder: existing folder for `skew.json`.
+    """
+    with tf.io.gfile.GFile(os.path.join(folder, SKEW_FILE), "w") as file:
+        file.write(json.dumps(_finite(dataclasses.asdict(report)), indent=2, allow_nan=False) + "\n")
+
+
+def read_skew_report(folder: str) -> SkewReport:
+    """Reads a report.
+
+    Args:
+        folder: folder with `skew.json`.
+
+    Returns:
+        What was found.
+
+    Raises:
+        FileNotFoundError: if there is none.
+        ValueError: if the file is of another form.
+    """
+    path = os.path.join(folder, SKEW_FILE)
+    if not tf.io.gfile.exists(path):
+        raise FileNotFoundError(f"`folder` must hold {SKEW_FILE}; got {folder!r}. Point at an output of `skew`.")
+    with tf.io.gfile.GFile(path, "r") as file:
+        return options_json.from_json(file.read(), SkewReport)
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity: it is written as a text, which `float` reads."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf"
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,195 @@
+"""GraphSkewValidator: does the exported model get from raw examples what training got from transformed ones?"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
+from tfx_gnn.components.graph_skew_validator.examples import example_blocks, file_pairs
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
+from tfx_gnn.components.graph_skew_validator.paths import (
+    load_served_path,
+    load_training_path,
+    operations_as_written,
+    out_of_domain_answers,
+)
+from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_skew_report
+from tfx_gnn.components.graph_skew_validator.tally import SkewTally
+from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.records import blessing
+from tfx_gnn.serving.domain_requests import WRONG_SHAPE, DomainAnswer, out_of_domain_requests
+from tfx_gnn.serving.request_records import label_keys
+from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+
+_MAX_REASONS = 20
+_MAX_SOURCES = 32
+"""Examples that requests with values out of the domain are made of."""
+_NONFINITE_ANSWERS = (
+    "answers are NaN or infinite for values that requests may hold, which `preprocessing_fn` could clip:"
+)
+
+
+def validate_skew(
+    *,
+    examples_dir: str,
+    transformed_examples_dir: str,
+    model_dir: str,
+    model_run_dir: str,
+    skew_dir: str,
+    infra_blessing_dir: str,
+    options: GraphSkewValidatorOptions,
+) -> SkewReport:
+    """Compares what a model got in training with what it gets when it serves, example by example.
+
+    Transformed examples take the way of training, as GraphTrainer kept it; the raw examples that they were made of go
+    through the exported model. Both sides show the graph that the network gets, value by value, and the answers. The
+    exported model is also asked for some examples one by one: the answer to a client must not depend on others.
+
+    Args:
+        examples_dir: raw examples.
+        transformed_examples_dir: what GraphTransform made of them, in files of the same number and order.
+        model_dir: trained model, with `Format-Serving/`.
+        model_run_dir: its model run, with `training_path/`.
+        skew_dir: absent or empty folder for `skew.json`.
+        infra_blessing_dir: absent or empty folder for `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and `reasons.json`.
+        options: what to compare, and what difference is allowed.
+
+    Returns:
+        What was found, as in the file.
+
+    Raises:
+        FileNotFoundError: if the model or its way of training is not there.
+        ValueError: if the two folders of examples have other splits, files or numbers of examples, or none at all.
+    """
+    files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
+    training, served = load_training_path(model_run_dir), load_served_path(model_dir)
+    saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
+    batch_size = min(options.batch_size, training.batch_size)
+    with (
+        operations_as_written(),
+        atomic_folders({"skew_dir": skew_dir, "infra_blessing_dir": infra_blessing_dir}) as (
+            skew_partial,
+            blessing_partial,
+        ),
+    ):
+        tally = SkewTally(training, served, batch_size)
+        some: list[bytes] = []
+        for block in example_blocks(files, options.max_examples):
+            tally.add(block)
+            some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
+        if not tally.num_examples:
+            raise ValueError(
+                f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
+                "Choose splits that hold some."
+            )
+        requests = out_of_domain_requests(some, label_keys(some, saved_model_dir))
+        report = _report(tally, options, batch_size, out_of_domain_answers(served, requests))
+        write_skew_report(report, skew_partial)
+        blessing.write_blessing(
+            blessing_partial,
+            blessed=report.blessed,
+            reasons=report.reasons,
+            judged=blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            prefix=blessing.INFRA_PREFIX,
+        )
+    return report
+
+
+def _report(
+    tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: int, out_of_domain: tuple[DomainAnswer, ...]
+) -> SkewReport:
+    """Puts together what was found, and judges it."""
+    features = tally.graphs.features
+    report = SkewReport(
+        blessed=True,
+        reasons=(),
+        options=dataclasses.asdict(options),
+        num_examples=tally.num_examples,
+        num_compared=tally.num_compared,
+        batch_size=batch_size,
+        num_unanswered=tally.num_of["unanswered"],
+        num_of_another_seed=tally.num_of["of_another_seed"],
+        num_of_another_size=tally.num_of["of_another_size"],
+        first_problems=tuple(tally.first_of.values()),
+        ids_compared=tally.ids_compared,
+        only_in_training=tuple(sorted(tally.graphs.only_in_training | tally.outputs.only_in_first)),
+        only_served=tuple(sorted(tally.graphs.only_served | tally.outputs.only_in_second)),
+        features=features,
+        largest_difference=max((feature.largest_difference for feature in features), default=0.0),
+        rounding=tally.rounding.result,
+        outputs=tally.outputs.results,
+        one_by_one=tally.one_by_one.results,
+        num_other_labels=tally.outputs.num_other_labels,
+        num_other_labels_one_by_one=tally.one_by_one.num_other_labels,
+        out_of_domain=out_of_domain,
+    )
+    problems = _problems(report, tally.first_of, options)
+    reasons = problems or [_praise(report)]
+    doubtful = [answer.text() for answer in out_of_domain if answer.is_doubtful]
+    if doubtful and not options.refuses_nonfinite_answers:
+        reasons.append(f"warning: {_NONFINITE_ANSWERS} {_first_few(doubtful)}")
+    return dataclasses.replace(report, blessed=not problems, reasons=tuple(reasons))
+
+
+def _problems(report: SkewReport, first: dict[str, str], options: GraphSkewValidatorOptions) -> list[str]:
+    num_read = sum(report.num_examples.values())
+    problems = []
+    if report.num_unanswered:
+        problems.append(f"{report.num_unanswered} of {num_read} examples are refused, first {first['unanswered']}")
+    if report.num_of_another_seed:
+        problems.append(
+            f"{report.num_of_another_seed} of {num_read} pairs of examples are not about the same seed, "
+            f"first {first['of_another_seed']}"
+        )
+    if report.num_of_another_size:
+        problems.append(
+            f"{report.num_of_another_size} of {num_read} pairs of examples have another number of nodes or edges, "
+            f"first {first['of_another_size']}"
+        )
+    for keys, side in ((report.only_in_training, "in training"), (report.only_served, "when served")):
+        if keys:
+            problems.append(f"only {side} there are {', '.join(keys)}")
+    problems += [feature.text() for feature in report.features if not feature.is_within(options.max_float_difference)]
+    if not report.rounding.is_within(options.max_rounding_difference):
+        problems.append(f"features depend on the other examples of a request: {report.rounding.text()}")
+    problems += _about_outputs(report.outputs, options, "training and serving give other")
+    problems += _about_outputs(
+        report.one_by_one, options, "answers depend on the other examples of a request: ask one by one for other"
+    )
+    wrong = [answer.text() for answer in report.out_of_domain if answer.answer == WRONG_SHAPE]
+    if wrong:
+        problems.append(f"answers have another shape than [1, ...] for one example with {_first_few(wrong)}")
+    doubtful = [answer.text() for answer in report.out_of_domain if answer.is_doubtful]
+    if doubtful and options.refuses_nonfinite_answers:
+        problems.append(f"{_NONFINITE_ANSWERS} {_first_few(doubtful)}")
+    if not report.num_compared and not problems:
+        problems.append("no example could be compared")
+    more = len(problems) - _MAX_REASONS
+    return problems if more <= 0 else [*problems[:_MAX_REASONS], f"and {more} more, see skew.json"]
+
+
+def _about_outputs(outputs: Sequence[FeatureSkew], options: GraphSkewValidatorOptions, words: str) -> list[str]:
+    differing = [output for output in outputs if not output.is_within(options.max_output_difference)]
+    return [f"{words} {', '.join(output.key for output in differing)}: {differing[0].text()}"] if differing else []
+
+
+def _first_few(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - _MAX_REASONS} more" if len(texts) > _MAX_REASONS else ""
+    return ", ".join(texts[:_MAX_REASONS]) + more
+
+
+def _praise(report: SkewReport) -> str:
+    seeds = "" if report.ids_compared else " (seeds were not compared: the transform drops `#id`)"
+    return (
+        f"{len(report.features)} features and parts of the structure of {report.num_compared} examples{seeds}: largest "
+        f"difference {report.largest_difference:g}, in other batches {report.rounding.largest_difference:.2g}; "
+        f"answers: {_largest(report.outputs):.2g} between training and serving, "
+        f"{_largest(report.one_by_one):.2g} between batches and single requests"
+    )
+
+
+def _largest(outputs: Sequence[FeatureSkew]) -> float:
+    return max((output.largest_difference for output in outputs), default=0.0)

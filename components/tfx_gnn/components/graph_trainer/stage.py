@@ -1,0 +1,208 @@
+"""GraphTrainer: transformed graphs and a user's model become one SavedModel that answers raw examples."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
+from tfx_gnn.components.graph_trainer.one_training import Training
+from tfx_gnn.components.graph_trainer.output_checks import check_places
+from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, errors_of_other_processes, finished_outputs
+from tfx_gnn.components.graph_trainer.progress import say
+from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
+from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
+from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
+from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
+from tfx_gnn.training.checkpoints.checkpoints import remove_checkpoints
+from tfx_gnn.training.checkpoints.training_fingerprint import name_of, training_fingerprint
+from tfx_gnn.training.loop.agreement import is_so_anywhere, leave_together, wait_for_all
+from tfx_gnn.training.loop.determinism import seeded
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
+from tfx_gnn.training.loop.summary import TrainingSummary, read_training_summary
+from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
+from tfx_gnn.training.options import GraphTrainerOptions
+
+__all__ = ["GraphTrainerOptions", "train_graph_model"]
+
+
+def train_graph_model(
+    *,
+    transformed_examples_dir: str,
+    transform_graph_dir: str,
+    graph_schema_dir: str,
+    transformed_graph_schema_dir: str,
+    size_constraints_dir: str,
+    model_dir: str,
+    model_run_dir: str,
+    blessing_dir: str = "",
+    ready_batches_dir: str = "",
+    best_hyperparameters_dir: str = "",
+    examples_dir: str = "",
+    options: GraphTrainerOptions,
+) -> TrainingSummary:
+    """Trains the user's model and exports it together with the transform.
+
+    Where several processes take part, by `TF_CONFIG`, each of them calls this with the same arguments. The chief
+    writes the outputs. Workers and parameter servers of strategy "parameter_server" serve until they are killed.
+
+    Args:
+        transformed_examples_dir: output of GraphTransform, with labels.
+        transform_graph_dir: the transform that made them.
+        graph_schema_dir: folder of `graph_schema.pbtxt` before the transform.
+        transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
+        size_constraints_dir: padding budgets, learned from the same examples.
+        model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
+        model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
+            `training_path/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`
+            and `finished.json`, by which the same training knows that it has ended.
+        blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
+            train on whatever examples there are.
+        ready_batches_dir: output of `write_ready_batches` for the training split and the budget of `options`:
+            each epoch reads the next stored one instead of making batches. Empty to make them.
+        best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those of
+            `options`; what these name already stays as it is. Empty to add none.
+        examples_dir: raw examples, of which the model gets warm-up requests for TensorFlow Serving, without their
+            labels; empty to write none.
+        options: what to train, and how.
+
+    Returns:
+        What was done.
+
+    Raises:
+        ValueError: if the examples are not blessed, inputs do not fit each other, labels are missing, a class
+            of the training split is unknown, the model does not answer the task, the strategy lacks something,
+            a TPU would refuse the model, or the loss is not finite.
+        ModuleNotFoundError: if the module of `model_fn` cannot be found.
+        ConnectionError: if another process that takes part is gone.
+        BlockingIOError: if another process is writing the same outputs, or uses the same checkpoints.
+        FileExistsError: if outputs of another training are there. Those of this very one end it at once.
+        TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
+        KeyboardInterrupt: if it got SIGINT, as by Ctrl-C, after that was saved from which the same call goes on.
+    """
+    options = with_best_hyperparameters(options, best_hyperparameters_dir)
+    role = cluster_role()
+    if options.strategy == PARAMETER_SERVER and role.serves:
+        serve(role)
+    places = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": options.checkpoint_dir}
+    if role.is_alone:
+        check_places(**places)
+    folders = TrainerFolders(
+        transformed_examples_dir=transformed_examples_dir,
+        transform_graph_dir=transform_graph_dir,
+        graph_schema_dir=graph_schema_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        blessing_dir=blessing_dir,
+        ready_batches_dir=ready_batches_dir,
+        examples_dir=examples_dir,
+    )
+    summary = (
+        None
+        if role.is_alone
+        else _summary_of_ended(folders, options, role, model_dir=model_dir, model_run_dir=model_run_dir)
+    )
+    if summary is not None:
+        return summary
+    touches_tpu = options.strategy == TPU
+    if options.verifies_tpu and touches_tpu:
+        _refuse_for_tpu(folders, options)
+    # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
+    strategy = make_strategy(options.strategy_options)
+    if role.is_chief and not role.is_alone:
+        # Others learn of an error here only once they are connected, and would wait for this process.
+        check_places(**places)
+    if options.verifies_tpu and not touches_tpu:
+        _refuse_for_tpu(folders, options)
+    return _train_unless_ended(folders, strategy, role, options, model_dir=model_dir, model_run_dir=model_run_dir)
+
+
+def _summary_of_ended(
+    folders: TrainerFolders, options: GraphTrainerOptions, role: ClusterRole, *, model_dir: str, model_run_dir: str
+) -> TrainingSummary | None:
+    """Finds that a training has ended, before this process waits for others that have ended well."""
+    finished = finished_outputs(model_dir, model_run_dir)
+    if finished is None:
+        return None
+    # How many replicas there are is known once they are connected: here the note is believed.
+    fingerprint = training_fingerprint(folders, options, num_replicas=int(finished.fingerprint["num_replicas"]))
+    if finished.fingerprint != _with_end(fingerprint, options):
+        return None
+    if role.is_chief:
+        _say_it_has_ended(model_dir)
+        _remove_checkpoints(_checkpoint_folder(options, model_run_dir, fingerprint), options)
+    return read_training_summary(model_run_dir)
+
+
+def _train_unless_ended(
+    folders: TrainerFolders,
+    strategy: tf.distribute.Strategy,
+    role: ClusterRole,
+    options: GraphTrainerOptions,
+    *,
+    model_dir: str,
+    model_run_dir: str,
+) -> TrainingSummary:
+    """Trains, unless the outputs say that there is nothing left to do; all processes call it together."""
+    with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
+        training = Training(folders, strategy, role, options)
+        fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
+        checkpoint_dir = _checkpoint_folder(options, model_run_dir, fingerprint)
+        if role.is_chief and not has_locks(checkpoint_dir):
+            say(f"There are no locks in {checkpoint_dir!r}: start one training at a time there.")
+        with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
+            whole_fingerprint = _with_end(fingerprint, options)
+            with errors_of_other_processes(role):
+                # The chief alone knows: it may have completed just now what it was killed in.
+                has_ended = is_so_anywhere(strategy, is_so_here=outputs.complete(whole_fingerprint))
+            if has_ended:
+                summary = read_training_summary(model_run_dir)
+                if role.is_chief:
+                    _say_it_has_ended(model_dir)
+            else:
+                with (
+                    libraries_traced_as_written(),
+                    outputs.written(whole_fingerprint) as (model_partial, run_partial),
+                    seeded(options.training_seed, deterministic=options.deterministic),
+                ):
+                    summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
+                # A worker that ended while the chief still exports could not help it to start again.
+                with errors_of_other_processes(role):
+                    wait_for_all(strategy)
+            leave_together(strategy)
+            if role.is_chief:
+                _remove_checkpoints(checkpoint_dir, options)
+    return summary
+
+
+def _say_it_has_ended(model_dir: str) -> None:
+    say(f"This training has ended: its model is in {model_dir!r}. Nothing is left to do.")
+
+
+def _with_end(fingerprint: Mapping[str, str], options: GraphTrainerOptions) -> dict[str, str]:
+    return {**fingerprint, "options.num_epochs": str(options.num_epochs)}
+
+
+def _checkpoint_folder(options: GraphTrainerOptions, model_run_dir: str, fingerprint: Mapping[str, str]) -> str:
+    return trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+
+
+def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> None:
+    keeps_folder = bool(options.checkpoint_dir)
+    if keeps_folder:
+        remove_checkpoints(checkpoint_dir)
+    folder = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR) if keeps_folder else checkpoint_dir
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+
+
+def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
+    # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
+    readiness = check_training_for_tpu(folders, dataclasses.replace(options, batch_size=0))
+    readiness.raise_if_not_ready(options.model_fn)

@@ -1,0 +1,3 @@
+from tfx_gnn.components.graph_transform.component import GraphTransform as GraphTransform
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions as GraphTransformOptions
+from tfx_gnn.components.graph_transform.stage import transform_graphs as transform_graphs

@@ -1,0 +1,50 @@
+"""Options of GraphTransform."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.transform.analysis import (
+    ANALYZE_MODES,
+    UNIQUE_ITEMS,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphTransformOptions:
+    """How to transform.
+
+    Attributes:
+        preprocessing_fn: "package.module:function" of a function from a GraphView to a GraphView.
+        analyze_splits: splits that statistics are taken of, at least one. The transform is applied to all.
+        analyze: what statistics count. "unique_items": every node and edge of the examples once. "tables":
+            every row of the tables that the examples were sampled from, also what no subgraph has;
+            of sets without table, and of the context, the examples as in "unique_items". "as_sampled": every
+            occurrence in an example, so a hub as often as it was sampled; only here statistics may
+            depend on sizes and edges, or on values of two sets side by side.
+        rules: what to do with rows of the tables that break a rule, as when the examples were
+            sampled from them.
+        access: another name of the schema of the tables, and which files may be read, likewise.
+        nonfinite_features: tf.Example keys of transformed features, as "nodes/item.x", that may have values that are
+            NaN or infinite. Those of `_readout` and other auxiliary sets may: a label may be missing.
+    """
+
+    preprocessing_fn: str
+    analyze_splits: tuple[str, ...] = ("train",)
+    analyze: Literal["unique_items", "tables", "as_sampled"] = UNIQUE_ITEMS
+    rules: RowRules = dataclasses.field(default_factory=RowRules)
+    access: TableAccess = dataclasses.field(default_factory=TableAccess)
+    nonfinite_features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.analyze not in ANALYZE_MODES:
+            raise ValueError(
+                f"`analyze` must be one of {list(ANALYZE_MODES)}; got {self.analyze!r}. Choose one of them."
+            )
+        if not self.analyze_splits:
+            raise ValueError(
+                "`analyze_splits` must name at least one split; got (). Name the split that the model is trained on."
+            )

@@ -1,0 +1,289 @@
+"""GraphTransform: a user's preprocessing with full-pass statistics, kept as a transform graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import uuid
+from collections.abc import Sequence
+
+import apache_beam as beam
+import tensorflow as tf
+import tensorflow_transform.beam as tft_beam
+from tfx_bsl.public import tfxio
+
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.graph.schema.context_labels import context_labels
+from tfx_gnn.io.atomic_folder import atomic_folders
+from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.user_code import load_function
+from tfx_gnn.records import examples_folder
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.records.record_files import RecordFile, fingerprint_examples_folder, record_files
+from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
+from tfx_gnn.transform.analysis import (
+    AS_SAMPLED,
+    TABLES,
+    AnalyzedData,
+    analyze,
+)
+from tfx_gnn.transform.application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
+from tfx_gnn.transform.cache import CacheFolders
+from tfx_gnn.transform.finite_values import check_finite
+from tfx_gnn.transform.preprocessing import (
+    TensorPreprocessingFn,
+    analyzed_keys,
+    check_nonfinite_features,
+    check_statistics_of_items,
+    keys_of_transformed,
+    tensor_preprocessing_fn,
+)
+from tfx_gnn.transform.shards import (
+    SHARDS,
+    SUMMARIES,
+    TransformedShards,
+    TransformFiles,
+    merge_transformed_shards,
+)
+from tfx_gnn.transform.statistics import WriteItemStatistics
+from tfx_gnn.transform.tables import plan_table_reading
+from tfx_gnn.transform.transform_record import TRANSFORMED_METADATA_DIR, TransformRecord, rewrite_transformed_metadata
+from tfx_gnn.transform.unique_items import REPRESENTATIVES
+from tfx_gnn.transform.unique_items import SUMMARIES as ITEM_SUMMARIES
+
+
+def transform_graphs(
+    *,
+    examples_dir: str,
+    graph_schema_dir: str,
+    transform_graph_dir: str,
+    transformed_examples_dir: str,
+    transformed_graph_schema_dir: str,
+    options: GraphTransformOptions,
+    tables_dir: str = "",
+    earlier_examples_dirs: Sequence[str] = (),
+    analyzer_cache_dir: str = "",
+    updated_analyzer_cache_dir: str = "",
+    pre_transform_stats_dir: str = "",
+    post_transform_stats_dir: str = "",
+    beam_args: Sequence[str] = (),
+) -> graph_schema_pb2.GraphSchema:
+    """Takes full-pass statistics, transforms all examples, and keeps the transform for serving.
+
+    The statistics of tf.Transform's analyzers count every node and edge once, however many
+    subgraphs it was sampled into: items of one set with the same "#id" are one, and one of them stands for
+    all, so such sets carry features of the item alone, not of its place in a subgraph. Edges without "#id"
+    are known by the "#id" of the nodes at both ends, their features and their number among equal ones. Other
+    items, readouts among them, and the context count once in each example. `options.analyze` makes other
+    choices. The order of examples and the number of files stay as they are.
+
+    Args:
+        examples_dir: graph tf.Examples; these are transformed.
+        graph_schema_dir: folder of their `graph_schema.pbtxt`.
+        transform_graph_dir: absent or empty folder for what `tft.TFTransformOutput` and
+            `SavedGraphTransform` read.
+        transformed_examples_dir: absent or empty folder for the transformed examples, with their
+            `graph_schema.pbtxt` beside the splits.
+        transformed_graph_schema_dir: absent or empty folder for the same `graph_schema.pbtxt`.
+        options: how to transform.
+        tables_dir: folder of the tables that the examples were sampled from, for
+            `analyze="tables"` and nothing else.
+        earlier_examples_dirs: graph tf.Examples of earlier spans, in order. Statistics are of these and of
+            `examples_dir`; an item counts in the first that has it. They are not transformed.
+        analyzer_cache_dir: what an earlier run wrote to its `updated_analyzer_cache_dir`. Spans whose statistics
+            are there are not read, unless an analyzer cannot be cached.
+        updated_analyzer_cache_dir: absent or empty folder to keep the statistics of these spans in.
+        pre_transform_stats_dir: absent or empty folder for statistics of the raw features of the items in
+            `examples_dir`, of the splits to analyze, as TFX's StatisticsGen writes them; see
+            `tfx_gnn.transform.statistics`.
+        post_transform_stats_dir: the same for the transformed features of the same items.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The schema of the transformed graphs.
+
+    Raises:
+        ValueError: if a split is missing or empty, a transformed feature has a value that is NaN or infinite, the
+            function's result does not fit the graph or could not be served, a statistic depends on the structure of
+            the sampled subgraphs, the tables lack a feature, or there is no such cache.
+        TypeError: if the function returns something else than a GraphView of tensors.
+    """
+    if bool(tables_dir) != (options.analyze == TABLES):
+        raise ValueError(
+            f"`tables_dir` must be given with analyze={TABLES!r}, and only then; got {tables_dir!r} with "
+            f"analyze={options.analyze!r}. Name the tables that the examples were sampled from, or leave them out."
+        )
+    spans = (*earlier_examples_dirs, examples_dir)
+    if len(set(spans)) < len(spans):
+        raise ValueError(
+            f"`earlier_examples_dirs` must name each folder once, and not `examples_dir`; got {list(spans)}. "
+            "Remove the repetition."
+        )
+    if analyzer_cache_dir and not tf.io.gfile.isdir(analyzer_cache_dir):
+        raise ValueError(
+            f"`analyzer_cache_dir` must be a folder that an earlier run kept its statistics in; got none at "
+            f"{analyzer_cache_dir!r}. Name its `updated_analyzer_cache_dir`, or leave it out in the first run."
+        )
+    files = record_files(examples_dir)
+    raw_schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(graph_schema_dir))
+    layout = graph_layout(raw_schema)
+    preprocessing_fn = tensor_preprocessing_fn(load_function(options.preprocessing_fn), layout)
+    raw_tfmd = make_tfmd_schema(layout)
+    source = tfxio.TFExampleBeamRecord(physical_format="tfrecord", telemetry_descriptors=["tfx_gnn"], schema=raw_tfmd)
+    type_specs = source.TensorAdapter().TypeSpecs()
+    keys = analyzed_keys(preprocessing_fn, type_specs)
+    check_nonfinite_features(options.nonfinite_features, preprocessing_fn, type_specs)
+    if options.analyze != AS_SAMPLED:
+        check_statistics_of_items(keys, layout)
+    data = AnalyzedData(
+        raw_schema=raw_schema,
+        layout=layout,
+        keys=keys,
+        spans=tuple(tuple(record_files(span, options.analyze_splits)) for span in spans),
+        as_sampled=options.analyze == AS_SAMPLED,
+        tables=plan_table_reading(tables_dir, layout, keys, options.rules, options.access) if tables_dir else None,
+        summarizes=bool(pre_transform_stats_dir or post_transform_stats_dir),
+    )
+
+    folders = {
+        "transformed_graph_schema_dir": transformed_graph_schema_dir,
+        "transform_graph_dir": transform_graph_dir,
+        "transformed_examples_dir": transformed_examples_dir,
+        "pre_transform_stats_dir": pre_transform_stats_dir,
+        "post_transform_stats_dir": post_transform_stats_dir,
+        "updated_analyzer_cache_dir": updated_analyzer_cache_dir,
+    }
+    with atomic_folders(folders) as (
+        schema_partial,
+        transform_partial,
+        examples_partial,
+        *stats_and_cache,
+    ):
+        outputs = _Outputs(
+            transform_graph=transform_partial,
+            transformed_examples=examples_partial,
+            pre_transform_stats=stats_and_cache[0],
+            post_transform_stats=stats_and_cache[1],
+            analyzer_cache=stats_and_cache[2],
+        )
+        raw_metadata_dir = os.path.join(transform_partial, RAW_METADATA_DIR)
+        tf.io.gfile.makedirs(raw_metadata_dir)
+        write_tfmd_schema(raw_tfmd, raw_metadata_dir)
+        graph_schema_io.write_schema(raw_schema, examples_folder.graph_schema_path(raw_metadata_dir))
+
+        shards = _run(
+            files=files,
+            data=data,
+            source=source,
+            preprocessing_fn=preprocessing_fn,
+            analyze_splits=options.analyze_splits,
+            analyzer_cache_dir=analyzer_cache_dir,
+            outputs=outputs,
+            beam_args=beam_args,
+        )
+        _check_shards(shards, options, examples_dir)
+        labels = {f"{const.CONTEXT}/{name}" for name in context_labels(raw_schema)}
+        check_finite(
+            # A label of a graph may be missing, as one of a node may.
+            {
+                key: counts
+                for key, counts in shards.transformed.items()
+                if key not in labels or key in options.nonfinite_features
+            },
+            shards.raw,
+            allowed=options.nonfinite_features,
+            made_of=lambda key: keys_of_transformed(preprocessing_fn, type_specs, key),
+        )
+        _check_vocabularies(transform_partial)
+        schema = rewrite_transformed_metadata(transform_partial, raw_schema)
+        for folder in (schema_partial, examples_partial, os.path.join(transform_partial, TRANSFORMED_METADATA_DIR)):
+            graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(folder))
+        record = TransformRecord(
+            transform=fingerprint_folders([transform_partial]),
+            raw_examples=fingerprint_examples_folder(examples_dir),
+            nonfinite_features=options.nonfinite_features,
+        )
+        for folder in (transform_partial, examples_partial):
+            record.write(folder)
+    return schema
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Outputs:
+    """Folders to write to, which exist; empty where nothing is asked for."""
+
+    transform_graph: str
+    transformed_examples: str
+    pre_transform_stats: str
+    post_transform_stats: str
+    analyzer_cache: str
+
+
+def _run(
+    *,
+    files: list[RecordFile],
+    data: AnalyzedData,
+    source: tfxio.TFExampleBeamRecord,
+    preprocessing_fn: TensorPreprocessingFn,
+    analyze_splits: Sequence[str],
+    analyzer_cache_dir: str,
+    outputs: _Outputs,
+    beam_args: Sequence[str],
+) -> TransformedShards:
+    scratch_dir = os.path.join(outputs.transform_graph, f"scratch-{uuid.uuid4().hex}")
+    tf.io.gfile.makedirs(scratch_dir)
+    shards_path = os.path.join(scratch_dir, "shards.json")
+    cache = CacheFolders(read=analyzer_cache_dir, written=outputs.analyzer_cache)
+    with make_pipeline(beam_args) as pipeline, tft_beam.Context(temp_dir=scratch_dir, force_tf_compat_v1=False):
+        transform_fn, counted = analyze(pipeline, data, source, preprocessing_fn, cache)
+        written = transform_fn | "WriteTransformFn" >> tft_beam.WriteTransformFn(outputs.transform_graph)
+        if outputs.pre_transform_stats:
+            write = WriteItemStatistics(outputs.pre_transform_stats, analyze_splits)
+            _ = counted[ITEM_SUMMARIES] | "PreTransformStats" >> write
+        summarizes = bool(outputs.post_transform_stats)
+        transformed = (
+            pipeline
+            | "Files" >> beam.Create(files)
+            | "Spread" >> beam.Reshuffle()
+            | "Transform"
+            >> TransformFiles(
+                outputs.transform_graph,
+                outputs.transformed_examples,
+                written,
+                representatives=counted[REPRESENTATIVES] if summarizes else None,
+                summarized_splits=analyze_splits if summarizes else (),
+                as_sampled=data.as_sampled,
+            )
+        )
+        if summarizes:
+            write = WriteItemStatistics(outputs.post_transform_stats, analyze_splits)
+            _ = transformed[SUMMARIES] | "PostTransformStats" >> write
+        write_merged(transformed[SHARDS], merge_transformed_shards, shards_path)
+    result = take_merged(shards_path, TransformedShards)
+    tf.io.gfile.rmtree(scratch_dir)
+    return result
+
+
+def _check_shards(shards: TransformedShards, options: GraphTransformOptions, examples_dir: str) -> None:
+    if shards.problem:
+        raise ValueError(shards.problem)
+    empty = [split for split in options.analyze_splits if not shards.num_examples.get(split)]
+    if empty:
+        raise ValueError(
+            f"`analyze_splits` must hold at least one example each; got none in {empty} of {examples_dir!r}. "
+            "Make the examples again, or analyze other splits."
+        )
+
+
+def _check_vocabularies(transform_graph_dir: str) -> None:
+    files = tf.io.gfile.glob(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR, "assets", "*.tfrecord.gz"))
+    if files:
+        raise ValueError(
+            "`preprocessing_fn` must store vocabularies as text; got file_format='tfrecord_gzip' for "
+            f"{sorted(os.path.basename(path) for path in files)}. Leave `file_format` out: TensorFlow cannot save such "
+            "a vocabulary again, as part of a model."
+        )

@@ -1,0 +1,356 @@
+"""The loop of a search: trials one after another, each kept as soon as it is finished.
+
+The choice of values, by Optuna.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE, GraphTunerOptions
+from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
+from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+
+
+class Study:
+    """A search as Optuna sees it.
+
+    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search
+    that goes on chooses what it would have chosen without the break.
+
+    Args:
+        options: what to search, and how.
+        finished: trials that are finished, by number from 0.
+
+    Raises:
+        ModuleNotFoundError: if Optuna is not installed.
+    """
+
+    def __init__(self, options: GraphTunerOptions, finished: Sequence[Trial] = ()) -> None:
+        try:
+            import optuna
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                "A search needs Optuna; it is not installed. Run `pip install 'tfx-gnn[tune]'`.", name=error.name
+            ) from error
+        self._options = options
+        self._space = dict(sorted(options.search_space.items()))
+        self._distributions = {name: _distribution(values) for name, values in self._space.items()}
+        self._running: optuna.Trial | None = None
+        with _no_log():
+            self._study = optuna.create_study(
+                # Hyperband makes its brackets of this name.
+                study_name="search",
+                direction="maximize" if options.maximizes else "minimize",
+                pruner=_pruner(options),
+            )
+        for trial in finished:
+            self._study.add_trial(self._finished(trial))
+
+    @property
+    def num_trials(self) -> int:
+        """How many trials there are to be."""
+        if self._options.sampler != GRID:
+            return self._options.num_trials
+        return min(self._options.num_trials, len(self._grid()))
+
+    def begin_trial(self) -> dict[str, Any]:
+        """Chooses the values of the next trial.
+
+        Returns:
+            Values by name of the hyperparameter.
+        """
+        number = len(self._study.get_trials(deepcopy=False))
+        if self._options.sampler == GRID:
+            self._study.enqueue_trial(self._grid()[number])
+        else:
+            self._study.sampler = _sampler(self._options, number)
+        self._running = self._study.ask(self._distributions)
+        return _values(self._space, self._running.params)
+
+    def report(self, epoch: int, value: float) -> bool:
+        """Tells the objective of an epoch.
+
+        Args:
+            epoch: number of the epoch, from 0.
+            value: its objective, finite.
+
+        Returns:
+            Whether the trial should end here, because others did better.
+        """
+        assert self._running is not None
+        self._running.report(value, epoch)
+        return self._running.should_prune()
+
+    def end_trial(self, trial: Trial) -> None:
+        """Tells how the trial ended.
+
+        Args:
+            trial: the trial that was begun last.
+        """
+        assert self._running is not None
+        self._study.tell(self._running, trial.value, state=_state(trial.state))
+        self._running = None
+
+    def _grid(self) -> list[dict[str, Any]]:
+        rows = itertools.product(*(_parameters(values) for values in self._space.values()))
+        return [dict(zip(self._space, row, strict=True)) for row in rows]
+
+    def _finished(self, trial: Trial) -> optuna.trial.FrozenTrial:
+        from optuna.trial import create_trial
+
+        return create_trial(
+            state=_state(trial.state),
+            value=trial.value,
+            params={
+                name: json.dumps(trial.hyperparameters[name], sort_keys=True)
+                if isinstance(values, Choice)
+                else trial.hyperparameters[name]
+                for name, values in self._space.items()
+            },
+            distributions=self._distributions,
+            intermediate_values=dict(enumerate(trial.objective_by_epoch)),
+        )
+
+
+def _distribution(values: SearchRange) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(values, FloatRange):
+        return FloatDistribution(values.low, values.high, log=values.log)
+    if isinstance(values, IntRange):
+        return IntDistribution(values.low, values.high, log=values.log, step=values.step)
+    assert isinstance(values, Choice)
+    # Optuna takes no lists and objects.
+    return CategoricalDistribution(values.texts)
+
+
+def _parameters(values: SearchRange) -> Sequence[Any]:
+    return values.texts if isinstance(values, Choice) else values.grid()
+
+
+def _values(space: Mapping[str, SearchRange], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: json.loads(parameters[name]) if isinstance(values, Choice) else parameters[name]
+        for name, values in space.items()
+    }
+
+
+def _sampler(options: GraphTunerOptions, number: int) -> optuna.samplers.BaseSampler:
+    from optuna import samplers
+
+    # A seed for each trial, so that its choice does not hang on which process chose those before.
+    seed = int(np.random.SeedSequence([options.search_seed, number]).generate_state(1)[0])
+    if options.sampler == TPE:
+        return samplers.TPESampler(n_startup_trials=options.num_startup_trials, seed=seed)
+    return samplers.RandomSampler(seed=seed)
+
+
+def _pruner(options: GraphTunerOptions) -> optuna.pruners.BasePruner:
+    from optuna import pruners
+
+    if options.pruner == MEDIAN:
+        return pruners.MedianPruner(n_startup_trials=options.num_startup_trials)
+    if options.pruner == HYPERBAND:
+        return pruners.HyperbandPruner(max_resource=options.trainer.num_epochs)
+    return pruners.NopPruner()
+
+
+def _state(state: str) -> optuna.trial.TrialState:
+    from optuna.trial import TrialState
+
+    return {COMPLETE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED}.get(state, TrialState.FAIL)
+
+
+@contextmanager
+def _no_log() -> Iterator[None]:
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainedTrial:
+    """What the training of a trial gave.
+
+    Attributes:
+        epochs: loss and metrics of each epoch.
+        exported_epoch: epoch whose weights would be exported, from 1.
+        num_parameters: numbers that were trained.
+    """
+
+    epochs: tuple[dict[str, float], ...]
+    exported_epoch: int
+    num_parameters: int
+
+
+class SearchObserver(Protocol):
+    """Who is told of a search."""
+
+    def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
+        """Is told how many trials there will be, and which of them are finished."""
+        ...
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Is told of loss and metrics of an epoch, from 0, of the trial that runs."""
+        ...
+
+    def on_trial_end(self, trial: Trial) -> None:
+        """Is told of a finished trial."""
+        ...
+
+
+class SearchFailedError(ValueError):
+    """More trials have failed than may, or none has completed."""
+
+
+class UnknownObjectiveError(ValueError):
+    """The model measures no such thing."""
+
+
+def search(
+    options: GraphTunerOptions,
+    folder: TrialFolder,
+    train: Callable[[Mapping[str, Any], Callable[[int, Mapping[str, float]], bool]], TrainedTrial],
+    observer: SearchObserver,
+) -> list[Trial]:
+    """Runs the trials that are not finished.
+
+    Args:
+        options: what to search, and how.
+        folder: keeps finished trials.
+        train: trains with hyperparameters; after each epoch it calls a function with the number of the epoch, from 0,
+            and loss and metrics, and stops if that returns True.
+        observer: is told of trials.
+
+    Returns:
+        All trials, by number. At least one is complete, and no more have failed than may.
+
+    Raises:
+        SearchFailedError: if more failed, or all that did not fail were pruned.
+        UnknownObjectiveError: if the model does not measure the objective.
+    """
+    trials = folder.read()
+    study = Study(options, trials)
+    observer.on_search_begin(study.num_trials, list(trials))
+    _check_failures(options, trials)
+    while len(trials) < study.num_trials:
+        trial = _run(study, options, len(trials), train, observer)
+        study.end_trial(trial)
+        folder.write(trial)
+        trials.append(trial)
+        observer.on_trial_end(trial)
+        _check_failures(options, trials)
+    if not any(trial.state == COMPLETE for trial in trials):
+        raise SearchFailedError(
+            f"A trial must complete; got {len(trials)} that failed or were pruned. {_last_error(trials)}"
+        )
+    return trials
+
+
+def best_trial(trials: list[Trial], *, maximizes: bool) -> Trial:
+    """Finds the best trial.
+
+    Args:
+        trials: of a search, one of them complete.
+        maximizes: whether a larger objective is better.
+
+    Returns:
+        The complete trial with the best value; of equal ones the first.
+    """
+    complete = [trial for trial in trials if trial.state == COMPLETE]
+    return (max if maximizes else min)(complete, key=lambda trial: trial.value or 0.0)
+
+
+def _run(
+    study: Study,
+    options: GraphTunerOptions,
+    number: int,
+    train: Callable[[Mapping[str, Any], Callable[[int, Mapping[str, float]], bool]], TrainedTrial],
+    observer: SearchObserver,
+) -> Trial:
+    chosen = study.begin_trial()
+    epochs: list[dict[str, float]] = []
+    pruned = False
+
+    def tell(epoch: int, logs: Mapping[str, float]) -> bool:
+        nonlocal pruned
+        epochs.append(dict(logs))
+        value = _objective(options, logs)
+        observer.on_epoch_end(epoch, logs)
+        # After the last epoch there is nothing to save by ending it.
+        pruned = study.report(epoch, value) and epoch + 1 < options.trainer.num_epochs
+        return pruned
+
+    start = time.monotonic()
+    trained, error = None, ""
+    try:
+        trained = train({**options.trainer.hyperparameters, **chosen}, tell)
+    except UnknownObjectiveError:
+        raise
+    except Exception as failure:  # noqa: BLE001 - whatever the user's model raises is kept with the trial.
+        error = f"{type(failure).__name__}: {failure}"
+    values = tuple(logs[options.objective] for logs in epochs if math.isfinite(logs[options.objective]))
+    exported_epoch = trained.exported_epoch if trained is not None else 0
+    is_complete = trained is not None and not pruned
+    return Trial(
+        number=number,
+        hyperparameters=chosen,
+        state=FAILED if error else PRUNED if pruned else COMPLETE,
+        value=values[exported_epoch - 1] if is_complete else None,
+        exported_epoch=exported_epoch,
+        epochs=tuple(epochs),
+        objective_by_epoch=values,
+        num_parameters=trained.num_parameters if trained is not None else 0,
+        seconds=time.monotonic() - start,
+        error=error,
+    )
+
+
+def _objective(options: GraphTunerOptions, logs: Mapping[str, float]) -> float:
+    if options.objective not in logs:
+        raise UnknownObjectiveError(
+            f"`objective` must be one of {sorted(logs)}; got {options.objective!r}, which the model of "
+            f"{options.model_fn!r} does not measure. Choose one of these."
+        )
+    value = logs[options.objective]
+    if not all(map(math.isfinite, (value, logs["loss"]))):
+        raise ValueError(
+            f"`model_fn` must give a model whose loss stays finite; got loss {logs['loss']} and {options.objective} "
+            f"{value}. Search smaller learning rates, or clip gradients."
+        )
+    return value
+
+
+def _check_failures(options: GraphTunerOptions, trials: list[Trial]) -> None:
+    num_failed = sum(trial.state == FAILED for trial in trials)
+    if num_failed > options.max_failed_trials:
+        raise SearchFailedError(
+            f"At most {options.max_failed_trials} trials may fail; got {num_failed} of {len(trials)}. "
+            f"{_last_error(trials)} Mend it, or raise `max_failed_trials`; finished trials are kept."
+        )
+
+
+def _last_error(trials: list[Trial]) -> str:
+    failed = [trial for trial in trials if trial.state == FAILED]
+    if not failed:
+        return "Prune less."
+    return f"The last error is that of trial {failed[-1].number}, {failed[-1].hyperparameters}: {failed[-1].error}"

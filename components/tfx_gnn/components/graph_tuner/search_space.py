@@ -1,0 +1,130 @@
+"""What values a hyperparameter may take."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from tfx_gnn.io.option_kinds import register_kinds
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchRange(abc.ABC):
+    """The values that one hyperparameter may take. As JSON it is an object whose `kind` names its class."""
+
+    @abc.abstractmethod
+    def grid(self) -> Sequence[Any]:
+        """Lists all values.
+
+        Returns:
+            The values, in their order.
+
+        Raises:
+            ValueError: if there are too many to list.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FloatRange(SearchRange):
+    """Floats between two bounds, both included.
+
+    Attributes:
+        low: smallest value, finite.
+        high: largest value, above `low`.
+        log: whether orders of magnitude are equally likely, as for learning rates; then `low` is above 0.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
+            raise ValueError(
+                f"`high` must be a finite number above `low`; got low={self.low}, high={self.high}. Name a fixed value "
+                "among the trainer's `hyperparameters`."
+            )
+        _check_log(self.low, log=self.log, least=0.0, rule="above 0")
+
+    def grid(self) -> Sequence[float]:
+        """Refuses: there is no end of floats."""
+        raise ValueError(
+            f"`search_space` must hold Choice and IntRange alone for sampler 'grid'; got {self}. Name the values in a "
+            "Choice."
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IntRange(SearchRange):
+    """Whole numbers between two bounds, both included.
+
+    Attributes:
+        low: smallest value.
+        high: largest value, above `low`.
+        step: distance of values, at least 1; 1 if `log`.
+        log: whether orders of magnitude are equally likely; then `low` is at least 1.
+    """
+
+    low: int
+    high: int
+    step: int = 1
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if self.low >= self.high:
+            raise ValueError(
+                f"`high` must be above `low`; got low={self.low}, high={self.high}. Name a fixed value among the "
+                "trainer's `hyperparameters`."
+            )
+        if self.step < 1 or (self.high - self.low) % self.step or (self.log and self.step > 1):
+            raise ValueError(
+                f"`step` must divide high - low, and be 1 on a logarithmic scale; got step={self.step}, "
+                f"low={self.low}, high={self.high}, log={self.log}. Choose another step or bound."
+            )
+        _check_log(self.low, log=self.log, least=1, rule="at least 1")
+
+    def grid(self) -> Sequence[int]:
+        """Lists all values, each a step above the one before."""
+        return range(self.low, self.high + 1, self.step)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Choice(SearchRange):
+    """One of several values that have no order.
+
+    Attributes:
+        values: at least two different ones that JSON can hold: texts, numbers, booleans, null, lists or objects.
+    """
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.texts)) < max(2, len(self.values)):
+            raise ValueError(
+                f"`values` must be two or more different values; got {self.values}. Name a fixed value among the "
+                "trainer's `hyperparameters`."
+            )
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The values as JSON, which tells 1 from 1.0 and from true."""
+        return tuple(json.dumps(value, sort_keys=True) for value in self.values)
+
+    def grid(self) -> Sequence[Any]:
+        """Lists all values."""
+        return self.values
+
+
+SEARCH_RANGES: dict[str, type[SearchRange]] = {"float": FloatRange, "int": IntRange, "choice": Choice}
+"""Ranges by the `kind` that they have as JSON."""
+
+register_kinds(SearchRange, SEARCH_RANGES)
+
+
+def _check_log(low: float, *, log: bool, least: float, rule: str) -> None:
+    if log and (low < least or low == 0):
+        raise ValueError(f"`low` must be {rule} on a logarithmic scale; got {low}. Choose another bound, or log=False.")

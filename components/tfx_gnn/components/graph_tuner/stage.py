@@ -1,0 +1,125 @@
+"""GraphTuner: many short trainings find the hyperparameters for a long one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+
+from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
+from tfx_gnn.components.graph_tuner.search import SearchObserver, best_trial, search
+from tfx_gnn.components.graph_tuner.trial_training import TrialTrainer
+from tfx_gnn.components.graph_tuner.trials import TrialFolder
+from tfx_gnn.components.graph_tuner.tuning_progress import TuningProgress
+from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
+from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary, write_tuning_summary
+from tfx_gnn.distribution.strategies import make_strategy
+from tfx_gnn.io import options_json
+from tfx_gnn.io.atomic_folder import atomic_folder
+from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.reports.report_page import REPORT_FILE
+from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
+from tfx_gnn.training.checkpoints.training_fingerprint import training_fingerprint
+from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
+from tfx_gnn.training.loop.training_setup import TrainingSetup
+
+__all__ = ["GraphTunerOptions", "tune_graph_model"]
+
+_MAY_CHANGE = ("trainer", "num_trials", "max_failed_trials", "search_dir")
+
+
+def tune_graph_model(
+    *,
+    transformed_examples_dir: str,
+    transform_graph_dir: str,
+    graph_schema_dir: str,
+    transformed_graph_schema_dir: str,
+    size_constraints_dir: str,
+    best_hyperparameters_dir: str,
+    blessing_dir: str = "",
+    options: GraphTunerOptions,
+    observer: SearchObserver | None = None,
+) -> TuningSummary:
+    """Searches the hyperparameters of the user's model.
+
+    Trials run one after another, each a training as GraphTrainer does it, without export. A search that was ended,
+    even by SIGKILL, goes on when it is started again: finished trials are not run again, the one that was running is.
+
+    Args:
+        transformed_examples_dir: output of GraphTransform, with labels.
+        transform_graph_dir: the transform that made them.
+        graph_schema_dir: folder of `graph_schema.pbtxt` before the transform.
+        transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after it.
+        size_constraints_dir: padding budgets, learned from the same examples.
+        best_hyperparameters_dir: absent or empty folder for `best_hyperparameters.json`, which GraphTrainer
+            reads, `trials.json` and `report.html`.
+        blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
+            train on whatever examples there are.
+        options: what to search, and how.
+        observer: is told of trials; shows them on stderr if not given.
+
+    Returns:
+        What was found.
+
+    Raises:
+        ValueError: if the examples are not blessed, inputs do not fit each other, the model does not measure the
+            objective, more trials fail than may, or none completes.
+        ModuleNotFoundError: if the module of `model_fn` cannot be found, or Optuna is not installed.
+    """
+    folders = TrainerFolders(
+        transformed_examples_dir=transformed_examples_dir,
+        transform_graph_dir=transform_graph_dir,
+        graph_schema_dir=graph_schema_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        blessing_dir=blessing_dir,
+    )
+    # All the time: of two searches for one output the second would have searched in vain.
+    with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
+        strategy = make_strategy(options.trainer.strategy_options)
+        setup = TrainingSetup(folders, strategy, options.trainer)
+        fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
+        folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
+        with contextlib.ExitStack() as stack:
+            told = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
+            trials = search(options, folder, TrialTrainer(setup), told)
+        summary = TuningSummary(
+            model_fn=options.model_fn,
+            objective=options.objective,
+            maximizes=options.maximizes,
+            sampler=options.sampler,
+            pruner=options.pruner,
+            num_epochs=options.trainer.num_epochs,
+            search_space=options.search_space,
+            fixed=options.trainer.hyperparameters,
+            trials=tuple(trials),
+            best_trial=best_trial(trials, maximizes=options.maximizes).number,
+        )
+        write_best_hyperparameters(summary.best_hyperparameters, partial)
+        write_tuning_summary(summary, partial)
+        write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
+        # Before the commit: once the output is there nobody would come by to do it.
+        if not options.search_dir:
+            folder.remove()
+    return summary
+
+
+def _fingerprint(folders: TrainerFolders, options: GraphTunerOptions, num_replicas: int) -> dict[str, str]:
+    """What finished trials hang on, by name; more trials, and more that fail, may be asked for later."""
+    found = training_fingerprint(folders, options.trainer, num_replicas=num_replicas)
+    found["options.num_epochs"] = str(options.trainer.num_epochs)
+    search_options = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    found |= {
+        f"search.{name}": options_json.to_json(value)
+        for name, value in search_options.items()
+        if name not in _MAY_CHANGE
+    }
+    return found
+
+
+def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, fingerprint: dict[str, str]) -> str:
+    # An orchestrator gives a retry another output folder, but beside the first one.
+    parent = os.path.dirname(best_hyperparameters_dir.rstrip("/"))
+    name = fingerprint_text(json.dumps(fingerprint, sort_keys=True))
+    return options.search_dir or os.path.join(parent, f".search-{name[:16]}")

@@ -1,0 +1,293 @@
+"""Budgets that `pack_batches` fills best: the shape with the least padded work for each real graph.
+
+Work is nodes and edges of all sets, and one for each component.
+
+What `pack_batches` makes of a padding budget, found out by its own planner on sizes alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.components.size_constraint_learner.budget_room import BudgetRoom
+from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns
+from tfx_gnn.graph.batching.packing_plan import Plan, planner
+from tfx_gnn.graph.batching.size_rule import SizeRule
+
+#: Graphs that come in a step; the choice is the same however many they are.
+_CHUNK = 512
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PackedBatches:
+    """What complete batches hold.
+
+    Attributes:
+        num_batches: number of them.
+        num_graphs: graphs of all of them.
+        sizes: int64 [num_sets], real items of all of them.
+        padded_work: components, nodes and edges of a padded batch.
+    """
+
+    num_batches: int
+    num_graphs: int
+    sizes: npt.NDArray[np.int64]
+    padded_work: int
+
+    @property
+    def cost(self) -> float:
+        """Padded work by real work: 1 if nothing was padding."""
+        return self.num_batches * self.padded_work / max(int(self.sizes.sum()), 1)
+
+    @property
+    def graphs_per_batch(self) -> float:
+        """Mean number of graphs of a batch."""
+        return self.num_graphs / max(self.num_batches, 1)
+
+    @property
+    def sizes_per_batch(self) -> npt.NDArray[np.float64]:
+        """Mean number of items of a batch, by set."""
+        return self.sizes / max(self.num_batches, 1)
+
+
+class PackingSimulator:
+    """Packs graphs as training does, but only counts."""
+
+    def __init__(self, columns: SizeColumns, window: int) -> None:
+        """Compiles the planner.
+
+        Args:
+            columns: what the sets are.
+            window: look-ahead of packing.
+        """
+        self._window = window
+        self._planner = planner(window, columns.sets, columns.edge_positions, columns.end_positions)
+
+    def pack(self, rule: SizeRule, sizes: npt.NDArray[np.int32]) -> PackedBatches:
+        """Packs graphs of one component each.
+
+        Args:
+            rule: a budget with room for each of the graphs.
+            sizes: int32 [num_graphs, num_sets], in the order in which the graphs arrive.
+
+        Returns:
+            The complete batches of the last two thirds: graphs that go with no others gather in the window
+            at first, so that first batches are fuller than all that follow. If there are none, all graphs
+            in one batch after the other, the last one included.
+        """
+        targets = np.asarray([rule.target_components, *rule.targets])
+        capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
+        limits = (np.int64(rule.target_components), rule.targets, rule.demands, capacity)
+        all_sizes = np.concatenate([np.ones([len(sizes), 1], np.int64), sizes.astype(np.int64)], axis=1)
+        waiting = all_sizes[:0]
+        used = np.zeros(len(targets), np.int64)
+        num_batches = num_early = 0
+        early = np.zeros_like(used)
+        most = self._window + _CHUNK
+        for start in range(0, len(sizes), _CHUNK):
+            if num_early == 0 and 3 * start >= len(sizes):
+                num_early, early = num_batches, all_sizes[:start].sum(axis=0) - waiting.sum(axis=0) - used
+            here = np.concatenate([waiting, all_sizes[start : start + _CHUNK]])
+            is_last = start + _CHUNK >= len(sizes) and num_batches == num_early
+            plan = self._plan(limits, here, most, used, is_last=is_last)
+            waiting = here[plan.is_waiting.numpy()[: len(here)]]
+            used = plan.used.numpy()
+            num_batches += int(plan.current)
+            if is_last:
+                num_batches, used = num_batches + 1, np.zeros_like(used)
+        packed = all_sizes.sum(axis=0) - waiting.sum(axis=0) - used - early
+        return PackedBatches(
+            num_batches=num_batches - num_early,
+            num_graphs=int(packed[0]),
+            sizes=packed[1:],
+            padded_work=int(targets.sum()),
+        )
+
+    def _plan(
+        self,
+        limits: tuple[Any, ...],
+        sizes: npt.NDArray[np.int64],
+        most: int,
+        used: npt.NDArray[np.int64],
+        *,
+        is_last: bool,
+    ) -> Plan:
+        padded = np.zeros([most, sizes.shape[1]], np.int64)
+        padded[: len(sizes)] = sizes
+        return self._planner(limits, padded, np.int32(len(sizes)), used, np.bool_(is_last))
+
+
+#: By which factors sizes are changed, one after the other.
+_STEPS = (1.15, 1.06, 1.025)
+
+
+_MAX_SWEEPS = 3
+
+
+#: Share of the cost that a sweep must save for another one to follow.
+_WORTH_A_SWEEP = 0.002
+
+
+#: What a change must save to be more than chance.
+_WORTH_A_CHANGE = 0.0004
+
+
+#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
+_WASTE_OF_LARGEST = 0.01
+
+
+_MIN_SIMULATED = 1 << 12
+
+
+_MAX_SIMULATED = 1 << 17
+
+
+#: Fewer, and the shape that comes out first depends on the order of the graphs by half a point of fill.
+_BATCHES_SIMULATED = 768
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PackingShape:
+    """A packing budget, and what came of it.
+
+    Attributes:
+        rule: the budget.
+        packed: batches of graphs that it was not shaped after.
+        scale: how many times larger than asked for batches are, so that the largest graph has room and the
+            other sets are as full as its own; 1 if it has room anyway.
+    """
+
+    rule: SizeRule
+    packed: PackedBatches
+    scale: float
+
+
+def shape_packing_budget(
+    sizes: npt.NDArray[np.int32],
+    held_out: npt.NDArray[np.int32],
+    maxima: Integers,
+    room: BudgetRoom,
+    *,
+    batch_size: int,
+    simulator: PackingSimulator,
+    seed: int,
+) -> PackingShape:
+    """Searches for the budget with the least padded work for each real graph.
+
+    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes
+    one size after the other: wider where a set is full, narrower where it is not, as far as simulated
+    packing gets cheaper by it.
+
+    Args:
+        sizes: int32 [num_graphs, num_sets], sizes of graphs that are trained on.
+        held_out: int32 [num_others, num_sets], sizes of others.
+        maxima: int64 [num_sets], sizes that a single graph may have.
+        room: what padding needs.
+        batch_size: graphs that a batch should hold on average.
+        simulator: packs.
+        seed: seed of the order of the graphs.
+
+    Returns:
+        The shape.
+    """
+    means = sizes.mean(axis=0, dtype=np.float64)
+    search = _Search(means, maxima, room, simulator, batch_size)
+    graphs = _stream(sizes, search.mean_batch, seed)
+    search.run(graphs)
+    return PackingShape(
+        rule=search.rule(),
+        packed=simulator.pack(search.rule(), _stream(held_out, search.mean_batch, seed + 1)),
+        scale=search.mean_batch / batch_size,
+    )
+
+
+def _stream(sizes: npt.NDArray[np.int32], mean_batch: float, seed: int) -> npt.NDArray[np.int32]:
+    """Graphs in shuffled order, again and again until there are enough batches of them."""
+    random = np.random.default_rng(seed)
+    enough = int(np.clip(_BATCHES_SIMULATED * mean_batch, _MIN_SIMULATED, _MAX_SIMULATED))
+    orders = [random.permutation(len(sizes)) for _ in range(-(-enough // len(sizes)))]
+    return sizes[np.concatenate(orders)[:enough]]
+
+
+class _Search:
+    """The budget so far: a factor for each set and for components over what a mean batch takes."""
+
+    def __init__(
+        self,
+        means: npt.NDArray[np.float64],
+        maxima: Integers,
+        room: BudgetRoom,
+        simulator: PackingSimulator,
+        batch: int,
+    ) -> None:
+        self._means = means
+        self._maxima = maxima
+        self._room = room
+        self._simulator = simulator
+        self.mean_batch = _mean_batch(means, maxima, batch)
+        self._goal = self.mean_batch
+        # Readouts, and edges to them, follow from the number of components.
+        follows = {edge for edge, _ in room.tied} | set(np.flatnonzero(room.demands).tolist())
+        self._free = [one for one in range(len(means)) if one not in follows and means[one] > 0]
+        self._is_free = np.isin(np.arange(len(means)), self._free)
+        self._factors: npt.NDArray[np.float64] = np.append(np.ones(len(means)), 1.25)
+
+    def rule(self, factors: npt.NDArray[np.float64] | None = None) -> SizeRule:
+        """The budget by factors, those so far if none are given."""
+        factors = self._factors if factors is None else factors
+        num_graphs = max(int(self.mean_batch), 1)
+        wanted = np.ceil(self.mean_batch * self._means * factors[:-1] * self._is_free).astype(np.int64)
+        # The largest graph alone comes with padding components in the places of all others.
+        least = self._maxima + self._room.demands * (num_graphs - 1)
+        num_components = max(int(np.ceil(self.mean_batch * factors[-1])), num_graphs + 1)
+        return self._room.rule(np.maximum(wanted, least), num_graphs, num_components)
+
+    def run(self, graphs: npt.NDArray[np.int32]) -> None:
+        """Improves the factors."""
+        best = self._simulator.pack(self.rule(), graphs)
+        for step in _STEPS:
+            for _ in range(_MAX_SWEEPS):
+                before = best.cost
+                best = self._sweep(best, step, graphs)
+                # Wider batches are fuller, so that all of them would grow; they stay as large as asked for.
+                self.mean_batch *= float(np.clip(self._goal / best.graphs_per_batch, 0.8, 1.25))
+                best = self._simulator.pack(self.rule(), graphs)
+                if best.cost > before * (1 - _WORTH_A_SWEEP):
+                    break
+        # Sizes now carry the factor; what the scale means is told by what was asked for.
+        self._factors *= self.mean_batch / self._goal
+        self.mean_batch = self._goal
+
+    def _sweep(self, best: PackedBatches, step: float, graphs: npt.NDArray[np.int32]) -> PackedBatches:
+        fills = best.sizes_per_batch / np.maximum(np.asarray(self.rule().targets), 1)
+        mean_fill = float(best.sizes.sum()) / max(best.num_batches * best.padded_work, 1)
+        components = len(self._means)
+        order = sorted(self._free, key=lambda one: -abs(float(fills[one]) - mean_fill))
+        for one in [*order, components]:
+            is_full = one == components or fills[one] > mean_fill
+            for factor in (step, 1 / step) if is_full else (1 / step, step):
+                tried = self._factors.copy()
+                tried[one] *= factor
+                rule = self.rule(tried)
+                if np.array_equal(rule.targets, self.rule().targets) and one != components:
+                    continue
+                packed = self._simulator.pack(rule, graphs)
+                if packed.cost < best.cost * (1 - _WORTH_A_CHANGE):
+                    best, self._factors = packed, tried
+                    break
+        return best
+
+
+def _mean_batch(means: npt.NDArray[np.float64], maxima: Integers, batch_size: int) -> float:
+    """Graphs of a mean batch: as asked for, or so many more that room for the largest graph wastes little."""
+    occurs = means > 0
+    means, maxima = means[occurs], maxima[occurs]
+    for number in np.unique(np.append(np.maximum(maxima / means, batch_size), batch_size)).tolist():
+        # The last of them has room for all of the largest graph in the means alone.
+        if number * means.sum() >= (1 - _WASTE_OF_LARGEST) * np.maximum(number * means, maxima).sum():
+            return float(number)
+    return float(batch_size)

@@ -1,0 +1,229 @@
+"""One mergeable pass by Apache Beam over the sizes of graphs in tf.Examples."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.components.size_constraint_learner.size_summary import (
+    NO_LABEL,
+    SizeColumns,
+    SizeSummary,
+    SplitSummary,
+    merge_size_summaries,
+    merge_split_summaries,
+    read_summary,
+    write_summary,
+)
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.records.record_files import RecordFile, place_of
+from tfx_gnn.records.summary_pass import make_pipeline
+
+_READ_BATCH = 1024
+#: Graphs that are summed up at once.
+_BLOCK = 1 << 17
+_MAX_SIZE = 2**31 - 1
+_READOUT = "_readout"
+_SEED_EDGES = f"{_READOUT}/seed"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SliceKeys:
+    """Which keys tell the label class of a graph, and the degree of its seed.
+
+    Attributes:
+        label_key: key of the class; empty if graphs are not told apart.
+        seed_key: key of the position of the seed in its node set; empty if it has none, or no edges.
+        end_keys: keys of the edge ends that count towards the degree.
+    """
+
+    label_key: str = ""
+    seed_key: str = ""
+    end_keys: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(spec: GraphTensorSpec, label_feature: str) -> SliceKeys:
+        """Finds the keys.
+
+        Args:
+            spec: spec of one graph.
+            label_feature: feature of `_readout` with the class; empty for no slices.
+
+        Raises:
+            ValueError: if `_readout` lacks the feature, or it is not one integer a readout.
+        """
+        if not label_feature:
+            return SliceKeys()
+        readout = spec.node_sets_spec.get(_READOUT)
+        features = dict(readout.features_spec) if readout is not None else {}
+        found: Any = features.get(label_feature)
+        if not isinstance(found, tf.TensorSpec) or not found.dtype.is_integer or found.shape.rank != 1:
+            kinds = {name: str(feature.dtype.name) for name, feature in sorted(features.items())}
+            raise ValueError(
+                f"`label_feature` must name a feature of `_readout` with one integer, the class; got "
+                f"{label_feature!r}, where `_readout` has {kinds}. Let the transform number the classes, and name that "
+                "feature."
+            )
+        label_key = f"{const.NODES}/{_READOUT}.{label_feature}"
+        if _SEED_EDGES not in spec.edge_sets_spec:
+            return SliceKeys(label_key=label_key)
+        seed_set = spec.edge_sets_spec[_SEED_EDGES].adjacency_spec.source_name
+        end_keys = []
+        for name, edge_set in spec.edge_sets_spec.items():
+            if not name.startswith(f"{_READOUT}/"):
+                ends = edge_set.adjacency_spec
+                end_keys += [f"{const.EDGES}/{name}.#source"] * (ends.source_name == seed_set)
+                end_keys += [f"{const.EDGES}/{name}.#target"] * (ends.target_name == seed_set)
+        return SliceKeys(
+            label_key=label_key,
+            seed_key=f"{const.EDGES}/{_SEED_EDGES}.#source" if end_keys else "",
+            end_keys=tuple(end_keys),
+        )
+
+    def parsing_spec(self) -> dict[str, tf.io.RaggedFeature]:
+        """What the parser reads beside sizes."""
+        keys = [key for key in (self.label_key, self.seed_key, *self.end_keys) if key]
+        return {key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for key in keys}
+
+
+def summarize_sizes(
+    files: Sequence[RecordFile],
+    columns: SizeColumns,
+    slice_keys: SliceKeys,
+    *,
+    scratch_dir: str,
+    beam_args: Sequence[str] = (),
+) -> SizeSummary:
+    """Reads the sizes of all graphs, on as many workers as Beam is given.
+
+    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of
+    the edges that the seed may have. All other features are skipped by the parser, bytes and all.
+
+    Args:
+        files: what to read; each file is one unit of work.
+        columns: which sizes to read.
+        slice_keys: what tells slices.
+        scratch_dir: existing folder that all workers and the caller see.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The summary of all files.
+    """
+    path = os.path.join(scratch_dir, f"sizes-{uuid.uuid4().hex}.npz")
+    with make_pipeline(beam_args) as pipeline:
+        _ = (
+            pipeline
+            | "Files" >> beam.Create(files)
+            | "Spread" >> beam.Reshuffle()
+            | "Summarize" >> beam.Map(_SummarizeFile(columns, slice_keys))
+            | "Merge" >> beam.CombineGlobally(merge_size_summaries)
+            | "Write" >> beam.Map(write_summary, path)
+        )
+    summary = read_summary(path)
+    tf.io.gfile.remove(path)
+    return summary
+
+
+@dataclasses.dataclass(frozen=True)
+class _SummarizeFile:
+    """The sizes of the graphs of a file."""
+
+    columns: SizeColumns
+    slice_keys: SliceKeys
+
+    def __call__(self, file: RecordFile) -> SizeSummary:
+        try:
+            summary = self._summarize(file)
+        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError) as error:
+            return SizeSummary(
+                problem="`examples_dir` must hold gzipped TFRecords of tf.Examples with one `#size` a set; got "
+                f"others in {place_of(file)}. Check them by GraphSchemaGen. Cause: {error.message}"
+            )
+        if summary is None:
+            return SizeSummary()
+        return SizeSummary(splits={file.split: summary})
+
+    def _summarize(self, file: RecordFile) -> SplitSummary | None:
+        # A set without `#size` is empty. Of the other keys the parser skips even the bytes.
+        spec: dict[str, Any] = {
+            key: tf.io.FixedLenFeature([], tf.int64, default_value=0) for key in self.columns.size_keys
+        }
+        spec.update(self.slice_keys.parsing_spec())
+
+        def measure(records: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            parsed = tf.io.parse_example(records, spec)
+            zeros = tf.zeros_like(records, tf.int64)
+            sizes = [parsed[key] for key in self.columns.size_keys]
+            # 63 bits of the record's content: the same graph is in the sample wherever it stands.
+            hashes = tf.strings.to_hash_bucket_fast(records, 2**63 - 1)
+            label = _first(parsed, self.slice_keys.label_key, NO_LABEL, zeros)
+            return tf.stack([*sizes, label, self._degree_bucket(parsed, zeros)], axis=1), hashes
+
+        batches = (
+            tf.data.TFRecordDataset(file.path, compression_type="GZIP")
+            .batch(_READ_BATCH)
+            .map(measure, num_parallel_calls=1)
+            .prefetch(2)
+        )
+        ties = dict(self.columns.readout_of)
+        summary: list[SplitSummary] = []
+        for rows, hashes in _blocks(batches.as_numpy_iterator()):
+            sizes = rows[:, :-2]
+            if sizes.min(initial=0) < 0 or sizes.max(initial=0) > _MAX_SIZE:
+                message = f"A `#size` of {sizes.min()} or {sizes.max()}, not in [0, {_MAX_SIZE}]."
+                raise tf.errors.InvalidArgumentError(None, None, message)
+            limited = np.clip(rows, NO_LABEL, _MAX_SIZE).astype(np.int32)
+            part = SplitSummary.of_graphs(limited, hashes, ties)
+            summary = [merge_split_summaries([*summary, part])]
+        return summary[0] if summary else None
+
+    def _degree_bucket(self, parsed: dict[str, Any], zeros: tf.Tensor) -> tf.Tensor:
+        """0 for degree 0, and i for degrees of at least 2**(i-1) and below 2**i."""
+        if not self.slice_keys.seed_key:
+            return zeros
+        seed = _first(parsed, self.slice_keys.seed_key, -1, zeros)
+        degree = zeros
+        for key in self.slice_keys.end_keys:
+            ends = parsed[key]
+            is_seed = tf.ragged.map_flat_values(tf.equal, ends, tf.gather(seed, ends.value_rowids()))
+            degree += tf.reduce_sum(tf.cast(is_seed, tf.int64), axis=1)
+        bound, bucket = tf.ones_like(zeros), zeros
+        for _ in range(_MAX_SIZE.bit_length()):
+            bucket += tf.cast(degree >= bound, tf.int64)
+            bound *= 2
+        return bucket
+
+
+def _first(parsed: dict[str, Any], key: str, default: int, zeros: tf.Tensor) -> tf.Tensor:
+    """The first value of each example, int64 [num_examples]."""
+    if not key:
+        return zeros
+    values = parsed[key]
+    return tf.squeeze(values[:, :1].to_tensor(default, shape=[None, 1]), axis=1)
+
+
+def _blocks(batches: Iterable[Any]) -> Iterable[tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]]:
+    """Joins batches, so that many graphs are summed up at once and never too many."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(rows) for rows, _ in waiting) >= _BLOCK:
+            yield _joined(waiting)
+            waiting = []
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(batches: list[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    return np.concatenate([rows for rows, _ in batches]), np.concatenate([hashes for _, hashes in batches]).astype(
+        np.uint64
+    )

@@ -1,0 +1,173 @@
+"""Examples of subgraphs, or of whole graphs, made by a Beam pipeline whose workers hold parts of the tables."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.io import options_json
+from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
+from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
+from tfx_gnn.sampling.beam.rounds.whole_graph_pipeline import write_whole_graphs_with_beam
+from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
+from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
+from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.table_access import TableAccess
+
+_INDEX_DIR = ".index"
+_TABLES_FILE = ".tables.json"
+
+
+def sample_on_beam(
+    *,
+    tables_dir: str,
+    folder: str,
+    plan: SamplingPlan,
+    sampling_seed: int,
+    num_shards: int,
+    rules: RowRules,
+    access: TableAccess,
+    index_options: IndexOptions,
+    beam_args: Sequence[str],
+) -> MadeExamples:
+    """Samples the subgraphs of a plan and writes those shards that are missing.
+
+    The index of the graph is built first, inside of the folder, where an
+    interrupted run leaves it for the next one.
+
+    Args:
+        tables_dir: folder of the tables; all workers see it.
+        folder: unfinished folder of examples; all workers see it.
+        plan: what to sample.
+        sampling_seed: seed of all random choices.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
+        index_options: how the index is laid out.
+        beam_args: options of the runner.
+
+    Returns:
+        What the examples were made from.
+
+    Raises:
+        ValueError: if a row breaks a rule, or a split has no seeds.
+    """
+    index_dir = os.path.join(folder, _INDEX_DIR)
+    pipeline = functools.partial(make_pipeline, tuple(beam_args))
+    reports = _read_reports(folder)
+    if reports is None:
+        if tf.io.gfile.exists(index_dir):
+            tf.io.gfile.rmtree(index_dir)
+        built = build_index(
+            make_pipeline=pipeline,
+            tables_dir=tables_dir,
+            index_dir=index_dir,
+            plan=plan,
+            rules=rules,
+            access=access,
+            options=index_options,
+        )
+        reports = dict(built.tables)
+        _copy_dead_letters(built.dead_letters, os.path.join(folder, DEAD_LETTERS_DIR))
+        _write_reports(folder, reports)
+    info = GraphIndex(index_dir).info
+    num_seeds = splits_with_seeds(plan.splits, {name: sum(info.seed_counts[name]) for name in plan.splits.names})
+    finished = ShardLog(folder).read()
+    missing = [(split, shard) for split in num_seeds for shard in range(num_shards) if (split, shard) not in finished]
+    if missing:
+        sample_with_beam(
+            make_pipeline=pipeline,
+            index_dir=index_dir,
+            examples_dir=folder,
+            plan=plan,
+            sampling_seed=sampling_seed,
+            num_shards=num_shards,
+            shards=missing,
+        )
+    tf.io.gfile.rmtree(index_dir)
+    tf.io.gfile.remove(os.path.join(folder, _TABLES_FILE))
+    of_seeds = "seeds" if plan.seed_table else f"{'edges' if plan.is_link_plan else 'nodes'}/{plan.seed_set}"
+    return MadeExamples(
+        num_seeds=num_seeds,
+        num_no_seeds=reports[of_seeds].rows_used - sum(num_seeds.values()),
+        tables=reports,
+    )
+
+
+def convert_on_beam(
+    *,
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    spec: WholeGraphs,
+    num_shards: int,
+    rules: RowRules,
+    access: TableAccess,
+    beam_args: Sequence[str],
+) -> MadeExamples:
+    """Writes every graph of tables of many graphs, all shards at once.
+
+    Args:
+        tables_dir: folder of the tables; all workers see it.
+        schema: schema of the tables, which `spec` fits.
+        folder: unfinished folder of examples; all workers see it.
+        spec: how the tables are parted into graphs.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
+        beam_args: options of the runner.
+
+    Returns:
+        What the examples were made from.
+
+    Raises:
+        ValueError: if a row breaks a rule, or a split has no graphs.
+    """
+    report = write_whole_graphs_with_beam(
+        make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
+        tables_dir=tables_dir,
+        tables_schema=schema,
+        examples_dir=folder,
+        spec=spec,
+        num_shards=num_shards,
+        rules=rules,
+        access=access,
+    )
+    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
+    return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)
+
+
+def _read_reports(folder: str) -> dict[str, TableReport] | None:
+    path = os.path.join(folder, _TABLES_FILE)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "r") as file:
+        plain: dict[str, Any] = json.loads(file.read())
+    return {label: options_json.from_json(json.dumps(report), TableReport) for label, report in plain.items()}
+
+
+def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
+    # Written last of all that building the index writes: what is there tells that the index is whole.
+    partial = os.path.join(folder, _TABLES_FILE + ".partial")
+    plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
+    with tf.io.gfile.GFile(partial, "w") as file:
+        file.write(json.dumps(plain))
+    tf.io.gfile.rename(partial, os.path.join(folder, _TABLES_FILE), overwrite=True)
+
+
+def _copy_dead_letters(paths: Sequence[str], folder: str) -> None:
+    for path in paths:
+        tf.io.gfile.makedirs(folder)
+        tf.io.gfile.copy(path, os.path.join(folder, os.path.basename(path)), overwrite=True)

@@ -1,0 +1,227 @@
+"""Examples of subgraphs, or of whole graphs, made by one process that holds the tables in memory.
+
+What both ways of making examples tell about their seeds and tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.seeds import Seeds, shard_bounds
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.seed_selection import make_seeds
+from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.examples.whole_graph_examples import WholeGraphConverter, whole_graph_examples
+from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
+from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
+from tfx_gnn.tables.graph_tables import read_tables
+from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import read_table
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MadeExamples:
+    """What a folder of examples was made from.
+
+    Attributes:
+        num_seeds: by split, seeds; or graphs that were taken whole.
+        num_no_seeds: rows that could be seeds and are none: those that
+            `SplitPlan.unused_values` excludes, and edges of the first split that are for
+            message passing only.
+        tables: what became of the rows, by label of the table.
+    """
+
+    num_seeds: Mapping[str, int]
+    num_no_seeds: int
+    tables: Mapping[str, TableReport]
+
+
+_BATCH_SIZE = 256  # larger batches gain nothing, smaller ones pay for more NumPy calls
+
+
+class _Source(Protocol):
+    """Makes the records of one split; implemented for subgraphs and for whole graphs."""
+
+    def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
+        """Returns the keys of the split's records, ascending."""
+        ...
+
+    def batches(self, split: str, start: int, stop: int) -> Iterator[tuple[SampledSubgraphs, list[bytes]]]:
+        """Yields graphs and their records, from one position among the keys to another."""
+        ...
+
+
+def sample_in_memory(
+    *,
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    plan: SamplingPlan,
+    sampling_seed: int,
+    num_shards: int,
+    rules: RowRules,
+    access: TableAccess,
+) -> MadeExamples:
+    """Samples the subgraphs of a plan and writes those shards that are missing.
+
+    Args:
+        tables_dir: folder of the tables.
+        schema: schema of the tables, which the plan fits.
+        folder: unfinished folder of examples.
+        plan: what to sample.
+        sampling_seed: seed of all random choices.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
+
+    Returns:
+        What the examples were made from.
+
+    Raises:
+        ValueError: if a row breaks a rule, or a split has no seeds.
+    """
+    tables = read_tables(
+        tables_dir,
+        node_sets=reached_node_sets(plan, schema),
+        edge_sets=plan.table_edge_sets,
+        extra_columns=tables_with_splits(plan).extra_columns_by_table,
+        rules=rules,
+        edge_times=plan.temporal.edge_times if plan.temporal else None,
+        access=access,
+    )
+    seed_table = None
+    if plan.seed_table:
+        seed_table = read_table(seed_table_layout(tables_dir, plan, schema, access=access), rules)
+    seeds, report = make_seeds(tables, plan, sampling_seed, seed_table=seed_table, rules=rules)
+    sampler = InMemorySampler(tables, plan, sampling_seed=sampling_seed, edge_ranks=rank_edges(tables, plan))
+    encoder = SubgraphExampleEncoder(tables, plan, seed_features=seed_table.columns if seed_table else None)
+    _write_missing_shards(folder, tuple(seeds), _SampledSource(sampler, encoder, seeds), num_shards)
+    reports = dict(tables.reports)
+    if report.table is not None:
+        reports[report.table.table] = report.table
+    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), (*tables.problems, *report.problems))
+    return MadeExamples(
+        num_seeds=report.num_seeds,
+        num_no_seeds=report.num_unused + report.num_message_passing_only,
+        tables=reports,
+    )
+
+
+def convert_in_memory(
+    *,
+    tables_dir: str,
+    schema: GraphSchema,
+    folder: str,
+    spec: WholeGraphs,
+    num_shards: int,
+    rules: RowRules,
+    access: TableAccess,
+) -> MadeExamples:
+    """Writes every graph of tables of many graphs, in those shards that are missing.
+
+    Args:
+        tables_dir: folder of the tables.
+        schema: schema of the tables, which `spec` fits.
+        folder: unfinished folder of examples.
+        spec: how the tables are parted into graphs.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule.
+        access: another name of the schema, and which files may be read.
+
+    Returns:
+        What the examples were made from.
+
+    Raises:
+        ValueError: if a row breaks a rule, or a split has no graphs.
+    """
+    converter, report = whole_graph_examples(tables_dir, schema, spec, rules=rules, access=access)
+    splits = tuple(report.num_graphs)
+    _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)
+    write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
+    return MadeExamples(num_seeds=report.num_graphs, num_no_seeds=report.num_unused, tables=report.tables)
+
+
+class _SampledSource:
+    def __init__(self, sampler: InMemorySampler, encoder: SubgraphExampleEncoder, seeds: Mapping[str, Seeds]) -> None:
+        self._sampler = sampler
+        self._encoder = encoder
+        self._seeds = seeds
+
+    def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
+        return self._seeds[split].keys
+
+    def batches(self, split: str, start: int, stop: int) -> Iterator[tuple[SampledSubgraphs, list[bytes]]]:
+        for begin in range(start, stop, _BATCH_SIZE):
+            subgraphs = self._sampler.sample(self._seeds[split].slice(begin, min(begin + _BATCH_SIZE, stop)))
+            yield subgraphs, self._encoder.encode(subgraphs)
+
+
+class _WholeSource:
+    def __init__(self, converter: WholeGraphConverter, splits: Iterable[str]) -> None:
+        self._converter = converter
+        self._keys = {split: converter.keys_of(split) for split in splits}
+
+    def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
+        return self._keys[split]
+
+    def batches(self, split: str, start: int, stop: int) -> Iterator[tuple[SampledSubgraphs, list[bytes]]]:
+        for batch in self._converter.convert(split, start=start, stop=stop):
+            yield batch.graphs, batch.records
+
+
+def _write_missing_shards(folder: str, splits: Iterable[str], source: _Source, num_shards: int) -> None:
+    log = ShardLog(folder)
+    finished = log.read()
+    shards = [
+        (split, shard, start, stop)
+        for split in splits
+        for shard, (start, stop) in enumerate(
+            itertools.pairwise(shard_bounds(source.keys_of(split), num_shards).tolist())
+        )
+    ]
+    with _progress() as progress:
+        task = progress.add_task("Making examples", total=sum(stop - start for _, _, start, stop in shards))
+        for split, shard, start, stop in shards:
+            if (split, shard) in finished:
+                progress.advance(task, stop - start)
+                continue
+            statistics = SubgraphStatisticsBuilder()
+            statistics.add_split(split)
+
+            def make_records(
+                split: str = split,
+                start: int = start,
+                stop: int = stop,
+                statistics: SubgraphStatisticsBuilder = statistics,
+            ) -> Iterator[bytes]:
+                for graphs, records in source.batches(split, start, stop):
+                    statistics.add(split, graphs)
+                    progress.advance(task, len(records))
+                    yield from records
+
+            examples_folder.write_split_shard(folder, split, shard, num_shards, make_records())
+            log.note(split, shard, statistics.build())
+
+
+def _progress() -> Progress:
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=not console.is_terminal)

@@ -1,0 +1,72 @@
+"""Options of SubgraphExampleGen."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.table_access import TableAccess
+
+_MAX_SHARDS = 100_000  # the names of shards have five digits
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubgraphExampleGenOptions:
+    """Options of `generate_subgraph_examples`.
+
+    Attributes:
+        plan: what to sample around each seed; None if `whole_graphs` is given.
+        whole_graphs: how to part tables of many small graphs into examples, without
+            sampling; None if `plan` is given.
+        sampling_seed: seed of all random choices, in [0, 2**63).
+        num_shards: files a split. A seed's file follows from the hash of its id, so
+            files are about even, and some are empty where there are few seeds.
+        rules: what to do with rows of the tables that break a rule; by default each is an error.
+        access: another name of the schema of the tables, and which files may be read.
+        execution: "in_memory": one process holds the tables; "beam": a Beam pipeline
+            whose workers hold partitions of the graph. Records are the same.
+        num_partitions: partitions of the graph on Beam, a power of two. 0: one for each
+            64 MiB of input files.
+        hub_degree: on Beam, nodes with more edges than this are spread over partitions.
+    """
+
+    plan: SamplingPlan | None = None
+    whole_graphs: WholeGraphs | None = None
+    sampling_seed: int = 0
+    num_shards: int = 2
+    rules: RowRules = dataclasses.field(default_factory=RowRules)
+    access: TableAccess = dataclasses.field(default_factory=TableAccess)
+    execution: Literal["in_memory", "beam"] = "in_memory"
+    num_partitions: int = 0
+    hub_degree: int = 4096
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.plan, SamplingPlan | None):
+            raise TypeError(f"`plan` must be a SamplingPlan; got {type(self.plan).__name__}. Make one from hops.")
+        if not isinstance(self.whole_graphs, WholeGraphs | None):
+            raise TypeError(f"`whole_graphs` must be a WholeGraphs; got {type(self.whole_graphs).__name__}. Make one.")
+        if (self.plan is None) == (self.whole_graphs is None):
+            raise ValueError(
+                "`plan` or `whole_graphs` must be given, and only one of them; got "
+                f"{'neither' if self.plan is None else 'both'}. Sample subgraphs, or take graphs as they are."
+            )
+        if not 0 <= self.sampling_seed < 2**63:
+            raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {self.sampling_seed}. Choose another number.")
+        if not 1 <= self.num_shards <= _MAX_SHARDS:
+            raise ValueError(
+                f"`num_shards` must be in [1, {_MAX_SHARDS}]; got {self.num_shards}. Use 1 for a single file a split."
+            )
+        if self.execution not in ("in_memory", "beam"):
+            raise ValueError(
+                f"`execution` must be one of ['in_memory', 'beam']; got {self.execution!r}. Choose one of them."
+            )
+        if self.num_partitions < 0 or self.num_partitions & (self.num_partitions - 1):
+            raise ValueError(
+                f"`num_partitions` must be a power of two, or 0; got {self.num_partitions}. "
+                "Use 0 to have it chosen by size."
+            )
+        if self.hub_degree < 1:
+            raise ValueError(f"`hub_degree` must be at least 1; got {self.hub_degree}. Leave it out.")

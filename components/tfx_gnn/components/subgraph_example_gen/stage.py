@@ -1,0 +1,190 @@
+"""From tables of nodes and edges to graph tf.Examples: subgraphs around seeds, or whole graphs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples, convert_in_memory, sample_in_memory
+from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.io import options_json
+from tfx_gnn.io.atomic_folder import resumable_folder
+from tfx_gnn.io.disk_sync import sync_tree
+from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
+from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
+from tfx_gnn.sampling.plan.whole_graphs import check_whole_graphs, make_whole_graph_schema
+from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
+from tfx_gnn.tables.row_rules import TableReport
+
+STATISTICS_FILE = "statistics.json"
+"""File beside the splits with the `ExampleGenReport` as JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleGenReport:
+    """What a run of SubgraphExampleGen read and wrote.
+
+    Attributes:
+        statistics: sizes of the examples, and what the hops did.
+        num_seeds: by split, seeds; or graphs that were taken whole.
+        num_no_seeds: rows that could be seeds and are none, see `MadeExamples`.
+        num_negatives: by split, negative pairs that were drawn; none without negatives.
+        num_missing_negatives: by split, negative pairs for which every draw was refused.
+        tables: by label of the table, what became of its rows.
+    """
+
+    statistics: SubgraphStatistics
+    num_seeds: Mapping[str, int]
+    num_no_seeds: int
+    num_negatives: Mapping[str, int]
+    num_missing_negatives: Mapping[str, int]
+    tables: Mapping[str, TableReport]
+
+
+def generate_subgraph_examples(
+    *, tables_dir: str, examples_dir: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str] = ()
+) -> ExampleGenReport:
+    """Makes one graph tf.Example a seed, or a graph, from tables.
+
+    The records of a split are the same for every number of shards, every number of
+    workers and both executions. They are ordered by a hash of the seed's id, so that
+    neighbours in the table, which are often alike, are spread out.
+
+    A run that was interrupted is taken up: the shards that it finished stay in a
+    hidden folder beside `examples_dir`, which the next run of the same work finds.
+
+    Args:
+        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
+        examples_dir: folder to make, with `Split-<name>` folders of gzipped TFRecord
+            files, `graph_schema.pbtxt`, `statistics.json` and, if rows were dropped,
+            `dead_letters`.
+        options: what to make.
+        beam_args: options of the Beam runner, for `execution="beam"`.
+
+    Returns:
+        What was read and written.
+
+    Raises:
+        ValueError: if the tables break a rule or the plan does not fit them; nothing
+            is written then.
+        FileExistsError: if `examples_dir` holds files already.
+        BlockingIOError: if another process does the same work now.
+    """
+    schema = read_tables_schema(tables_dir, access=options.access)
+    examples_schema = _examples_schema(schema, options)
+    fingerprint = _fingerprint(tables_dir, options)
+    with resumable_folder(examples_dir, fingerprint=fingerprint, name="examples_dir") as folder:
+        made = _make_examples(tables_dir, schema, folder, options, beam_args)
+        log = ShardLog(folder)
+        report = _report(made, log.read(), options.plan)
+        graph_schema.write_schema(examples_schema, examples_folder.graph_schema_path(folder))
+        with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
+            file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
+        if has_locks(folder):
+            # Before the log goes: this takes long, and a run killed meanwhile is taken up from the log.
+            sync_tree(folder)
+        log.remove()
+    return report
+
+
+def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
+    """Lists the files that the examples are made from.
+
+    Args:
+        tables_dir: folder of the tables.
+        options: what to make of them.
+
+    Returns:
+        Paths of the schema, of every file of every table and of the seed table, if
+        there is one, in ascending order.
+
+    Raises:
+        ValueError: if the schema is missing or invalid, or names an absent file.
+    """
+    access = options.access
+    files = set(list_table_files(tables_dir, access=access))
+    if options.plan is not None and options.plan.seed_table is not None:
+        schema = read_tables_schema(tables_dir, access=access)
+        files.update(seed_table_layout(tables_dir, options.plan, schema, access=access).files)
+    return tuple(sorted(files))
+
+
+def _make_examples(
+    tables_dir: str, schema: GraphSchema, folder: str, options: SubgraphExampleGenOptions, beam_args: Sequence[str]
+) -> MadeExamples:
+    shared: dict[str, Any] = {
+        "tables_dir": tables_dir,
+        "folder": folder,
+        "num_shards": options.num_shards,
+        "rules": options.rules,
+        "access": options.access,
+    }
+    if options.execution == "in_memory":
+        if options.whole_graphs is not None:
+            return convert_in_memory(schema=schema, spec=options.whole_graphs, **shared)
+        assert options.plan is not None
+        return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
+    # Beam costs seconds to import.
+    from tfx_gnn.components.subgraph_example_gen.beam_examples import convert_on_beam, sample_on_beam
+    from tfx_gnn.sampling.beam.index.build import IndexOptions
+
+    if options.whole_graphs is not None:
+        return convert_on_beam(schema=schema, spec=options.whole_graphs, beam_args=beam_args, **shared)
+    assert options.plan is not None
+    return sample_on_beam(
+        plan=options.plan,
+        sampling_seed=options.sampling_seed,
+        index_options=IndexOptions(num_partitions=options.num_partitions, hub_degree=options.hub_degree),
+        beam_args=beam_args,
+        **shared,
+    )
+
+
+def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) -> GraphSchema:
+    """Describes the examples, and checks before any table is read that they can be made."""
+    if options.plan is None:
+        assert options.whole_graphs is not None
+        check_whole_graphs(options.whole_graphs, schema)
+        return make_whole_graph_schema(schema, options.whole_graphs)
+    check_plan(options.plan, schema)
+    return make_subgraph_schema(schema, options.plan)
+
+
+def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
+    """Hashes what the shards depend on. Of the tables, size and time of change: to read them all would take long."""
+    stats = [(path, tf.io.gfile.stat(path)) for path in list_input_files(tables_dir, options)]
+    files = [f"{path} {stat.length} {stat.mtime_nsec}" for path, stat in stats]
+    return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
+
+
+def _report(
+    made: MadeExamples, shards: Mapping[tuple[str, int], SubgraphStatistics], plan: SamplingPlan | None
+) -> ExampleGenReport:
+    builder = SubgraphStatisticsBuilder()
+    for of_shard in shards.values():
+        builder.add_statistics(of_shard)
+    statistics = builder.build()
+    num_negatives: dict[str, int] = {}
+    num_missing: dict[str, int] = {}
+    if plan is not None and plan.negatives is not None:
+        for split, num_seeds in made.num_seeds.items():
+            num_negatives[split] = statistics.num_negatives.get(split, 0)
+            num_missing[split] = plan.negatives.num_per_positive * num_seeds - num_negatives[split]
+    return ExampleGenReport(
+        statistics=statistics, num_negatives=num_negatives, num_missing_negatives=num_missing, **vars(made)
+    )

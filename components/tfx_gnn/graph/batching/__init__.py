@@ -1,0 +1,1 @@
+"""Many graphs as one: packing, padding, and the size constraints of batches."""

@@ -1,0 +1,339 @@
+"""Fills a graph up to fixed total sizes, as accelerators need it.
+
+Masks that tell real nodes, edges and labels of a padded graph from padding.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints, num_components_of, num_items_of
+from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints
+from tfx_gnn.graph.batching.size_rule import as_size, target_size
+from tfx_gnn.graph.tensor import fields
+from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
+from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
+from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
+
+FeatureDefaults = Mapping[const.FieldName, Any]
+
+
+class FeatureDefaultValues(NamedTuple):
+    """Scalars by feature, for the context, node sets and edge sets.
+
+    Attributes:
+        context: scalar by feature name.
+        node_sets: scalar by feature name, by node set.
+        edge_sets: scalar by feature name, by edge set.
+
+    Example:
+        >>> values = tfx_gnn.FeatureDefaultValues(node_sets={"_readout": {"label": -1}})
+        >>> values.node_sets, values.edge_sets
+        ({'_readout': {'label': -1}}, None)
+    """
+
+    context: FeatureDefaults | None = None
+    node_sets: Mapping[const.NodeSetName, FeatureDefaults] | None = None
+    edge_sets: Mapping[const.EdgeSetName, FeatureDefaults] | None = None
+
+
+@refuses_keras_tensors("tfx_gnn.keras.layers.PadToTotalSizes")
+def pad_to_total_sizes(
+    graph_tensor: GraphTensor,
+    size_constraints: SizeConstraints,
+    *,
+    padding_values: FeatureDefaultValues | None = None,
+    validate: bool = True,
+) -> tuple[GraphTensor, tf.Tensor]:
+    """Adds components of padding nodes and edges until the total sizes are met exactly.
+
+    Real components come first and do not change. All items that are missing go to the first
+    padding component, except that each further one has the demanded smallest number of nodes.
+    Padding edges connect padding nodes only, spread evenly over them. A graph that has the target
+    number of components already is returned as it is.
+
+    Args:
+        graph_tensor: a scalar graph.
+        size_constraints: the sizes of the result; they must name each node set and edge set.
+        padding_values: scalars for features of padding items. Others are filled with zero, False
+            or "". Ragged dimensions of padding items are empty.
+        validate: whether to check at run time that the graph fits. False saves time for graphs
+            that are known to fit, such as those that passed `satisfies_size_constraints`; the
+            result is undefined for others.
+
+    Returns:
+        The padded graph, whose shapes are static as far as the constraints are ints, and a bool
+        tensor of shape [total_num_components] that is True for real components; `padding_mask`
+        makes masks of nodes, edges and labels of it.
+
+    Raises:
+        ValueError: if the graph is not scalar, the constraints lack one of its sets, or a padding
+            value is not scalar or names an unknown feature.
+        tf.errors.InvalidArgumentError: if the graph does not fit; at run time if its sizes are
+            not static.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([2]), target=tf.constant([1]), node_features=tf.constant([[5.], [6.], [7.]]))
+        >>> padded, mask = tfx_gnn.pad_to_total_sizes(
+        ...     graph, tfx_gnn.SizeConstraints(2, {"nodes": 4}, {"edges": 3}))
+        >>> padded.edge_sets["edges"].adjacency.source.numpy().tolist()
+        [2, 3, 3]
+        >>> mask.numpy().tolist()
+        [True, False]
+    """
+    check_scalar_graph_tensor(graph_tensor, "pad_to_total_sizes()")
+    padding_values = padding_values or FeatureDefaultValues()
+    _check_names(graph_tensor, padding_values)
+    checks = assert_satisfies_size_constraints(graph_tensor, size_constraints) if validate else []
+    with tf.control_dependencies(checks):
+        return _pad(graph_tensor, size_constraints, padding_values)
+
+
+def _pad(
+    graph: GraphTensor, constraints: SizeConstraints, padding_values: FeatureDefaultValues
+) -> tuple[GraphTensor, tf.Tensor]:
+    minima = dict(constraints.min_nodes_per_component)
+    components = _Extent(num_components_of(graph), as_size(constraints.total_num_components))
+    nodes = {
+        name: _Extent(num_items_of(node_set), target_size(constraints.total_num_nodes, name, "nodes"))
+        for name, node_set in graph.node_sets.items()
+    }
+    edges = {
+        name: _Extent(num_items_of(edge_set), target_size(constraints.total_num_edges, name, "edges"))
+        for name, edge_set in graph.edge_sets.items()
+    }
+    padded_sizes = _pad_sizes(
+        [piece.sizes for piece in [*graph.node_sets.values(), *graph.edge_sets.values()]],
+        [extent.missing for extent in [*nodes.values(), *edges.values()]],
+        [*(as_size(minima.get(name, 0)) for name in nodes), *(0 for _ in edges)],
+        components,
+    )
+    node_values, edge_values = padding_values.node_sets or {}, padding_values.edge_sets or {}
+    padded = GraphTensor.from_pieces(
+        context=Context.from_fields(
+            features=_pad_features(graph.context.features, components, padding_values.context, "context"),
+            sizes=_with_static_items(
+                tf.ones(tf.reshape(components.target, [1]), graph.indices_dtype), components.target
+            ),
+        ),
+        node_sets={
+            name: NodeSet.from_fields(
+                features=_pad_features(node_set.features, nodes[name], node_values.get(name), f"node set '{name}'"),
+                sizes=sizes,
+            )
+            for (name, node_set), sizes in zip(graph.node_sets.items(), padded_sizes[: len(nodes)], strict=True)
+        },
+        edge_sets={
+            name: EdgeSet.from_fields(
+                features=_pad_features(edge_set.features, edges[name], edge_values.get(name), f"edge set '{name}'"),
+                sizes=sizes,
+                adjacency=_pad_adjacency(edge_set.adjacency, edges[name], nodes),
+            )
+            for (name, edge_set), sizes in zip(graph.edge_sets.items(), padded_sizes[len(nodes) :], strict=True)
+        },
+    )
+    mask = tf.range(tf.cast(components.target, tf.int64)) < tf.cast(components.size, tf.int64)
+    return padded, _with_static_items(mask, components.target)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Extent:
+    """How many items there are, and shall be."""
+
+    size: Size
+    target: Size
+
+    @property
+    def missing(self) -> Size:
+        return self.target - self.size
+
+
+def _pad_sizes(sizes: list[tf.Tensor], missing: list[Size], minima: list[Size], components: _Extent) -> list[tf.Tensor]:
+    """Pads the sizes of all sets at once, for fewer operations."""
+    if not sizes:
+        return []
+    dtype = sizes[0].dtype
+
+    def column(values: list[Size]) -> tf.Tensor:
+        return tf.stack([tf.cast(value, dtype) for value in values])[:, tf.newaxis]
+
+    demand = column(minima)
+    surplus = column(missing) - demand * tf.cast(components.missing, dtype)
+    position = tf.range(tf.cast(components.target, dtype))
+    num_real = tf.cast(components.size, dtype)
+    fake = tf.where(position > num_real, demand, demand + surplus)
+    table = tf.stack(sizes)
+    if isinstance(components.missing, int):
+        padded = tf.concat([table, fake[:, components.size :]], axis=1)
+    else:
+        padded = tf.concat([table, fake[:, num_real:]], axis=1)
+    return [_with_static_items(row, components.target) for row in tf.unstack(padded, num=len(sizes))]
+
+
+def _pad_adjacency(
+    adjacency: HyperAdjacency, edges: _Extent, nodes: Mapping[const.NodeSetName, _Extent]
+) -> HyperAdjacency:
+    indices = {
+        tag: (end, _pad_index(index, edges, nodes[end])) for tag, (end, index) in adjacency.get_indices_dict().items()
+    }
+    if isinstance(adjacency, Adjacency):
+        return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
+    return HyperAdjacency.from_indices(indices)
+
+
+def _pad_index(index: tf.Tensor, edges: _Extent, nodes: _Extent) -> tf.Tensor:
+    # Products of two sizes can exceed int32.
+    num_fake_edges, num_fake_nodes = tf.cast(edges.missing, tf.int64), tf.cast(nodes.missing, tf.int64)
+    spread = tf.range(num_fake_edges) * num_fake_nodes // tf.maximum(num_fake_edges - 1, 1)
+    fake = tf.cast(nodes.size, tf.int64) + tf.minimum(spread, num_fake_nodes - 1)
+    return _with_static_items(tf.concat([index, tf.cast(fake, index.dtype)], axis=0), edges.target)
+
+
+def _pad_features(
+    features: const.Fields, items: _Extent, padding_values: FeatureDefaults | None, place: str
+) -> dict[const.FieldName, const.Field]:
+    padded = {}
+    for name, value in features.items():
+        padding_value = tf.convert_to_tensor((padding_values or {}).get(name, tf.zeros([], value.dtype)), value.dtype)
+        if padding_value.shape.rank != 0:
+            raise ValueError(
+                f"Default value for feature '{name}' of {place} must be scalar, got shape={padding_value.shape}. "
+                "All elements of a padding item get the same value."
+            )
+        padded[name] = _with_static_items(append_items(value, items.missing, padding_value), items.target)
+    return padded
+
+
+def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> const.Field:
+    """Appends items that are all alike to a feature of a scalar graph.
+
+    Args:
+        value: dense or ragged, shape [n, *feature_shape].
+        num_items: how many items to append, as int or scalar tensor.
+        fill_value: scalar of the same dtype for the elements of dense dimensions; ragged
+            dimensions of the new items are empty.
+
+    Returns:
+        Field of shape [n + num_items, *feature_shape].
+    """
+    if isinstance(num_items, int) and num_items == 0:
+        return value
+    if not isinstance(value, tf.RaggedTensor):
+        num_after = tf.cast(num_items, tf.int32)
+        paddings = tf.scatter_nd([[0, 1]], tf.reshape(num_after, [1]), [value.shape.rank, 2])
+        padded = tf.pad(value, _static(paddings), constant_values=fill_value)
+        padded.set_shape(tf.TensorShape([None]).concatenate(value.shape[1:]))
+        return padded
+    if value.uniform_row_length is not None:
+        row_length = as_size(value.uniform_row_length)
+        return tf.RaggedTensor.from_uniform_row_length(
+            append_items(value.values, num_items * row_length, fill_value),
+            tf.cast(row_length, value.row_splits.dtype),
+            nrows=value.nrows() + tf.cast(num_items, value.row_splits.dtype),
+            validate=False,
+        )
+    row_splits = tf.concat([value.row_splits, tf.fill(tf.reshape(num_items, [1]), value.row_splits[-1])], axis=0)
+    return tf.RaggedTensor.from_row_splits(value.values, row_splits, validate=False)
+
+
+def _static(tensor: tf.Tensor) -> Any:
+    # XLA pads by constants only.
+    value = tf.get_static_value(tensor)
+    return tensor if value is None else value
+
+
+def _with_static_items(value: const.Field, target: Size) -> const.Field:
+    return fields.with_item_count(value, target) if isinstance(target, int) else value
+
+
+def _check_names(graph: GraphTensor, padding_values: FeatureDefaultValues) -> None:
+    for kind, sets, values in (
+        ("node set", graph.node_sets, padding_values.node_sets or {}),
+        ("edge set", graph.edge_sets, padding_values.edge_sets or {}),
+    ):
+        for name in values:
+            if name not in sets:
+                raise ValueError(
+                    f"`padding_values` must name sets of the graph; got {kind} '{name}'. Known are {list(sets)}."
+                )
+            _check_feature_names(values[name], sets[name].features, f"{kind} '{name}'")
+    _check_feature_names(padding_values.context or {}, graph.context.features, "context")
+
+
+def _check_feature_names(values: FeatureDefaults, features: const.Fields, place: str) -> None:
+    unknown = sorted(set(values) - set(features))
+    if unknown:
+        raise ValueError(
+            f"`padding_values` must name features of the graph; got {unknown} for {place}. "
+            f"Known are {sorted(features)}."
+        )
+
+
+@becomes_keras_layer
+def padding_mask(
+    graph_tensor: GraphTensor,
+    component_mask: tf.Tensor,
+    *,
+    node_set_name: const.NodeSetName | None = None,
+    edge_set_name: const.EdgeSetName | None = None,
+) -> tf.Tensor:
+    """Tells which nodes or edges of a padded graph are real.
+
+    `pad_to_total_sizes` returns a mask of components, right as sample weights of a model with one
+    output per component. This makes the mask for a model with one output per node or edge. With
+    the node set "_readout" it is the mask of what `structured_readout` reads, labels included.
+
+    Args:
+        graph_tensor: scalar graph, padded.
+        component_mask: bool tensor of shape [num_components], True for real components: the second
+            result of `pad_to_total_sizes`.
+        node_set_name: the nodes to tell apart. Either this or `edge_set_name`.
+        edge_set_name: the edges to tell apart.
+
+    Returns:
+        Bool tensor of shape [num_nodes] or [num_edges], True for items of real components. Its
+        shape is static and it is legal for XLA if the set's size is static, as it is after padding
+        to ints, except for node sets without features.
+
+    Raises:
+        ValueError: if the graph is not scalar, not exactly one set is named, or the mask is not a
+            bool vector with one value per component.
+        KeyError: if there is no set of this name.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0]), target=tf.constant([1]), node_features=tf.constant([[5.], [6.]]))
+        >>> padded, mask = tfx_gnn.pad_to_total_sizes(
+        ...     graph, tfx_gnn.SizeConstraints(2, {"nodes": 3}, {"edges": 2}))
+        >>> tfx_gnn.padding_mask(padded, mask, node_set_name="nodes").numpy().tolist()
+        [True, True, False]
+    """
+    check_scalar_graph_tensor(graph_tensor, "padding_mask()")
+    piece: FeaturePiece
+    if node_set_name is not None and edge_set_name is None:
+        piece = graph_tensor.node_sets[node_set_name]
+    elif edge_set_name is not None and node_set_name is None:
+        piece = graph_tensor.edge_sets[edge_set_name]
+    else:
+        raise ValueError(
+            f"padding_mask() takes exactly one of `node_set_name` and `edge_set_name`; got {node_set_name!r} and "
+            f"{edge_set_name!r}."
+        )
+    component_mask = tf.convert_to_tensor(component_mask)
+    num_components = graph_tensor.spec.total_num_components
+    if component_mask.dtype != tf.bool or not component_mask.shape.is_compatible_with([num_components]):
+        raise ValueError(
+            "`component_mask` must be a bool tensor with one value per graph component; got "
+            f"{component_mask.dtype.name} of shape={component_mask.shape} for {num_components} components. Take the "
+            "second result of pad_to_total_sizes()."
+        )
+    return tf.gather(component_mask, component_indices(piece.sizes, piece.total_size))

@@ -1,0 +1,192 @@
+"""The rule by which total sizes fit size constraints, for one graph or many at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+
+#: NumPy arrays, or tensors if a size is not known yet.
+Array = Any
+SetKey = tuple[const.SetType, const.SetName]
+
+
+@dataclasses.dataclass(frozen=True)
+class SizeRule:
+    """Size constraints in the form of arrays over all node sets, then all edge sets.
+
+    Attributes:
+        sets: what the arrays are about, in order: ("nodes", name), ..., ("edges", name), ...
+        target_components: number of components, padding included.
+        targets: number of items of each set, padding included; shape [num_sets].
+        demands: smallest number of items of each set in a padding component; shape [num_sets].
+        edge_positions: positions in `sets` of the edge set of each edge end; shape [num_ends].
+        end_positions: positions in `sets` of the node set of each edge end; shape [num_ends].
+    """
+
+    sets: tuple[SetKey, ...]
+    target_components: Size
+    targets: Array
+    demands: Array
+    edge_positions: Array
+    end_positions: Array
+
+    @classmethod
+    def from_constraints(cls, spec: GraphTensorSpec, constraints: SizeConstraints) -> SizeRule:
+        """Makes the rule for graphs of a type.
+
+        Args:
+            spec: spec of graphs of any rank.
+            constraints: the constraints; they must name each node set and edge set.
+
+        Raises:
+            ValueError: if they do not.
+        """
+        minima = dict(constraints.min_nodes_per_component)
+        nodes, edges = list(spec.node_sets_spec), list(spec.edge_sets_spec)
+        ends = [
+            (len(nodes) + position, nodes.index(end))
+            for position, name in enumerate(edges)
+            for end, _ in spec.edge_sets_spec[name].adjacency_spec.get_index_specs_dict().values()
+        ]
+        edge_positions, end_positions = np.array(ends, dtype=np.int64).reshape([-1, 2]).T
+        return cls(
+            sets=tuple([(const.NODES, name) for name in nodes] + [(const.EDGES, name) for name in edges]),
+            target_components=as_size(constraints.total_num_components),
+            targets=stack_sizes(
+                [target_size(constraints.total_num_nodes, name, const.NODES) for name in nodes]
+                + [target_size(constraints.total_num_edges, name, const.EDGES) for name in edges]
+            ),
+            demands=stack_sizes([as_size(minima.get(name, 0)) for name in nodes] + [0] * len(edges)),
+            edge_positions=edge_positions,
+            end_positions=end_positions,
+        )
+
+    def fits(self, num_components: Array, sizes: Array) -> Array:
+        """Tells whether total sizes can be padded to the targets.
+
+        Args:
+            num_components: int64, shape [...].
+            sizes: int64, shape [..., num_sets].
+
+        Returns:
+            bool, shape [...]: a NumPy array if everything is known, else a tensor.
+        """
+        num_fake = self.target_components - num_components
+        num_fake_per_set = num_fake[..., np.newaxis]
+        is_full = _equal(sizes, self.targets)
+        conditions = [
+            sizes <= self.targets,
+            sizes + self.demands * num_fake_per_set <= self.targets,
+            is_full | (num_fake_per_set > 0),
+            _take(is_full, self.edge_positions) | _take(sizes < self.targets, self.end_positions),
+        ]
+        if not any(tf.is_tensor(condition) for condition in [num_fake, *conditions]):
+            return np.concatenate(conditions, axis=-1).all(axis=-1) & (num_fake >= 0)
+        return tf.reduce_all(tf.concat(conditions, axis=-1), axis=-1) & tf.greater_equal(num_fake, 0)
+
+    def fits_each(self, num_components: Array, sizes: Sequence[Array]) -> Array:
+        """Tells the same as `fits` of many graphs, from one vector a set instead of a matrix.
+
+        XLA makes one loop of this, which matrices with a short last dimension prevent.
+
+        Args:
+            num_components: int64, shape [num_graphs].
+            sizes: for each set int64, shape [num_graphs].
+
+        Returns:
+            bool, shape [num_graphs].
+        """
+        num_fake = self.target_components - num_components
+        is_full = [size == self.targets[row] for row, size in enumerate(sizes)]
+        fits = (num_fake > 0) | functools.reduce(operator.and_, is_full, num_fake >= 0)
+        for row, size in enumerate(sizes):
+            fits &= (size <= self.targets[row]) & (size + self.demands[row] * num_fake <= self.targets[row])
+        for edge, end in zip(self.edge_positions.tolist(), self.end_positions.tolist(), strict=True):
+            fits &= is_full[edge] | (sizes[end] < self.targets[end])
+        return fits
+
+    def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
+        """Tells whether a size exceeds its target, among those that are known already.
+
+        Args:
+            num_components: number of components.
+            sizes: number of items of each set, in the order of `sets`.
+
+        Returns:
+            False if nothing is known to exceed; `fits` may still say no at run time.
+        """
+        targets = [self.target_components, *(self.targets.tolist() if isinstance(self.targets, np.ndarray) else [])]
+        known = zip([num_components, *sizes], targets, strict=False)
+        return any(isinstance(size, int) and isinstance(target, int) and size > target for size, target in known)
+
+
+def target_size(sizes: Any, name: str, kind: str) -> Size:
+    """Looks up the total number of nodes or edges of a set.
+
+    Args:
+        sizes: `total_num_nodes` or `total_num_edges` of size constraints.
+        name: the set.
+        kind: "nodes" or "edges".
+
+    Returns:
+        A non-negative int, or a scalar tensor of dtype int64.
+
+    Raises:
+        ValueError: if the set is not named.
+    """
+    if name not in sizes:
+        raise ValueError(
+            f"The target total number of <{name}> {kind} must be specified as "
+            f"`total_sizes.total_num_{kind}[<{name}>]`; "
+            f"got {kind} of {sorted(sizes)} only."
+        )
+    return as_size(sizes[name])
+
+
+def as_size(size: Size) -> Size:
+    """Makes a size comparable with others.
+
+    Args:
+        size: int, or scalar tensor of any integer dtype.
+
+    Returns:
+        An int if the value is known, else a scalar int64 tensor.
+    """
+    if isinstance(size, (tf.Tensor, tf.Variable)):
+        value = tf.get_static_value(size)
+        return tf.cast(size, tf.int64) if value is None else int(value)
+    return int(size)
+
+
+def stack_sizes(sizes: list[Size]) -> Array:
+    """Makes a vector of sizes.
+
+    Args:
+        sizes: ints or scalar tensors.
+
+    Returns:
+        int64, shape [len(sizes)]: a NumPy array if all are ints, else a tensor.
+    """
+    if all(isinstance(size, int) for size in sizes):
+        return np.array(sizes, dtype=np.int64)
+    return tf.stack([tf.cast(size, tf.int64) for size in sizes])
+
+
+def _equal(left: Array, right: Array) -> Array:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left == right
+    return tf.equal(left, right)
+
+
+def _take(values: Array, positions: Array) -> Array:
+    return values[..., positions] if isinstance(values, np.ndarray) else tf.gather(values, positions, axis=-1)

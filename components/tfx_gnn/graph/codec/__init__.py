@@ -1,0 +1,1 @@
+"""Graph tensors from and to serialized tf.Examples, and from and to flat tensors."""

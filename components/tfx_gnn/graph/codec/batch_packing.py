@@ -1,0 +1,312 @@
+"""Batches that fill a padding budget, by looking ahead over whole graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graph.batching.packing_plan import planner
+from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_rule import SizeRule, as_size
+from tfx_gnn.graph.batching.size_search import check_graph_dataset
+from tfx_gnn.graph.codec.example_sizes import ExampleItems
+from tfx_gnn.graph.tensor import tf_hooks
+from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+
+_Fields = tuple[tf.Tensor, ...]
+
+#: Graphs in a step, at least; the cost of a step is shared by all of them. Many are at hand at once.
+_MIN_GRAPHS = 64
+#: Likewise of serialized graphs, which are small.
+_MIN_EXAMPLES = 512
+
+
+def pack_batches(
+    dataset: tf.data.Dataset,
+    size_constraints: SizeConstraints,
+    *,
+    window: int = 128,
+    on_oversized: Callable[[Any], Any] | None = None,
+    spec: GraphTensorSpec | None = None,
+    prefix: str | None = None,
+) -> tf.data.Dataset:
+    """Batches graphs so that each batch fills a padding budget as well as it can.
+
+    Graphs may be packed before they are parsed: with their `spec`, the data set is one of
+    serialized tf.Examples, of which only the sizes are read. Moving strings is many times faster
+    than moving all the fields of graphs, so this is the way to feed a training:
+    `pack_batches(records, budget, spec=spec).map(lambda batch: parse_merge_and_pad(spec, batch, budget))`.
+
+    A batch starts with the graph that has waited longest. It grows by the graph, among the next
+    `window` ones, that fits and promises the most nodes and edges in the end: it brings many itself
+    and leaves much of what is scarcest, be it components, a node set or an edge set; the emptier
+    the batch, the more large graphs are preferred. When none fits, the batch is complete. No graph
+    is skipped and none waits forever; the order is the same in each pass if that of `dataset` is.
+
+    Args:
+        dataset: data set of scalar graphs; with `spec`, of serialized tf.Examples, strings of
+            shape []. May be infinite.
+        size_constraints: the budget; it must name each node set and edge set of the graphs.
+        window: how many graphs are looked at for the next place in a batch, at least 1. More of
+            them fill batches better and take longer.
+        on_oversized: TensorFlow function called with each element whose graph does not fit even
+            alone, which is then left out. By default such a graph is an error.
+        spec: spec of the scalar graph in each tf.Example, if the data set holds these.
+        prefix: put before the keys in tf.Examples, as for `parse_example`.
+
+    Returns:
+        Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
+        `pad_to_total_sizes` make graphs of exactly the sizes of the budget; or of strings of shape
+        [num_graphs] for `parse_merge_and_pad`.
+
+    Raises:
+        ValueError: if elements are not scalar graphs, or not scalar strings although `spec` is
+            given, `window` is too small, or the budget lacks a set or names an unknown one.
+        tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone and
+            `on_oversized` is not given.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.constant([5., 6., 7.]))
+        >>> graphs = tf.data.Dataset.from_tensors(graph).repeat(5)
+        >>> budget = tfx_gnn.SizeConstraints(3, {"nodes": 7}, {"edges": 6})
+        >>> [int(batch.shape[0]) for batch in tfx_gnn.pack_batches(graphs, budget)]
+        [2, 2, 1]
+    """
+    if window < 1:
+        raise ValueError(f"`window` must be at least 1; got {window}.")
+    graph_spec = _check_graphs(dataset) if spec is None else _check_examples(dataset, spec)
+    rule = SizeRule.from_constraints(graph_spec, size_constraints)
+    _check_no_unknown_sets(rule, size_constraints)
+    demands = {name: as_size(size) for name, size in dict(size_constraints.min_nodes_per_component).items()}
+    if spec is not None:
+        items: _Items = ExampleItems(spec, prefix, demands)
+        boxed_spec: Any = (tf.TensorSpec([], tf.string),)
+        batch_spec: Any = tf.TensorSpec([None], tf.string)
+    else:
+        if on_oversized is not None:
+            complain, on_oversized = on_oversized, None
+            dataset = dataset.filter(lambda graph: _fits_or_goes(graph, size_constraints, complain))
+        batch_spec = graph_spec._batch(None)
+        items = _GraphItems(batch_spec, demands)
+        # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
+        boxed_spec = tuple(tf_hooks.flat_tensor_specs(graph_spec))
+    elements = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
+    packer = _Packer(rule, items, window, on_oversized)
+    # Chunks are measured while those before are planned.
+    chunks = elements.batch(packer.chunk_size).map(packer.measure, num_parallel_calls=1, deterministic=True)
+    chunks = chunks.concatenate(tf.data.Dataset.from_tensors(packer.end()))
+    packed = chunks.scan(packer.start(), packer.step).flat_map(packer.cut)
+    return tf.data.experimental.from_variant(tf.data.experimental.to_variant(packed), batch_spec)
+
+
+def _check_graphs(dataset: tf.data.Dataset) -> GraphTensorSpec:
+    spec = check_graph_dataset(dataset)
+    check_scalar_graph_tensor(spec, "pack_batches()")
+    return spec
+
+
+def _check_examples(dataset: tf.data.Dataset, spec: GraphTensorSpec) -> GraphTensorSpec:
+    check_scalar_graph_tensor(spec, "pack_batches()")
+    if not tf.TensorSpec([], tf.string).is_compatible_with(dataset.element_spec):
+        raise ValueError(
+            "`dataset` must hold serialized tf.Examples, strings of shape [], if `spec` is given; got "
+            f"{dataset.element_spec}. Leave `spec` out for a data set of graphs."
+        )
+    return spec
+
+
+def _check_no_unknown_sets(rule: SizeRule, constraints: SizeConstraints) -> None:
+    known = {name for _, name in rule.sets}
+    named = {*constraints.total_num_nodes, *constraints.total_num_edges, *dict(constraints.min_nodes_per_component)}
+    if not named <= known:
+        raise ValueError(
+            f"`size_constraints` must name sets of the graphs only; got {sorted(named - known)}. Known are "
+            f"{sorted(known)}."
+        )
+
+
+def _fits_or_goes(
+    graph: GraphTensor, constraints: SizeConstraints, on_oversized: Callable[[GraphTensor], Any]
+) -> tf.Tensor:
+    def go() -> tf.Tensor:
+        on_oversized(graph)
+        return tf.zeros([], tf.bool)
+
+    return tf.cond(satisfies_size_constraints(graph, constraints), lambda: tf.ones([], tf.bool), go)
+
+
+class _Items(Protocol):
+    """What is packed, as tensors with one row for each graph."""
+
+    def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
+        """Counts components, nodes and edges.
+
+        Args:
+            fields: the items.
+
+        Returns:
+            int64 of shape [num_graphs, 1 + num_sets], and bool of shape [num_graphs] that tells
+            whether all components have as many nodes as is demanded.
+        """
+        ...
+
+    def nothing(self) -> _Fields:
+        """Returns no items, boxed."""
+        ...
+
+    def box(self, fields: _Fields) -> _Fields:
+        """Makes tensors whose elements are moved without copying what they stand for."""
+        ...
+
+    def unbox(self, fields: _Fields) -> _Fields:
+        """Undoes `box`."""
+        ...
+
+
+class _GraphItems:
+    """Graphs that travel boxed, one variant tensor a field, and are not copied."""
+
+    def __init__(self, batch_spec: Any, demands: dict[str, Any]) -> None:
+        self._batch_spec = batch_spec
+        self._demands = demands
+
+    def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
+        # Only the sizes are really decoded: what is not used costs nothing in a function.
+        graphs = tf_hooks.from_flat_tensors(self._batch_spec, list(fields))
+        pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
+        counts = [graphs.num_components, *(tf.reduce_sum(piece.sizes, axis=-1) for piece in pieces)]
+        sizes = tf.stack([tf.cast(count, tf.int64) for count in counts], axis=1)
+        is_enough = tf.ones_like(sizes[:, 0], tf.bool)
+        for name, demand in self._demands.items():
+            enough = tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64)
+            is_enough &= tf.reduce_all(enough, axis=-1)
+        return sizes, is_enough
+
+    def nothing(self) -> _Fields:
+        return tuple(tf_hooks.no_flat_tensors(self._batch_spec))
+
+    def box(self, fields: _Fields) -> _Fields:
+        return fields
+
+    def unbox(self, fields: _Fields) -> _Fields:
+        return fields
+
+
+class _Packer:
+    """The steps of packing."""
+
+    def __init__(
+        self, rule: SizeRule, items: _Items, window: int, on_oversized: Callable[[tf.Tensor], Any] | None
+    ) -> None:
+        self._rule = rule
+        self._items = items
+        self._window = window
+        self._on_oversized = on_oversized
+        targets = np.asarray([rule.target_components, *rule.targets])
+        # A padding component takes its part of a budget.
+        reserve = np.asarray([1, *rule.demands])
+        self._capacity = np.maximum(targets - reserve, 1).astype(np.float32)
+        self._limits = (np.int64(rule.target_components), rule.targets, rule.demands, self._capacity)
+        self._planner = planner(window, rule.sets, tuple(rule.edge_positions), tuple(rule.end_positions))
+        #: How many graphs come in a step.
+        self.chunk_size = max(window, _MIN_EXAMPLES if isinstance(items, ExampleItems) else _MIN_GRAPHS)
+
+    def measure(self, *fields: tf.Tensor) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
+        """Returns the sizes of the graphs, the boxed fields, and that more may follow."""
+        sizes, is_enough = self._items.sizes(fields)
+        fits = is_enough & self._rule.fits(sizes[:, 0], sizes[:, 1:])
+        if self._on_oversized is not None:
+            sizes, fields = self._without_oversized(sizes, fields, fits)
+            return sizes, self._items.box(fields), tf.zeros([], tf.bool)
+        names = ["components", *(f"{kind}/{name}" for kind, name in self._rule.sets)]
+        limits = [self._rule.target_components, *self._rule.targets]
+        wrong = tf.where(tf.logical_not(fits))[:1, 0]
+        message = (
+            "`size_constraints` must have room for each graph and what pads it; got a graph that does not fit even "
+            f"alone. Numbers of {names}:"
+        )
+        check = tf.debugging.Assert(
+            tf.equal(tf.size(wrong), 0),
+            [
+                message,
+                tf.gather(sizes, wrong),
+                "of at most:",
+                limits,
+            ],
+            summarize=100,
+        )
+        with tf.control_dependencies([check]):
+            return tf.identity(sizes), self._items.box(fields), tf.zeros([], tf.bool)
+
+    def _without_oversized(self, sizes: tf.Tensor, fields: _Fields, fits: tf.Tensor) -> tuple[tf.Tensor, _Fields]:
+        def tell(field: tf.Tensor) -> tf.Tensor:
+            assert self._on_oversized is not None
+            self._on_oversized(field)
+            return tf.zeros([], tf.bool)
+
+        told = tf.map_fn(tell, tf.boolean_mask(fields[0], tf.logical_not(fits)), fn_output_signature=tf.bool)
+        with tf.control_dependencies([told]):
+            kept = tf.where(fits)[:, 0]
+        return tf.gather(sizes, kept), tuple(tf.gather(field, kept) for field in fields)
+
+    def nothing(self) -> tuple[tf.Tensor, _Fields]:
+        """Returns the sizes and fields of no graphs."""
+        sizes = tf.zeros([0, len(self._capacity)], tf.int64)
+        return sizes, self._items.nothing()
+
+    def start(self) -> tuple[Any, ...]:
+        """Returns what is carried to the first step: no waiting graphs, and an empty batch."""
+        return *self.nothing(), self.nothing()[1], tf.zeros([len(self._capacity)], tf.int64)
+
+    def end(self) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
+        """Returns a chunk of no graphs that says that no more will follow."""
+        return *self.nothing(), tf.ones([], tf.bool)
+
+    def step(self, carried: Any, chunk: Any) -> tuple[Any, Any]:
+        """Completes batches from waiting and new graphs; carries waiting ones and the open batch on."""
+        sizes = tf.concat([carried[0], chunk[0]], axis=0)
+        fields = [_join(*parts) for parts in zip(carried[1], chunk[1], strict=True)]
+        open_fields, used, is_last = carried[2], carried[3], chunk[2]
+        num_graphs = tf.shape(sizes)[0]
+        most = self._window + self.chunk_size
+        padded = tf.ensure_shape(tf.pad(sizes, [[0, most - num_graphs], [0, 0]]), [most, len(self._capacity)])
+        plan = self._planner(self._limits, padded, num_graphs, used, is_last)
+        order = plan.order[: plan.num_taken]
+        batched = [_join(first, tf.gather(field, order)) for first, field in zip(open_fields, fields, strict=True)]
+        # The open batch is the first; the last one stays open until no more graphs fit.
+        lengths = tf.math.bincount(plan.batch[: plan.num_taken], minlength=plan.current + 1, dtype=tf.int64)
+        num_open = tf.shape(open_fields[0], tf.int64)[0]
+        lengths = tf.concat([lengths[:1] + num_open, lengths[1:]], axis=0)
+        lengths = tf.boolean_mask(lengths, is_last | (tf.range(tf.size(lengths)) < plan.current))
+        lengths = tf.boolean_mask(lengths, lengths > 0)
+        total = tf.reduce_sum(lengths)
+        waiting = tf.where(plan.is_waiting)[:, 0]
+        state = (
+            tf.gather(sizes, waiting),
+            tuple(tf.gather(field, waiting) for field in fields),
+            tuple(field[total:] for field in batched),
+            plan.used,
+        )
+        return state, (tuple(field[:total] for field in batched), lengths)
+
+    def cut(self, fields: _Fields, lengths: tf.Tensor) -> tf.data.Dataset:
+        """Makes batches of graphs that lie one after another."""
+        ends = tf.cumsum(lengths)
+        pieces = tf.data.Dataset.from_tensor_slices((ends - lengths, ends))
+        return pieces.map(lambda start, end: self._items.unbox(tuple(field[start:end] for field in fields)))
+
+
+def _join(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+    """Concatenates, also variant tensors, for which TensorFlow has no kernel."""
+    if first.dtype != tf.variant:
+        return tf.concat([first, second], axis=0)
+    num_first = tf.shape(first)[0]
+    indices = [tf.range(num_first), num_first + tf.range(tf.shape(second)[0])]
+    return tf.dynamic_stitch(indices, [first, second])

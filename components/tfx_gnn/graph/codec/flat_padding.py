@@ -1,0 +1,302 @@
+"""Pads graphs while they are parsed, with a few operations for all sets and features together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.padding import FeatureDefaultValues, append_items
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.codec import example_layout
+from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, finish_features
+from tfx_gnn.graph.codec.size_table import SizeTable
+from tfx_gnn.graph.tensor import fields
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+
+_Key = tuple[const.SetType, const.SetName]
+
+#: More items than can be missing.
+_MANY = 2**31
+#: Node indices of padding edges are computed as float64, exactly up to this product of sizes.
+_LARGEST_PRODUCT = 2**44
+
+
+class FlatPadder:
+    """Pads batches of graphs of one component each, of a fixed or varying number, to fixed sizes."""
+
+    def __init__(
+        self,
+        spec: GraphTensorSpec,
+        constraints: SizeConstraints,
+        num_examples: int | None,
+        padding_values: FeatureDefaultValues,
+    ) -> None:
+        """Prepares everything that does not depend on the graphs.
+
+        Args:
+            spec: spec of the scalar graph in one tf.Example; see `can_pad`.
+            constraints: the sizes of the result.
+            num_examples: number of graphs in a batch; None if it varies.
+            padding_values: scalars for features of padding items.
+
+        Raises:
+            ValueError: if a padding value is not scalar or names an unknown feature, or the
+                constraints lack a set.
+        """
+        self._spec = spec
+        self._constraints = constraints
+        self._num_examples = num_examples
+        self._padding_values = self._values_by_set(padding_values)
+        rule = SizeRule.from_constraints(spec, constraints)
+        self._rule = rule
+        self._num_components = int(rule.target_components)
+
+    @staticmethod
+    def can_pad(spec: GraphTensorSpec, constraints: SizeConstraints, num_examples: int | None) -> bool:
+        """Tells whether graphs and sizes are of the usual kind, that of this class.
+
+        Args:
+            spec: spec of the scalar graph in one tf.Example.
+            constraints: the sizes to pad to.
+            num_examples: number of graphs in a batch; None if it varies.
+        """
+        pieces = [spec.context_spec, *spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
+        if len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
+            return False
+        rule = SizeRule.from_constraints(spec, constraints)
+        if not isinstance(rule.target_components, int) or rule.target_components <= (num_examples or 0):
+            return False
+        if not isinstance(rule.targets, np.ndarray) or not isinstance(rule.demands, np.ndarray):
+            return False
+        products = rule.targets[rule.edge_positions].astype(float) * rule.targets[rule.end_positions]
+        return bool((products < _LARGEST_PRODUCT).all())
+
+    def assert_fit(self, table: SizeTable) -> list[tf.Operation]:
+        """Asserts that graphs can be padded.
+
+        Args:
+            table: their sizes.
+
+        Returns:
+            What must run before `pad`; nothing in eager mode.
+        """
+        rule, demands = self._rule, self._rule.demands[:, np.newaxis]
+        num_fake = self._num_fake(table)
+        eye = np.eye(len(rule.sets), dtype=np.int64)
+        # What is missing, times these, must be at least these times the number of padding components.
+        conditions: list[tuple[npt.NDArray[np.int64], int]] = []
+        causes = []
+        if self._num_examples is None:
+            conditions.append((0 * eye[0], -1))
+            causes.append(
+                "Could not pad graph as it already has more graph components then it is allowed by "
+                "`total_sizes.total_num_components`."
+            )
+        # Each set lacks what the padding components demand; where edges lack, so do nodes at both ends.
+        conditions += [(eye[row], int(demand)) for row, demand in enumerate(rule.demands)]
+        causes += [
+            f"Could not pad <{name}> as it already has more {kind} then it is allowed by the "
+            f"`total_sizes.total_num_{kind}[<{name}>]`."
+            for kind, name in rule.sets
+        ]
+        for edge, end in zip(rule.edge_positions, rule.end_positions, strict=True):
+            conditions.append((_MANY * eye[end] - eye[edge], 0))
+            causes.append(f"Could not create fake incident edges for the node set {rule.sets[end][1]}.")
+        if self._num_examples is None:
+            # A graph that has all components must have all items.
+            conditions += [(-row, -_MANY) for row in eye]
+            causes += [
+                f"Could not pad <{name}> {kind}. To do this, at least one graph component must be added to the input "
+                "graph, but it already has `total_sizes.total_num_components` graph components."
+                for kind, name in rule.sets
+            ]
+        factors, least = (np.asarray(part) for part in zip(*conditions, strict=True))
+        fits = tf.matmul(factors, self._missing(table)) >= least[:, np.newaxis] * num_fake
+        assertions = self._assert_rows(fits, causes, table)
+        if demands.any():
+            causes = [
+                f"Some graph components have fewer <{name}> nodes than it is required by the "
+                f"`total_sizes.min_nodes_per_component[<{name}>]`."
+                for _, name in rule.sets
+            ]
+            assertions += self._assert_rows(table.items >= demands, causes, table)
+        return assertions
+
+    def _assert_rows(self, fits: tf.Tensor, causes: list[str], table: SizeTable) -> list[tf.Operation]:
+        """Asserts that all is True in a matrix; the causes say what is wrong where a row is not."""
+        names = ", ".join(name for _, name in self._rule.sets)
+        facts = (
+            f"In all there must be at most {self._num_components} graph components, and "
+            f"{self._rule.targets.tolist()} of ({names}), padding included; got"
+        )
+        num_real, totals = table.num_examples, table.splits[:, -1:]
+        if not tf.executing_eagerly():
+            told = [f"Could not pad. {facts}", num_real, totals]
+            data = [*told, f"Of these the first whose row is False: {causes}", fits]
+            return [tf.raw_ops.Assert(condition=tf.reduce_all(fits), data=data, summarize=-1)]
+        if not tf.reduce_all(fits):
+            cause = causes[int(np.argmin(fits.numpy().all(axis=1)))]
+            got = f"{int(num_real)}, {totals.numpy().reshape([-1]).tolist()}"
+            raise tf.errors.InvalidArgumentError(None, None, f"{cause} {facts} {got}.")
+        return []
+
+    def pad(self, flat: FlatGraphs) -> tuple[GraphTensor, tf.Tensor]:
+        """Makes one padded graph.
+
+        Args:
+            flat: the graphs; in a function, called under control dependencies on all checks.
+
+        Returns:
+            What `pad_to_total_sizes` returns.
+        """
+        missing = tf.identity(self._missing(flat.table))
+        finish_features(flat, keep_vectors=True)
+        features = self._features(flat, missing)
+        sizes = self._sizes(flat.table, missing)
+        indices = self._indices(flat, missing)
+        node_sets, edge_sets = {}, {}
+        for flat_set in flat.sets[1:]:
+            name = flat_set.layout.set_name
+            arguments: dict[str, Any] = {
+                "features": features[flat_set.layout.set_type, name],
+                "sizes": sizes[flat_set.row or 0],
+                "validate": False,
+            }
+            if flat_set.layout.set_type == const.NODES:
+                node_sets[name] = NodeSet.from_fields(**arguments)
+            else:
+                ends = [
+                    (flat_set.spec.adjacency_spec.node_set_name(tag), next(indices))
+                    for tag in flat_set.layout.index_keys
+                ]
+                edge_sets[name] = EdgeSet.from_fields(
+                    **arguments, adjacency=Adjacency.from_indices(*ends, validate=False)
+                )
+        context = Context.from_fields(
+            features=features[const.CONTEXT, ""],
+            sizes=tf.ones([self._num_components], self._spec.indices_dtype),
+            validate=False,
+        )
+        is_real = np.arange(self._num_components) < flat.table.num_examples
+        return GraphTensor.from_pieces(context, node_sets, edge_sets, validate=False), tf.convert_to_tensor(is_real)
+
+    def _num_fake(self, table: SizeTable) -> Any:
+        """Returns how many components are padding, as an int if it is static."""
+        return self._num_components - table.num_examples
+
+    def _missing(self, table: SizeTable) -> tf.Tensor:
+        """Returns how many items each set lacks, int64 of shape [num_sets, 1]."""
+        return self._rule.targets[:, np.newaxis] - table.splits[:, -1:]
+
+    def _sizes(self, table: SizeTable, missing: tf.Tensor) -> list[tf.Tensor]:
+        """Returns the sizes of each set, those of padding components behind the others."""
+        demands = self._rule.demands[:, np.newaxis]
+        first = missing - demands * (self._num_fake(table) - 1) if demands.any() else missing
+        # If the number of examples varies, as many as there can be: what is too much is cut off.
+        others = np.repeat(demands, self._num_components - (self._num_examples or 0) - 1, axis=1)
+        sizes = tf.cast(tf.concat([table.items, first, tf.constant(others)], axis=1), self._spec.indices_dtype)
+        if self._num_examples is None:
+            sizes = tf.ensure_shape(sizes[:, : self._num_components], [None, self._num_components])
+        return tf.unstack(sizes, num=len(self._rule.sets))
+
+    def _features(self, flat: FlatGraphs, missing: tf.Tensor) -> dict[_Key, dict[const.FieldName, const.Field]]:
+        result: dict[_Key, dict[const.FieldName, const.Field]] = {}
+        dense: list[tuple[_Key, const.FieldName, int, FlatField]] = []
+        # The components, which are the items of the context, come behind all sets.
+        targets = [*self._rule.targets.tolist(), self._num_components]
+        if flat.sets[0].features:
+            num_fake = tf.fill([1, 1], tf.cast(self._num_fake(flat.table), tf.int64))
+            missing = tf.concat([missing, num_fake], axis=0)
+        for flat_set in flat.sets:
+            key = flat_set.layout.set_type, flat_set.layout.set_name
+            row = len(self._rule.sets) if flat_set.row is None else flat_set.row
+            result[key] = {}
+            for name, field in flat_set.features.items():
+                if field.partitions:
+                    items = field.items(self._spec.row_splits_dtype, None)
+                    padded = append_items(items, missing[row, 0], self._padding_values[key][name])
+                    result[key][name] = fields.with_item_count(padded, targets[row])
+                else:
+                    # For the order of features; the value follows.
+                    result[key][name] = field.values
+                    dense.append((key, name, row, field))
+        if dense:
+            # Numbers of values to be put behind those of each feature, as tf.pad takes them.
+            factors = np.array([[[0, _num_values(field)] for *_, field in dense]])
+            lacking = tf.gather(missing, [row for _, _, row, _ in dense]) * factors
+            for (key, name, row, field), paddings in zip(dense, tf.unstack(lacking, len(dense), axis=1), strict=True):
+                values = example_layout.from_stored(field.values, field.spec.dtype)
+                values = values if values.shape.rank == 1 else tf.reshape(values, [-1])
+                padded = tf.pad(values, paddings, constant_values=self._padding_values[key][name])
+                shape = [targets[row], *field.spec.shape[1:].as_list()]
+                if len(shape) == 1:
+                    padded.set_shape(shape)
+                result[key][name] = padded if len(shape) == 1 else tf.reshape(padded, shape)
+        return result
+
+    def _values_by_set(self, padding_values: FeatureDefaultValues) -> dict[_Key, dict[const.FieldName, tf.Tensor]]:
+        """Checks padding values, and returns one for each feature of each set."""
+        pieces: dict[_Key, Any] = {(const.CONTEXT, ""): self._spec.context_spec}
+        pieces |= {(const.NODES, name): piece for name, piece in self._spec.node_sets_spec.items()}
+        pieces |= {(const.EDGES, name): piece for name, piece in self._spec.edge_sets_spec.items()}
+        given = {(const.CONTEXT, ""): padding_values.context or {}}
+        given |= {(const.NODES, name): values for name, values in (padding_values.node_sets or {}).items()}
+        given |= {(const.EDGES, name): values for name, values in (padding_values.edge_sets or {}).items()}
+        for (kind, name), values in given.items():
+            known = list(pieces[kind, name].features_spec) if (kind, name) in pieces else None
+            unknown = set(values) - set(known or []) if known is not None else {name}
+            if unknown:
+                raise ValueError(
+                    f"`padding_values` must name features of the graph; got {sorted(unknown)} for {kind} '{name}'. "
+                    f"Known are {known if known is not None else sorted(name for _, name in pieces)}."
+                )
+        result: dict[_Key, dict[const.FieldName, tf.Tensor]] = {}
+        for key, piece in pieces.items():
+            result[key] = {}
+            for feature, spec in piece.features_spec.items():
+                value = given.get(key, {}).get(feature, tf.zeros([], spec.dtype))
+                result[key][feature] = tf.convert_to_tensor(value, spec.dtype)
+                if result[key][feature].shape.rank != 0:
+                    raise ValueError(
+                        f"Default value for feature '{feature}' of {key[0]} '{key[1]}' must be scalar, got "
+                        f"shape={result[key][feature].shape}. All elements of a padding item get the same value."
+                    )
+        return result
+
+    def _indices(self, flat: FlatGraphs, missing: tf.Tensor) -> Iterator[tf.Tensor]:
+        """Yields the node indices of each end of each edge set, those of padding edges behind."""
+        if flat.ends is None:
+            return
+        dtype = self._spec.indices_dtype
+        num_ends = len(flat.ends.keys)
+        edges, nodes = self._rule.edge_positions, self._rule.end_positions
+        real = tf.split(flat.ends.joined(dtype, merge=True), flat.ends.counts, num=num_ends)
+        num_fake = tf.gather(missing[:, 0], edges)
+        # The indices of padding edges go up evenly from the first padding node to the last one.
+        lacking = tf.cast(missing[:, 0], tf.float64)
+        lacking_nodes = tf.gather(lacking, nodes)
+        # No step is zero, which tf.range refuses; that of no edges is infinite, so that they stay none.
+        step = tf.maximum(lacking_nodes, 0.5) / tf.gather(lacking, edges)
+        targets = self._rule.targets[nodes].astype(np.float64)
+        # Less than a step, so that rounding neither reaches the end nor adds an edge.
+        start = targets + 0.5 / max(1, self._rule.targets[edges].max()) - lacking_nodes
+        spread = tf.raw_ops.RaggedRange(starts=start, limits=targets, deltas=step, Tsplits=tf.int64).rt_dense_values
+        fake = tf.split(tf.cast(spread, dtype), num_fake, num=num_ends)
+        for edge, end_real, end_fake in zip(edges, real, fake, strict=True):
+            index = tf.concat([end_real, end_fake], axis=0)
+            index.set_shape([int(self._rule.targets[edge])])
+            yield index
+
+
+def _num_values(field: FlatField) -> int:
+    return math.prod(field.spec.shape[1:].as_list())

@@ -1,0 +1,341 @@
+"""Reads a batch of graph tf.Examples into flat values, without nested ragged tensors.
+
+`tf.io.parse_example` delivers, for each feature, the values of all examples in one vector and
+the splits between examples. All else follows from `#size`: the splits between the items of a
+set are the running sums of its sizes, so nothing is partitioned twice. One assertion compares
+what was read with what the sizes promise.
+
+Small ops dominate the cost at usual batch sizes, so what can be done for all sets or features
+at once is done on a matrix with a row for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graph.codec import example_layout, parsing_checks
+from tfx_gnn.graph.codec.default_values import DefaultFill, default_fills
+from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.example_layout import SetLayout
+from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, FlatSet
+from tfx_gnn.graph.codec.parsing_checks import EdgeEnds
+from tfx_gnn.graph.codec.size_table import SizeTable
+from tfx_gnn.graph.graph_constants import NODES, FieldSpec
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+
+#: The largest number of items in a batch; far enough from the limits of int64 to add them up.
+_MAX_ITEMS = {tf.int32: 2**31 - 1, tf.int64: 2**40}
+
+#: Asserts something of the sizes; returns what must run before they are used.
+Check = Callable[["SizeTable"], "list[tf.Operation]"]
+
+
+def read_flat(
+    spec: GraphTensorSpec,
+    serialized: tf.Tensor,
+    prefix: str | None,
+    default_values: Mapping[str, Any] | None,
+    *,
+    validate: bool,
+    trusted: bool,
+    check: Check | None = None,
+) -> tuple[FlatGraphs, list[tf.Operation]]:
+    """Reads graphs from tf.Examples.
+
+    Args:
+        spec: spec of the scalar graph in one tf.Example.
+        serialized: string tensor of shape [num_examples].
+        prefix: put before every key.
+        default_values: keys without prefix to values for features that an example lacks.
+        validate: whether to check sizes, counts, indices, and that values fit the dtypes of their features.
+        trusted: whether lists are known to be in one piece, of the length that they say; of no effect
+            without `validate`.
+        check: what else is asserted of the sizes, after these.
+
+    Returns:
+        The graphs, without what depends on the checks; and the checks, which must run before
+        `finish_flat`.
+    """
+    fills = default_fills(spec, default_values)
+    trusted = trusted and validate
+    if not trusted:
+        serialized = canonical_examples(serialized)
+    return _Reader(spec, serialized, prefix or "", fills, trusted).read(check, validate=validate)
+
+
+class _Reader:
+    """Carries what the steps of reading share."""
+
+    def __init__(
+        self,
+        spec: GraphTensorSpec,
+        serialized: tf.Tensor,
+        prefix: str,
+        fills: Mapping[str, DefaultFill],
+        trusted: bool,
+    ) -> None:
+        self._spec = spec
+        self._trusted = trusted
+        self._fills = {f"{prefix}{key}": fill for key, fill in fills.items()}
+        self._layouts = list(example_layout.set_layouts(spec, prefix))
+        self._set_specs = [example_layout.piece_spec(spec, layout) for layout in self._layouts[1:]]
+        self._num_components = [piece.sizes_spec.shape[0] for piece in self._set_specs]
+        self._static_num_examples = serialized.shape[0]
+        self._serialized = serialized
+        self._parsed = self._parse(serialized)
+        # Running numbers of values as they are, and as rows of the size table times a factor
+        # or as vectors they must be; with keys.
+        self._by_row: list[tuple[tf.Tensor, int, int, str]] = []
+        self._by_vector: list[tuple[tf.Tensor, tf.Tensor, str]] = []
+        # Row lengths with their running sums.
+        self._row_lengths: list[tuple[tf.Tensor, tf.Tensor, str]] = []
+        # Features of dtypes that do not hold all values that tf.Examples do, with keys.
+        self._narrow: list[tuple[tf.Tensor, tf.DType, str]] = []
+
+    def _parse(self, serialized: tf.Tensor) -> dict[str, Any]:
+        features: dict[str, Any] = {}
+        for layout in self._layouts:
+            piece = example_layout.piece_spec(self._spec, layout)
+            if layout.size_key:
+                features[layout.size_key] = self._io_feature(layout.size_key, piece.sizes_spec, 0)
+                if set(self._num_components) == {1}:
+                    features[layout.size_key] = tf.io.FixedLenFeature([], tf.int64, 0)
+            for tag, key in layout.index_keys.items():
+                features[key] = self._io_feature(key, piece.adjacency_spec[tag])
+            for name, key in layout.features.items():
+                example_layout.check_inner_dimensions(key, piece[name])
+                fill = self._fills.get(key)
+                default = None if fill is None else fill.value
+                features[key] = self._io_feature(key, piece[name], default)
+                for dimension in example_layout.ragged_dimensions(piece[name]):
+                    lengths_key = example_layout.row_lengths_key(key, dimension)
+                    features[lengths_key] = _flat_feature(lengths_key, tf.int64)
+        if not features:
+            return {}
+        try:
+            return tf.io.parse_example(serialized, features)
+        except UnicodeDecodeError as error:
+            # TensorFlow quotes the bytes in its message, which then may be no text for Python.
+            raise tf.errors.InvalidArgumentError(
+                None, None, "`serialized` must hold tf.Example protos; got bytes that are none."
+            ) from error
+
+    def _io_feature(self, key: str, spec: FieldSpec, default: Any = None) -> Any:
+        dtype = example_layout.stored_dtype(spec.dtype, key)
+        # Of a fixed number of floats, TensorFlow writes outside of its buffers those that are too many, if they are
+        # unpacked.
+        is_safe = dtype != tf.float32 or not self._trusted
+        if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and is_safe:
+            if default is not None:
+                default = np.broadcast_to(np.asarray(default, dtype.as_numpy_dtype), spec.shape.as_list())
+            if spec.shape == [1]:
+                return tf.io.FixedLenFeature([], dtype, None if default is None else default[0])
+            return tf.io.FixedLenFeature(spec.shape, dtype, default)
+        return _flat_feature(key, dtype)
+
+    def read(self, check: Check | None, *, validate: bool) -> tuple[FlatGraphs, list[tf.Operation]]:
+        """Reads sizes, then fields, and checks both."""
+        set_layouts = self._layouts[1:]
+        size_keys = [layout.size_key for layout in set_layouts]
+        table = SizeTable([self._parsed[key] for key in size_keys], self._num_components, self._uniform_splits)
+        sets = [
+            FlatSet(layout=layout, spec=spec, component_splits=table.component_splits[row], table=table, row=row)
+            for row, (layout, spec) in enumerate(zip(set_layouts, self._set_specs, strict=True))
+        ]
+        # First, so that ends are first among what is compared with the sizes.
+        end_indices = self._read_end_indices(sets)
+        context = self._context_set(sets, table)
+        for flat_set in (context, *sets):
+            for name, key in flat_set.layout.features.items():
+                field = flat_set.features[name] = self._read_field(key, flat_set.spec[name], flat_set)
+                if example_layout.is_narrow(field.spec.dtype):
+                    self._narrow.append((field.values, field.spec.dtype, key))
+        compared = [entry[0] for entry in (*self._by_row, *self._by_vector)]
+        actual = tf.stack(compared) if compared else None
+        ends = self._join_ends(sets, end_indices, actual, table) if end_indices else None
+        operations = self._assert_valid(table, size_keys, actual, ends) if validate else []
+        if check is not None:
+            with tf.control_dependencies(operations):
+                operations = operations + check(table)
+        return FlatGraphs(self._static_num_examples, [context, *sets], table, ends), operations
+
+    def _read_end_indices(self, sets: list[FlatSet]) -> list[tf.Tensor]:
+        """Returns the node indices of all ends of edge sets, and lets their numbers be checked."""
+        return [
+            self._read_field(key, flat_set.spec.adjacency_spec[tag], flat_set).values
+            for flat_set in sets
+            for tag, key in flat_set.layout.index_keys.items()
+        ]
+
+    def _join_ends(
+        self, sets: list[FlatSet], indices: list[tf.Tensor], actual: tf.Tensor | None, table: SizeTable
+    ) -> EdgeEnds:
+        rows = {flat_set.layout.set_name: row for row, flat_set in enumerate(sets) if flat_set.layout.set_type == NODES}
+        ends = [
+            (key, rows[flat_set.spec.adjacency_spec.node_set_name(tag)])
+            for flat_set in sets
+            for tag, key in flat_set.layout.index_keys.items()
+        ]
+        return EdgeEnds(indices, actual, [key for key, _ in ends], [row for _, row in ends], table)
+
+    def _context_set(self, sets: list[FlatSet], table: SizeTable) -> FlatSet:
+        """Finds out the number of components of each example, and lets the sets be compared."""
+        layout, spec = self._layouts[0], self._spec.context_spec
+        static = spec.sizes_spec.shape[0]
+        if static is not None:
+            splits = self._uniform_splits(static)
+        elif sets:
+            splits = sets[0].component_splits
+        else:
+            splits = self._component_splits_of_features(layout)
+        for flat_set in sets:
+            if flat_set.component_splits is not splits and (
+                static is None or flat_set.spec.sizes_spec.shape[0] != static
+            ):
+                self._by_vector.append((flat_set.component_splits, splits, flat_set.layout.size_key))
+        return FlatSet(layout=layout, spec=spec, component_splits=splits, table=table)
+
+    def _component_splits_of_features(self, layout: SetLayout) -> tf.Tensor:
+        """Derives the number of components from a context feature, where there are no sets."""
+        for name, key in layout.features.items():
+            field_spec = self._spec.context_spec[name]
+            per_row = math.prod(size for size in field_spec.shape[1:] if size is not None)
+            ragged = example_layout.ragged_dimensions(field_spec)
+            if not ragged and per_row:
+                return self._parsed[key].row_splits // per_row
+            if ragged == [1]:
+                return self._parsed[example_layout.row_lengths_key(key, 1)].row_splits
+        return self._uniform_splits(0)
+
+    def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet) -> FlatField:
+        """Reads a feature and lets its number of values be checked.
+
+        Args:
+            key: key of the feature.
+            spec: spec of the field.
+            flat_set: the piece that has the field.
+        """
+        parsed = self._parsed[key]
+        row = flat_set.row
+        if not isinstance(parsed, tf.RaggedTensor):
+            given = self._uniform_splits(spec.shape[0])
+            if row is not None:
+                self._by_row.append((given, row, 1, key))
+            elif spec.shape[0] != flat_set.spec.sizes_spec.shape[0]:
+                self._by_vector.append((given, flat_set.item_splits, key))
+            values = tf.reshape(parsed, [-1]) if parsed.shape.rank == 2 and spec.shape.rank == 1 else parsed
+            return FlatField(values=values, spec=spec, num_rows=[given[-1]] if 0 in spec.shape else [])
+        if spec.shape[0] is not None:
+            self._by_vector.append((flat_set.item_splits, self._uniform_splits(spec.shape[0]), key))
+        field = FlatField(values=parsed.flat_values, spec=spec)
+        ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
+        num_values = math.prod(spec.shape[ragged_rank + 1 :].as_list())
+        fill = self._fills.get(key)
+        if fill is None and ragged_rank == 0 and row is not None:
+            if num_values == 0:
+                field.num_rows.append(flat_set.item_splits[-1])
+            self._by_row.append((parsed.row_splits, row, num_values, key))
+            return field
+        splits = flat_set.item_splits
+        if ragged_rank or num_values == 0:
+            field.num_rows.append(splits[-1])
+        for dimension in range(1, ragged_rank + 1):
+            splits = self._read_partition(key, spec, dimension, splits, field)
+        expected = splits if num_values == 1 else splits * num_values
+        actual = parsed.row_splits
+        if fill is not None:
+            actual = fill.splits(parsed, expected)
+            field.fill = functools.partial(fill.values, parsed, expected, num_values)
+        self._by_vector.append((actual, expected, key))
+        return field
+
+    def _read_partition(
+        self, key: str, spec: FieldSpec, dimension: int, splits: tf.Tensor, field: FlatField
+    ) -> tf.Tensor:
+        """Adds the partition of a dimension to the field; returns the splits one level down."""
+        size = spec.shape[dimension]
+        if size is not None:
+            field.partitions.append(size)
+            splits = splits * size
+        else:
+            lengths_key = example_layout.row_lengths_key(key, dimension)
+            lengths = self._parsed[lengths_key]
+            self._by_vector.append((lengths.row_splits, splits, lengths_key))
+            row_splits = tf.pad(tf.cumsum(lengths.flat_values), [[1, 0]])
+            self._row_lengths.append((lengths.flat_values, row_splits, lengths_key))
+            field.partitions.append(row_splits)
+            splits = tf.gather(row_splits, lengths.row_splits)
+        field.num_rows.append(splits[-1])
+        return splits
+
+    def _assert_valid(
+        self, table: SizeTable, size_keys: list[str], actual: tf.Tensor | None, ends: EdgeEnds | None
+    ) -> list[tf.Operation]:
+        """Returns what must run before anything that was read is used."""
+        assertions = self._assert_counts(table, size_keys, ends)
+        if actual is not None:
+            keys = [key for *_, key in self._by_row] + [key for *_, key in self._by_vector]
+            told_keys = [size_keys[row] for _, row, *_ in self._by_row] + [""] * len(self._by_vector)
+            with tf.control_dependencies(assertions):
+                assertions = parsing_checks.assert_splits(actual, self._expected_splits(table), keys, told_keys)
+        if ends is not None:
+            with tf.control_dependencies(assertions):
+                assertions = ends.assert_valid()
+        return assertions + parsing_checks.assert_in_range(self._narrow)
+
+    def _assert_counts(self, table: SizeTable, size_keys: list[str], ends: EdgeEnds | None) -> list[tf.Operation]:
+        """Asserts that sizes and row lengths are numbers of something.
+
+        In a function, where every operation counts, sizes that agree with the values of a feature
+        need no check of their own: a number of values is neither negative nor too large.
+        """
+        largest = np.full([len(size_keys)], _MAX_ITEMS[self._spec.indices_dtype])
+        if ends is not None:
+            largest[ends.node_rows] = _MAX_ITEMS[tf.int32]
+        rows = list(range(len(size_keys)))
+        assertions = []
+        if not table.is_simple:
+            for row in rows:
+                part = slice(row, row + 1)
+                assertions += parsing_checks.assert_counts(
+                    table.counts(row), table.splits[part], largest[part], size_keys[part]
+                )
+        else:
+            if not tf.executing_eagerly():
+                confirmed = {row for _, row, factor, _ in self._by_row if factor == 1}
+                rows = [row for row in rows if row not in confirmed]
+            if rows:
+                counts, totals = tf.gather(table.items, rows), tf.gather(table.splits, rows)
+                assertions += parsing_checks.assert_counts(
+                    counts, totals, largest[rows], [size_keys[row] for row in rows]
+                )
+        limits = np.array([_MAX_ITEMS[self._spec.row_splits_dtype]])
+        for lengths, row_splits, key in self._row_lengths:
+            assertions += parsing_checks.assert_counts(lengths[tf.newaxis], row_splits[tf.newaxis], limits, [key])
+        return assertions
+
+    def _expected_splits(self, table: SizeTable) -> tf.Tensor:
+        parts = []
+        if self._by_row:
+            factors = np.asarray([[factor] for _, _, factor, _ in self._by_row])
+            rows = tf.gather(table.splits, [row for _, row, _, _ in self._by_row])
+            parts.append(rows if (factors == 1).all() else rows * factors)
+        if self._by_vector:
+            parts.append(tf.stack([vector for _, vector, _ in self._by_vector]))
+        return parts[0] if len(parts) == 1 else tf.concat(parts, axis=0)
+
+    def _uniform_splits(self, count: int) -> tf.Tensor:
+        """Returns the splits of examples with `count` items each."""
+        if self._static_num_examples is not None:
+            return tf.constant(np.arange(self._static_num_examples + 1) * count, tf.int64)
+        return tf.range(tf.size(self._serialized, out_type=tf.int64) + 1) * count
+
+
+def _flat_feature(key: str, dtype: tf.DType) -> tf.io.RaggedFeature:
+    return tf.io.RaggedFeature(dtype, value_key=key, row_splits_dtype=tf.int64, validate=False)

@@ -1,0 +1,240 @@
+"""Assertions on graphs read from tf.Examples.
+
+They cost a few operations, whatever the number of sets and features: what is compared is first
+put into one tensor. In a function, all operations of an assertion run every time, and even a
+branch for the case of failure costs more than the check itself; so there a message names the
+feature, and in eager mode also the example of the batch.
+
+The node indices of all edge sets in a batch of tf.Examples, handled in one go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.graph.codec.size_table import SizeTable
+
+_Array = Any
+
+
+def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, keys: list[str]) -> list[tf.Operation]:
+    """Asserts that numbers of items are not negative and add up to something that fits.
+
+    Args:
+        counts: int64 of shape [num_keys, any].
+        running_totals: int64 of shape [num_keys, any], their sums over the examples.
+        limits: the largest sums, int64 array of shape [num_keys].
+        keys: keys of the features with the counts.
+
+    Returns:
+        What must run before the counts are used; nothing in eager mode.
+    """
+    # As unsigned numbers, negative counts are beyond the limit.
+    values = tf.bitcast(tf.concat([counts, running_totals], axis=1), tf.uint64)
+    row_fits = tf.reduce_all(tf.less_equal(values, limits.astype(np.uint64)[:, np.newaxis]), axis=1)
+    start = "`serialized` must hold counts that are not negative and, also when they are added up, at most"
+    if not tf.executing_eagerly():
+        wrong = [tf.where(row_fits, "", keys)]
+        return _assert(tf.reduce_all(row_fits), [start, _distinct(limits), "; got others in feature", *wrong])
+    if not tf.reduce_all(row_fits):
+        row = np.argmin(row_fits.numpy())
+        _fail(f"{start} {limits[row]}; got others in feature '{keys[row]}'")
+    return []
+
+
+def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_keys: list[str]) -> list[tf.Operation]:
+    """Asserts that features hold the expected number of values in every example.
+
+    Args:
+        actual: int64 of shape [num_keys, num_examples + 1], running number of values.
+        expected: what it must be.
+        keys: keys of the features.
+        size_keys: for each of them, the key of the sizes that it is held against; or "".
+
+    Returns:
+        What must run before the values are used; nothing in eager mode.
+    """
+    equal = tf.equal(actual, expected)
+    start = "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
+    if not tf.executing_eagerly():
+        row_equal = tf.reduce_all(equal, axis=1)
+        pairs = [
+            f"'{key}' ('{size_key}')" if size_key else f"'{key}'" for key, size_key in zip(keys, size_keys, strict=True)
+        ]
+        return _assert(tf.reduce_all(row_equal), [f"{start}feature", tf.where(row_equal, "", pairs)])
+    if not tf.reduce_all(equal):
+        row, end = np.argwhere(~equal.numpy())[0]
+        _fail(f"{start}feature '{keys[row]}' of this example of the batch: {end - 1}")
+    return []
+
+
+def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
+    """Asserts that edges end at nodes of their own example.
+
+    Args:
+        indices: int64 of shape [total], the node indices of all ends of edge sets one after
+            another, for each end those of all examples.
+        limits: uint64 of shape [total], number of nodes to choose from.
+        lengths: int64 of shape [num_keys, num_examples], how many of `indices` belong to each.
+        keys: feature keys of the ends.
+
+    Returns:
+        What must run before the indices are used; nothing in eager mode.
+    """
+    # As unsigned numbers, negative indices are beyond every limit.
+    fits = tf.less(tf.bitcast(indices, tf.uint64), limits)
+    start = "`serialized` must hold node indices in [0, number of nodes); got "
+    if not tf.executing_eagerly():
+        return _assert(tf.reduce_all(fits), [f"{start}others in one of the features", " ".join(keys)])
+    if not tf.reduce_all(fits):
+        position = np.argmin(fits.numpy())
+        row = np.searchsorted(np.cumsum(lengths), position, side="right")
+        end, example = divmod(row, lengths.shape[1])
+        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of this example of the batch: {example}")
+    return []
+
+
+def assert_in_range(stored: list[tuple[tf.Tensor, tf.DType, str]]) -> list[tf.Operation]:
+    """Asserts that values fit the dtypes of their features: a cast would wrap integers, and make floats infinite.
+
+    Args:
+        stored: for some features the values as they are stored, int64 or float32, the dtype, and the key.
+
+    Returns:
+        What must run before the values are used; nothing in eager mode.
+    """
+    if not stored:
+        return []
+    wrong = [_out_of_range(values, dtype) for values, dtype, _ in stored]
+    told = [f"'{key}' ({dtype.name})" for _, dtype, key in stored]
+    start = "`serialized` must hold values that fit the dtypes of the features; got"
+    if not tf.executing_eagerly():
+        fits = ~tf.stack([tf.reduce_any(one) for one in wrong])
+        return _assert(tf.reduce_all(fits), [f"{start} others in feature", tf.where(fits, "", told)])
+    for (values, _, _), is_wrong, name in zip(stored, wrong, told, strict=True):
+        if tf.reduce_any(is_wrong):
+            _fail(f"{start} {values[is_wrong].numpy().flat[0]} in feature {name}")
+    return []
+
+
+def _out_of_range(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    cast = tf.cast(values, dtype)
+    if dtype.is_integer:
+        return tf.not_equal(tf.cast(cast, values.dtype), values)
+    return tf.math.is_finite(values) & ~tf.math.is_finite(cast)
+
+
+def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Repeats each value as often as its length says, faster than `tf.repeat`.
+
+    Args:
+        values: int64 of shape [rows].
+        lengths: int64 of shape [rows].
+
+    Returns:
+        int64 tensor of shape [sum(lengths)].
+    """
+    # Each row counts down from its value plus its position, which counts up.
+    first = values - tf.cumsum(lengths, exclusive=True)
+    descending = tf.raw_ops.RaggedRange(
+        starts=first, limits=first - lengths, deltas=tf.constant(-1, tf.int64), Tsplits=tf.int64
+    ).rt_dense_values
+    return descending + tf.range(tf.size(descending, out_type=tf.int64))
+
+
+def _assert(holds: tf.Tensor, data: list[Any]) -> list[tf.Operation]:
+    # All that is given is printed.
+    return [tf.raw_ops.Assert(condition=holds, data=data, summarize=-1)]
+
+
+def _fail(message: str) -> NoReturn:
+    raise tf.errors.InvalidArgumentError(None, None, f"{message}.")
+
+
+def _distinct(values: _Array) -> str:
+    return " or ".join(str(value) for value in sorted(set(values.tolist())))
+
+
+class EdgeEnds:
+    """Node indices at the ends of edges: one vector for all ends of all edge sets.
+
+    The vector is added up with a number for each of its elements whose lower 32 bits are the
+    first node of the example, and whose upper ones are its number of nodes. So one addition makes
+    the index into all nodes and tells the limit that the original one must stay below: it does
+    exactly if, as an unsigned number, it is smaller than the upper bits of the sum.
+
+    Attributes:
+        keys: for each end the key of its feature.
+        node_rows: for each end the row of its node set in the size table.
+        counts: number of edges of each end, int64 of shape [num_ends].
+    """
+
+    def __init__(
+        self,
+        indices: Sequence[tf.Tensor],
+        splits: tf.Tensor,
+        keys: Sequence[str],
+        node_rows: Sequence[int],
+        table: SizeTable,
+    ) -> None:
+        """Joins the ends.
+
+        Args:
+            indices: for each end the node indices of all examples, int64 of shape [edges].
+            splits: for each end, in the first rows, the running number of edges, int64 of shape
+                [num_ends or more, num_examples + 1].
+            keys: for each end the key of its feature.
+            node_rows: for each end the row of its node set in `table`.
+            table: sizes of all sets.
+        """
+        self.keys = list(keys)
+        self.node_rows = list(node_rows)
+        self._indices = tf.concat(indices, axis=0)
+        self._static_counts = [index.shape[0] for index in indices]
+        num_ends = len(self.keys)
+        self._lengths = splits[:num_ends, 1:] - splits[:num_ends, :-1]
+        self.counts = splits[:num_ends, -1]
+        extents = tf.reshape(tf.gather(table.extents, self.node_rows), [-1])
+        added = repeat_values(extents, tf.reshape(self._lengths, [-1]))
+        self._sums = self._indices + added
+
+    def assert_valid(self) -> list[tf.Operation]:
+        """Asserts that edges end at nodes of their own example; see `parsing_checks`."""
+        limits = tf.bitwise.right_shift(tf.bitcast(self._sums, tf.uint64), tf.constant(32, tf.uint64))
+        return assert_indices(self._indices, limits, self._lengths, self.keys)
+
+    def joined(self, dtype: tf.DType, *, merge: bool) -> tf.Tensor:
+        """Returns the indices of all ends, one end after another.
+
+        Args:
+            dtype: tf.int32 or tf.int64.
+            merge: whether to count from the first node of all examples.
+
+        Returns:
+            Tensor of shape [total].
+        """
+        if not merge:
+            return tf.cast(tf.identity(self._indices), dtype)
+        if dtype == tf.int32:
+            return tf.cast(self._sums, dtype)
+        return tf.bitwise.bitwise_and(self._sums, tf.constant(2**32 - 1, tf.int64))
+
+    def separate(self, dtype: tf.DType, *, merge: bool) -> list[tf.Tensor]:
+        """Returns the indices of each end.
+
+        Args:
+            dtype: tf.int32 or tf.int64.
+            merge: whether to count from the first node of all examples.
+
+        Returns:
+            List of tensors of shape [edges].
+        """
+        counts = self.counts if None in self._static_counts else self._static_counts
+        parts = tf.split(self.joined(dtype, merge=merge), counts, num=len(self.keys))
+        for part, count in zip(parts, self._static_counts, strict=True):
+            part.set_shape([count])
+        return parts

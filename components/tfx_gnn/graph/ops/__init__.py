@@ -1,0 +1,1 @@
+"""Operations on graphs: broadcast and pool, readout, edges, structure."""

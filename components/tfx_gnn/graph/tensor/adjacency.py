@@ -1,0 +1,294 @@
+"""Adjacencies: which nodes each edge connects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
+
+import tensorflow as tf
+
+from tfx_gnn.graph.graph_constants import (
+    SOURCE,
+    TARGET,
+    Field,
+    IncidentNodeTag,
+    NodeSetName,
+)
+from tfx_gnn.graph.tensor import fields, tf_hooks
+from tfx_gnn.graph.tensor import run_time_checks as validation_mode
+from tfx_gnn.graph.tensor.adjacency_spec import (
+    AdjacencySpec,
+    HyperAdjacencySpec,
+    check_adjacency_dtype,
+    check_has_ends,
+    check_tag,
+)
+from tfx_gnn.graph.tensor.graph_piece import GraphPiece
+from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.piece_parts import refuse_positional_arguments
+
+_Index = tuple[NodeSetName, Field]
+_Tag = TypeVar("_Tag", int, str)
+
+
+class HyperAdjacency(GraphPiece):
+    """Edges with any number of ends, each end in a node set of its own.
+
+    The ends are told apart by *tags*, small integers. Index i of each end belongs to edge i.
+    """
+
+    _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = HyperAdjacencySpec
+
+    @classmethod
+    def _is_index(cls, part_name: str) -> bool:
+        return True
+
+    @classmethod
+    @tf_hooks.supports_keras_tensors
+    def from_indices(
+        cls,
+        indices: Mapping[IncidentNodeTag, _Index],
+        *args: Any,
+        validate: bool | None = None,
+    ) -> HyperAdjacency:
+        """Makes edges from the indices of their nodes.
+
+        Args:
+            indices: tag to (node set name, node indices). The indices are int32 or int64 of
+                shape [*batch_shape, num_edges], dense or ragged, with values in
+                [0, number of nodes of the graph).
+            *args: nothing; what follows are keyword arguments.
+            validate: whether to assert at run time that the ends have equal sizes; None for the
+                process-wide setting.
+
+        Raises:
+            ValueError: if a tag is no integer, the dtype is not int32 or int64, or the ends
+                have different numbers of edges.
+
+        Example:
+            >>> trios = tfx_gnn.HyperAdjacency.from_indices({0: ("paper", [0]), 1: ("paper", [2]), 2: ("author", [1])})
+            >>> trios.node_set_name(2), trios[2].numpy().tolist()
+            ('author', [1])
+        """
+        refuse_positional_arguments(args)
+        return cls._from_named_indices(indices, validate)
+
+    @classmethod
+    def _from_named_indices(
+        cls,
+        indices: Mapping[IncidentNodeTag, _Index],
+        validate: bool | None,
+    ) -> Any:
+        names, parts = {}, {}
+        check_has_ends(indices)
+        for tag, (name, index) in sorted(indices.items(), key=lambda item: int(check_tag(item[0]))):
+            key = check_tag(tag)
+            names[key] = name
+            parts[key] = fields.as_field(index, f"indices[{key}]")
+            check_adjacency_dtype(key, name, parts[key].dtype)
+        if validation_mode.checks_statically():
+            _check_same_kind(parts, names)
+            if validate is not False:
+                _check_same_shapes(parts, names)
+        rank = max((index.shape.rank or 0) - 1 for index in parts.values())
+        adjacency = cls._assemble(parts, shape=tf.TensorShape([None] * rank), static=names)
+        if validation_mode.checks_at_runtime(validate):
+            try:
+                adjacency._assert_ends_agree()
+            except tf.errors.InvalidArgumentError as error:
+                raise ValueError(error.message) from error
+        return adjacency
+
+    def _assert_ends_agree(self) -> list[tf.Operation]:
+        """Asserts that all ends have the same number of edges in each graph."""
+        sizes = {
+            tag: fields.items_per_graph(index, self.rank, tf.int64)
+            for tag, (_, index) in self.get_indices_dict().items()
+        }
+        checks = []
+        first = min(sizes, default=SOURCE)
+        names = {tag: self.node_set_name(tag) for tag in sizes}
+        for tag, counts in sizes.items():
+            message = f"{_incompatible(names, first, tag)} must have the same number of edges in each graph."
+            checks.append(tf.debugging.assert_equal(counts, sizes[first], message=message))
+        return [check for check in checks if check is not None]
+
+    def get_indices_dict(self) -> dict[IncidentNodeTag, _Index]:
+        """Returns tag to (node set name, node indices)."""
+        names = self._given_spec._static
+        assert names is not None
+        return {int(key): (names[key], index) for key, index in self._parts.items()}
+
+    def __getitem__(self, node_set_tag: IncidentNodeTag) -> Field:
+        """Returns the node indices at one end, of shape [*batch_shape, num_edges].
+
+        Args:
+            node_set_tag: tag of the end.
+
+        Raises:
+            KeyError: if no end has this tag.
+        """
+        return self._parts[check_tag(node_set_tag)]
+
+    def node_set_name(self, node_set_tag: IncidentNodeTag) -> NodeSetName:
+        """Returns the name of the node set at one end.
+
+        Args:
+            node_set_tag: tag of the end.
+
+        Raises:
+            KeyError: if no end has this tag.
+        """
+        names = self._given_spec._static
+        assert names is not None
+        return names[check_tag(node_set_tag)]
+
+    def merge_batch(self, node_offsets: Mapping[NodeSetName, tf.Tensor]) -> Any:
+        """Concatenates the edges of all graphs of a batch, renumbering their nodes.
+
+        Args:
+            node_offsets: node set name to a tensor of shape [num_graphs] with the number of
+                nodes of all earlier graphs.
+
+        Returns:
+            Scalar adjacency.
+        """
+        assert self._given_spec._static is not None
+        parts = {}
+        for key, index in self._parts.items():
+            offsets = node_offsets[self._given_spec._static[key]]
+            parts[key] = _shift_and_merge(index, self.rank, offsets)
+        return type(self)._assemble(
+            parts,
+            shape=tf.TensorShape([]),
+            static=self._given_spec._static,
+            row_splits_dtype=self.row_splits_dtype,
+        )
+
+    def __repr__(self) -> str:
+        ends = ", ".join(
+            f"{tag}: ({name!r}, {fields.describe_field(index)})"
+            for tag, (name, index) in self.get_indices_dict().items()
+        )
+        return f"{type(self).__name__}({{{ends}}})"
+
+
+class Adjacency(HyperAdjacency):
+    """Edges from a source node to a target node each."""
+
+    _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = AdjacencySpec
+
+    @classmethod
+    @tf_hooks.supports_keras_tensors
+    def from_indices(  # type: ignore[override]
+        cls,
+        source: _Index,
+        target: _Index,
+        *args: Any,
+        validate: bool | None = None,
+    ) -> Adjacency:
+        """Makes edges from the indices of their nodes.
+
+        Args:
+            source: (node set name, indices of the nodes where the edges start). The indices
+                are int32 or int64 of shape [*batch_shape, num_edges], dense or ragged, with
+                values in [0, number of nodes of the graph).
+            target: the same for the nodes where the edges end.
+            *args: nothing; what follows are keyword arguments.
+            validate: whether to assert at run time that the ends have equal sizes; None for the
+                process-wide setting.
+
+        Raises:
+            ValueError: if the dtype is not int32 or int64, or the ends have different numbers
+                of edges.
+
+        Example:
+            >>> cites = Adjacency.from_indices(("paper", [0, 2]), ("paper", [1, 1]))
+            >>> cites.target.numpy().tolist()
+            [1, 1]
+        """
+        refuse_positional_arguments(args)
+        adjacency: Adjacency = cls._from_named_indices({SOURCE: source, TARGET: target}, validate)
+        return adjacency
+
+    @property
+    def source(self) -> Field:
+        """The indices of source nodes, shape [*batch_shape, num_edges]."""
+        return self[SOURCE]
+
+    @property
+    def source_name(self) -> NodeSetName:
+        """The name of the node set where the edges start."""
+        return self.node_set_name(SOURCE)
+
+    @property
+    def target(self) -> Field:
+        """The indices of target nodes, shape [*batch_shape, num_edges]."""
+        return self[TARGET]
+
+    @property
+    def target_name(self) -> NodeSetName:
+        """The name of the node set where the edges end."""
+        return self.node_set_name(TARGET)
+
+    def __repr__(self) -> str:
+        return (
+            f"Adjacency(source=({self.source_name!r}, {fields.describe_field(self.source)}), "
+            f"target=({self.target_name!r}, {fields.describe_field(self.target)}))"
+        )
+
+
+def _incompatible(names: Mapping[_Tag, str], first_tag: _Tag, tag: _Tag) -> str:
+    return f"Adjacency indices are not compatible: ({first_tag}, {names[first_tag]}) and ({tag}, {names[tag]})"
+
+
+def _check_same_kind(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Refuses indices of different dtypes, and dense ones together with ragged ones."""
+    first_tag = next(iter(indices))
+    first = indices[first_tag]
+    for tag, index in indices.items():
+        is_ragged = isinstance(index, tf.RaggedTensor)
+        if is_ragged and index.flat_values.shape.rank not in (None, 1):
+            raise ValueError(
+                f"Adjacency indices ({tag}, {names[tag]}) as ragged tensor must have flat values rank 1; got "
+                f"{index.flat_values.shape.rank}."
+            )
+        if index.dtype != first.dtype:
+            raise ValueError(
+                f"{_incompatible(names, first_tag, tag)} must have the same dtype; got {first.dtype.name} and "
+                f"{index.dtype.name}. Cast one of them."
+            )
+        if is_ragged != isinstance(first, tf.RaggedTensor) or (is_ragged and index.ragged_rank != first.ragged_rank):
+            raise ValueError(
+                f"{_incompatible(names, first_tag, tag)} must be both dense, or both ragged in the same dimensions; "
+                f"got {fields.spec_of_field(first)} and {fields.spec_of_field(index)}."
+            )
+
+
+def _check_same_shapes(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
+    """Refuses indices whose static shapes show that they cannot belong to the same edges."""
+    first_tag: str | None = None
+    for tag, index in indices.items():
+        if first_tag is None:
+            first_tag = tag
+        elif not indices[first_tag].shape.is_compatible_with(index.shape):
+            raise ValueError(
+                f"{_incompatible(names, first_tag, tag)} must hold one node index per edge each; got shapes "
+                f"{indices[first_tag].shape} and {index.shape}."
+            )
+
+
+def _shift_and_merge(index: Field, rank: int, offsets: tf.Tensor) -> tf.Tensor:
+    """Adds the offset of its graph to each index and concatenates the graphs."""
+    levels = rank
+    while isinstance(index, tf.RaggedTensor):
+        if levels == 1:
+            return index.values + tf.gather(offsets, index.value_rowids())
+        index = index.values
+        levels -= 1
+    merged = fields.merge_outer_dimensions(index, levels - 1)
+    return fields.merge_outer_dimensions(merged + offsets[:, tf.newaxis], 1)
+
+
+for _spec_type in (HyperAdjacencySpec, AdjacencySpec):
+    tf_hooks.register_type_spec(f"tfx_gnn.{_spec_type.__name__}")(_spec_type)

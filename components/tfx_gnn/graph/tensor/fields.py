@@ -1,0 +1,345 @@
+"""Fields, the dense or ragged tensors that graph pieces are made of, and their specs.
+
+A field of a graph piece of shape [b1, ..., br] (rank r) has shape [b1, ..., br, items, ...]:
+after the batch dimensions comes the item dimension, which counts nodes, edges or components.
+A field whose number of items differs between the graphs of a batch is ragged there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, cast
+
+import tensorflow as tf
+
+from tfx_gnn.graph.graph_constants import Field, FieldSpec
+from tfx_gnn.graph.tensor import tf_hooks
+
+_AnyField = TypeVar("_AnyField", bound=Any)
+
+INDEX_DTYPES = (tf.int32, tf.int64)
+
+
+def as_field(value: Any, name: str) -> Field:
+    """Converts `value` to a tensor, leaving tensors and ragged tensors as they are.
+
+    Args:
+        value: tensor, ragged tensor, or anything `tf.convert_to_tensor` takes.
+        name: what to call the value in an error.
+
+    Returns:
+        Tensor or ragged tensor.
+
+    Raises:
+        TypeError: if `value` is neither.
+        ValueError: if `value` is None.
+    """
+    if isinstance(value, (tf.Tensor, tf.RaggedTensor)):
+        return value
+    if value is None:
+        raise ValueError(f"`{name}` must be a tensor or a ragged tensor; got None. Leave it out instead.")
+    converted = tf.convert_to_tensor(value)
+    if not isinstance(converted, tf.Tensor):
+        raise TypeError(
+            f"`{name}` must be a tensor or a ragged tensor; got {type(value).__name__}. "
+            "Convert it, for example with `tf.convert_to_tensor`."
+        )
+    return converted
+
+
+def as_field_spec(spec: Any, name: str) -> FieldSpec:
+    """Returns `spec`, as a `tf.TensorSpec` if it is ragged in name only.
+
+    Args:
+        spec: tensor spec or ragged tensor spec of known rank.
+        name: what to call the spec in an error.
+
+    Raises:
+        TypeError: if `spec` is neither.
+        ValueError: if its rank is unknown.
+    """
+    if not isinstance(spec, (tf.TensorSpec, tf.RaggedTensorSpec)):
+        raise TypeError(f"`{name}` must be a tf.TensorSpec or tf.RaggedTensorSpec; got {type(spec).__name__}.")
+    if spec.shape.rank is None:
+        raise ValueError(f"`{name}` must have a known rank; got {spec}. Give its shape.")
+    if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank == 0:
+        return tf.TensorSpec(spec.shape, spec.dtype)
+    if isinstance(spec, tf.TensorSpec) and spec.name is not None:
+        return tf.TensorSpec(spec.shape, spec.dtype)
+    return spec
+
+
+def spec_of_field(field: Field) -> FieldSpec:
+    """Returns the spec with the static shape that `field` has now.
+
+    Args:
+        field: tensor or ragged tensor.
+    """
+    if isinstance(field, tf.RaggedTensor):
+        return tf.RaggedTensorSpec(field.shape, field.dtype, field.ragged_rank, field.row_splits.dtype)
+    return tf.TensorSpec(field.shape, field.dtype)
+
+
+def is_ragged(field: Any) -> bool:
+    """Tells whether a field, or the spec of one, is ragged."""
+    return isinstance(field, (tf.RaggedTensor, tf.RaggedTensorSpec))
+
+
+def is_dense_tensor(value: Any) -> bool:
+    """Tells whether `value` is a dense tensor, or a Keras tensor that stands for one.
+
+    Args:
+        value: anything.
+
+    Example:
+        >>> tfx_gnn.is_dense_tensor(tf.constant([1.0]))
+        True
+    """
+    return isinstance(value, tf.Tensor) or isinstance(getattr(value, "type_spec", None), tf.TensorSpec)
+
+
+def is_ragged_tensor(value: Any) -> bool:
+    """Tells whether `value` is a ragged tensor, or a Keras tensor that stands for one.
+
+    Args:
+        value: anything.
+
+    Example:
+        >>> tfx_gnn.is_ragged_tensor(tf.ragged.constant([[1.0], []]))
+        True
+    """
+    return isinstance(value, tf.RaggedTensor) or isinstance(getattr(value, "type_spec", None), tf.RaggedTensorSpec)
+
+
+def row_splits_dtype_of(field: Any) -> tf.DType | None:
+    """Returns the dtype of row splits of a field or spec; None if it is dense."""
+    if isinstance(field, tf.RaggedTensor):
+        return field.row_splits.dtype
+    if isinstance(field, tf.RaggedTensorSpec):
+        return field.row_splits_dtype
+    return None
+
+
+def with_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
+    """Casts a field, or changes the dtype in the spec of one.
+
+    Args:
+        field: tensor, ragged tensor or the spec of one.
+        dtype: dtype of the result.
+    """
+    if field.dtype == dtype:
+        return field
+    if isinstance(field, tf.TensorSpec):
+        return cast(_AnyField, tf.TensorSpec(field.shape, dtype))
+    if isinstance(field, tf.RaggedTensorSpec):
+        return cast(
+            _AnyField,
+            tf.RaggedTensorSpec(field.shape, dtype, field.ragged_rank, field.row_splits_dtype),
+        )
+    return cast(_AnyField, tf.cast(field, dtype))
+
+
+def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
+    """Casts the row splits of a field, or changes their dtype in the spec of one.
+
+    Args:
+        field: tensor, ragged tensor or the spec of one; dense ones are returned unchanged.
+        dtype: tf.int32 or tf.int64.
+    """
+    if row_splits_dtype_of(field) in (None, dtype):
+        return field
+    if isinstance(field, tf.RaggedTensorSpec):
+        return cast(_AnyField, tf.RaggedTensorSpec(field.shape, field.dtype, field.ragged_rank, dtype))
+    return cast(_AnyField, field.with_row_splits_dtype(dtype))
+
+
+def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField:
+    """Fixes the static batch dimensions of a field, or replaces those of the spec of one.
+
+    Args:
+        field: tensor, ragged tensor or spec, of greater rank than `batch_shape`.
+        batch_shape: its first dimensions. Dimensions that a field has cannot be forgotten.
+
+    Raises:
+        ValueError: if the shape of the field contradicts `batch_shape`.
+    """
+    shape, rank = field.shape, batch_shape.rank
+    if shape.rank is None or shape.rank <= rank:
+        raise ValueError(
+            f"Field rank must be greater than the batch rank: field shape={shape}, batch_rank={rank}. "
+            "Give one more dimension for the items."
+        )
+    if not shape[:rank].is_compatible_with(batch_shape):
+        raise ValueError(
+            f"Fields batch dimensions do not match: batch_rank={rank}, field shape={shape}, batch shape={batch_shape}. "
+            "All fields of a piece start with the same batch dimensions."
+        )
+    is_spec = isinstance(field, (tf.TensorSpec, tf.RaggedTensorSpec))
+    merged = (batch_shape if is_spec else shape[:rank].merge_with(batch_shape)).concatenate(shape[rank:])
+    if merged.as_list() == shape.as_list():
+        return field
+    if isinstance(field, tf.TensorSpec):
+        return cast(_AnyField, tf.TensorSpec(merged, field.dtype))
+    if isinstance(field, tf.RaggedTensorSpec):
+        return cast(
+            _AnyField,
+            tf.RaggedTensorSpec(merged, field.dtype, field.ragged_rank, field.row_splits_dtype),
+        )
+    if isinstance(field, tf.RaggedTensor):
+        return cast(_AnyField, tf_hooks.with_ragged_shape(field, merged))
+    return cast(_AnyField, tf.ensure_shape(field, merged))
+
+
+def batch_field_spec(spec: FieldSpec, batch_size: int | None, rank: int, row_splits_dtype: tf.DType) -> FieldSpec:
+    """Describes `batch_size` fields of `spec`, stacked.
+
+    Args:
+        spec: spec of a field of a graph piece.
+        batch_size: how many are stacked; None if unknown.
+        rank: rank of the piece before stacking.
+        row_splits_dtype: for the row splits that stacking adds.
+
+    Returns:
+        Spec with one more dimension in front, ragged if the number of items is not static.
+    """
+    shape = tf.TensorShape([batch_size]).concatenate(spec.shape)
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank + 1, spec.row_splits_dtype)
+    if spec.shape[rank] is None:
+        return tf.RaggedTensorSpec(shape, spec.dtype, rank + 1, row_splits_dtype)
+    return tf.TensorSpec(shape, spec.dtype)
+
+
+def unbatch_field_spec(spec: FieldSpec) -> FieldSpec:
+    """Describes one entry of a field of `spec` along the first dimension.
+
+    Args:
+        spec: spec of a field of a graph piece of rank 1 or more.
+    """
+    if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank > 1:
+        return tf.RaggedTensorSpec(spec.shape[1:], spec.dtype, spec.ragged_rank - 1, spec.row_splits_dtype)
+    return tf.TensorSpec(spec.shape[1:], spec.dtype)
+
+
+def relax_item_dimension(spec: FieldSpec) -> FieldSpec:
+    """Forgets the static number of items of a field of a scalar graph piece.
+
+    Args:
+        spec: spec of shape [items, ...].
+    """
+    shape = tf.TensorShape([None]).concatenate(spec.shape[1:])
+    if isinstance(spec, tf.RaggedTensorSpec):
+        return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
+    return tf.TensorSpec(shape, spec.dtype)
+
+
+def item_dimension(field: Any, rank: int) -> int | None:
+    """Returns the static number of items of each graph, if all have the same.
+
+    Args:
+        field: field or spec of a graph piece.
+        rank: rank of the piece.
+    """
+    size = field.shape[rank]
+    return None if size is None else int(size)
+
+
+def total_items(field: Any, rank: int) -> int | None:
+    """Returns the static number of items of all graphs together.
+
+    Args:
+        field: field or spec of a graph piece.
+        rank: rank of the piece.
+    """
+    dimensions: tf.TensorShape = field.shape[: rank + 1]
+    total = dimensions.num_elements()
+    return None if total is None else int(total)
+
+
+def merge_outer_dimensions(field: Field, rank: int) -> Field:
+    """Merges the batch dimensions of a field into its item dimension.
+
+    Args:
+        field: field of a graph piece of rank `rank`.
+        rank: number of batch dimensions.
+
+    Returns:
+        Field of shape [total_items, ...]: the items of the graphs one after another.
+    """
+    if rank == 0:
+        return field
+    static_total = total_items(field, rank)
+    while rank and isinstance(field, tf.RaggedTensor):
+        field = field.values
+        rank -= 1
+    if rank:
+        inner = field.shape[rank + 1 :]
+        outer = static_total
+        if outer is None:
+            outer = tf.reduce_prod(tf.shape(field)[: rank + 1])
+        if inner.is_fully_defined():
+            field = tf.reshape(field, [outer, *inner.as_list()])
+        else:
+            field = tf.reshape(field, tf.concat([[outer], tf.shape(field)[rank + 1 :]], axis=0))
+        field.set_shape(tf.TensorShape([static_total]).concatenate(inner))
+    elif static_total is not None:
+        field = with_item_count(field, static_total)
+    return field
+
+
+def with_item_count(field: Field, total: int) -> Field:
+    """Fixes the static first dimension of a field of a scalar graph piece.
+
+    Args:
+        field: field of shape [items, ...].
+        total: its number of items.
+    """
+    if field.shape[0] is not None:
+        return field
+    shape = tf.TensorShape([total]).concatenate(field.shape[1:])
+    if isinstance(field, tf.RaggedTensor):
+        return tf_hooks.with_ragged_shape(field, shape)
+    return tf.ensure_shape(field, shape)
+
+
+def items_per_graph(field: Field, rank: int, dtype: tf.DType) -> tf.Tensor:
+    """Counts the items of each graph in a batch.
+
+    Args:
+        field: field of a graph piece of rank `rank`.
+        rank: number of batch dimensions.
+        dtype: dtype of the result.
+
+    Returns:
+        Tensor of shape [total number of graphs], of one element for a scalar piece.
+    """
+    levels = rank
+    while levels and isinstance(field, tf.RaggedTensor):
+        if levels == 1:
+            return tf.cast(field.row_lengths(), dtype)
+        field = field.values
+        levels -= 1
+    if levels == 0:
+        return tf.cast(num_items(field), dtype)[tf.newaxis]
+    shape = tf.shape(field, out_type=dtype)
+    return tf.fill([tf.reduce_prod(shape[:levels])], shape[levels])
+
+
+def num_items(field: Field) -> tf.Tensor:
+    """Counts the items of a field of a scalar graph piece.
+
+    Args:
+        field: field of shape [items, ...].
+
+    Returns:
+        Scalar int tensor.
+    """
+    return field.nrows() if isinstance(field, tf.RaggedTensor) else tf.shape(field)[0]
+
+
+def describe_field(field: Any) -> str:
+    """Describes a field in one line: its kind, shape and dtype."""
+    if isinstance(field, tf.RaggedTensor):
+        return f"<tf.RaggedTensor: dtype={field.dtype!r}>"
+    if isinstance(field, tf.Tensor):
+        return f"<tf.Tensor: shape={field.shape}, dtype={field.dtype!r}>"
+    return repr(field)

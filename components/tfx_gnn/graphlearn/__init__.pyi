@@ -1,0 +1,19 @@
+from tfx_gnn.graphlearn.attribute_decoder import Attribute as Attribute
+from tfx_gnn.graphlearn.attribute_decoder import Decoder as Decoder
+from tfx_gnn.graphlearn.attribute_decoder import EncodingError as EncodingError
+from tfx_gnn.graphlearn.embedding_losses import sigmoid_cross_entropy_loss as sigmoid_cross_entropy_loss
+from tfx_gnn.graphlearn.embedding_losses import triplet_margin_loss as triplet_margin_loss
+from tfx_gnn.graphlearn.embedding_losses import triplet_softplus_loss as triplet_softplus_loss
+from tfx_gnn.graphlearn.embedding_losses import (
+    unsupervised_softmax_cross_entropy_loss as unsupervised_softmax_cross_entropy_loss,
+)
+from tfx_gnn.graphlearn.feature_spec import DenseSpec as DenseSpec
+from tfx_gnn.graphlearn.feature_spec import DynamicMultivalSpec as DynamicMultivalSpec
+from tfx_gnn.graphlearn.feature_spec import DynamicSparseSpec as DynamicSparseSpec
+from tfx_gnn.graphlearn.feature_spec import FeatureSpec as FeatureSpec
+from tfx_gnn.graphlearn.feature_spec import MultivalSpec as MultivalSpec
+from tfx_gnn.graphlearn.feature_spec import SparseSpec as SparseSpec
+from tfx_gnn.graphlearn.graph_source import Graph as Graph
+from tfx_gnn.graphlearn.graph_source import Mask as Mask
+from tfx_gnn.graphlearn.graph_source import add_reverse_edges as add_reverse_edges
+from tfx_gnn.graphlearn.node_masks import mask_nodes as mask_nodes

@@ -1,0 +1,282 @@
+"""GraphLearn's description of a table: which columns it has, and what its attribute column packs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Union
+
+import pyarrow as pa
+
+from tfx_gnn.graphlearn.feature_spec import FeatureSpec
+from tfx_gnn.tables.packed_column import PackedColumn, PackedPart
+
+VALUE_DELIMITER = ","
+"""What parts the values of a multi-valued attribute."""
+
+ID, SOURCE_ID, TARGET_ID = "id", "src_id", "dst_id"
+WEIGHT, LABEL, TIMESTAMP, ATTRIBUTES = "weight", "label", "timestamp", "attributes"
+
+DEFAULT_NEIGHBOR_ID = 0
+"""Id that stands for a neighbor where there is none."""
+
+MISSING_VALUES: Mapping[str, float | int] = {WEIGHT: 0.0, LABEL: -1, TIMESTAMP: -1}
+"""What a node or edge that is not in the table has in these columns."""
+
+_TYPES = ("int", "float", "string")
+_ARROW_TYPES = {"int": pa.int64(), "float": pa.float32(), "string": pa.large_string()}
+_MISSING_ATTRIBUTES: Mapping[str, float | int | str] = {"int": 0, "float": 0.0, "string": ""}
+
+AttributeType = Union[str, Sequence[Any]]
+
+
+class EncodingError(AssertionError, ValueError):
+    """An attribute cannot be encoded in the given dimension.
+
+    GraphLearn asserts this; a ValueError is what it is.
+    """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Attribute:
+    """One attribute of those that a column packs.
+
+    Attributes:
+        name: name of the feature that it becomes.
+        type_name: "int", "float" or "string": what its texts are.
+        bucket_size: number of buckets that its values are hashed to; None: not hashed.
+        is_multivalued: whether it holds any number of texts between commas.
+        dimension: width of its encoding; None: not embedded.
+    """
+
+    name: str
+    type_name: str
+    bucket_size: int | None = None
+    is_multivalued: bool = False
+    dimension: int | None = None
+
+    @property
+    def stored_type(self) -> str:
+        """Type in which it is stored: a single text that is hashed becomes an "int"."""
+        is_hashed = self.type_name == "string" and self.bucket_size is not None and not self.is_multivalued
+        return "int" if is_hashed else self.type_name
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Type of its decoded column: int64, float32 or large_string, or a large_list of large_string."""
+        dtype = _ARROW_TYPES[self.stored_type]
+        return pa.large_list(dtype) if self.is_multivalued else dtype
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Decoder:
+    """What the columns of a node table or an edge table are.
+
+    The columns stand in this order: `id` of a node, or `src_id` and `dst_id` of an
+    edge; then those of weight, label, timestamp and attributes that there are. The
+    attributes of a row are one text, such as "28:0:0.2:Hangzhou:1,5,12:1000008".
+
+    An attribute's type is "int", "float" or "string", or a tuple. `(type, bucket_size)`
+    hashes it; `("string", bucket_size or None, True)` is any number of texts
+    between commas. A single text with a bucket size is stored as its bucket;
+    integers and multi-valued texts are hashed where they are embedded.
+
+    | type | dimension | encoded as |
+    |---|---|---|
+    | "int", "float" | None or 0 | the number itself |
+    | "int", "string" | d | embedding, number of values unknown |
+    | ("int", b), ("string", b) | d | embedding of b rows |
+    | ("string", b, True) | d | combined embeddings of b rows |
+    | ("string", None, True) | d | combined embeddings, number of values unknown |
+
+    Attributes:
+        weighted: whether there is a weight, float32.
+        labeled: whether there is a label, an integer.
+        timestamped: whether there is a timestamp, int64.
+        attr_types: types of the attributes, in their order; none: there are no attributes.
+        attr_delimiter: what parts one attribute from the next.
+        attr_dims: dimension of each attribute's encoding; none: no attribute is embedded.
+        attr_names: names of the features that the attributes become; none:
+            "attribute_0" and so on.
+
+    Raises:
+        ValueError: if an attribute's type is none of these, or the numbers of types,
+            dimensions and names differ.
+
+    Example:
+        >>> decoder = Decoder(weighted=True, attr_types=["int", ("string", 10), ("string", None, True)])
+        >>> decoder.int_attr_num, decoder.string_attr_num, decoder.data_format
+        (2, 1, 18)
+    """
+
+    weighted: bool = False
+    labeled: bool = False
+    timestamped: bool = False
+    attr_types: Sequence[AttributeType] = ()
+    attr_delimiter: str = ":"
+    attr_dims: Sequence[int | None] = ()
+    attr_names: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for field in ("attr_types", "attr_dims", "attr_names"):
+            value = getattr(self, field)
+            if isinstance(value, str):
+                raise ValueError(f"`{field}` must be a list; got the text {value!r}. Write [{value!r}] for one.")
+            object.__setattr__(self, field, tuple(value or ()))
+        for field in ("attr_dims", "attr_names"):
+            given = len(getattr(self, field))
+            if given not in (0, len(self.attr_types)):
+                raise ValueError(
+                    f"`{field}` must have one item an attribute; got {given} for {len(self.attr_types)} `attr_types`. "
+                    "Add or remove items."
+                )
+        if self.attributes:
+            self.packed_column(ATTRIBUTES)
+
+    @functools.cached_property
+    def attributes(self) -> tuple[Attribute, ...]:
+        """The attributes in their order."""
+        names = self.attr_names or tuple(f"attribute_{i}" for i in range(len(self.attr_types)))
+        dims = self.attr_dims or (None,) * len(self.attr_types)
+        return tuple(
+            _attribute(name, attr_type, dim) for name, attr_type, dim in zip(names, self.attr_types, dims, strict=True)
+        )
+
+    @property
+    def attributed(self) -> bool:
+        """Whether there are attributes."""
+        return bool(self.attr_types)
+
+    @property
+    def int_attr_num(self) -> int:
+        """Number of attributes that are stored as integers, hashed texts among them."""
+        return self._count("int")
+
+    @property
+    def float_attr_num(self) -> int:
+        """Number of attributes that are stored as floats."""
+        return self._count("float")
+
+    @property
+    def string_attr_num(self) -> int:
+        """Number of attributes that are stored as texts, multi-valued ones among them."""
+        return self._count("string")
+
+    @property
+    def data_format(self) -> int:
+        """GraphLearn's number of the format: 2 if weighted + 4 if labeled + 8 if timestamped + 16 if attributed."""
+        return 2 * self.weighted + 4 * self.labeled + 8 * self.timestamped + 16 * self.attributed
+
+    @functools.cached_property
+    def feature_spec(self) -> FeatureSpec:
+        """How the attributes are encoded.
+
+        Raises:
+            EncodingError: if a text or a hashed integer has no dimension, or a float has one.
+        """
+        spec = FeatureSpec(len(self.attributes), self.weighted, self.labeled)
+        for attribute in self.attributes:
+            _append(spec, attribute)
+        return spec
+
+    def column_names(self, kind: Literal["node", "edge"]) -> tuple[str, ...]:
+        """Names the columns of a table.
+
+        Args:
+            kind: "node" or "edge".
+
+        Returns:
+            The names in their order.
+        """
+        optional = {
+            WEIGHT: self.weighted,
+            LABEL: self.labeled,
+            TIMESTAMP: self.timestamped,
+            ATTRIBUTES: self.attributed,
+        }
+        keys = (ID,) if kind == "node" else (SOURCE_ID, TARGET_ID)
+        return (*keys, *(name for name, is_there in optional.items() if is_there))
+
+    def packed_column(self, name: str) -> PackedColumn:
+        """Says how the attributes of a row are split.
+
+        Args:
+            name: name of the column that packs them.
+
+        Returns:
+            The column, which decodes to texts, lists of texts, and buckets.
+        """
+        return PackedColumn(
+            name=name,
+            parts=tuple(
+                PackedPart(
+                    name=attribute.name,
+                    value_delimiter=VALUE_DELIMITER if attribute.is_multivalued else "",
+                    num_buckets=attribute.bucket_size
+                    if attribute.stored_type == "int" and attribute.type_name == "string"
+                    else None,
+                )
+                for attribute in self.attributes
+            ),
+            delimiter=self.attr_delimiter,
+        )
+
+    @property
+    def missing_values(self) -> dict[str, float | int | str]:
+        """What a node or edge that is not in the table has, by name of the column or attribute."""
+        columns = [name for name in self.column_names("node") if name in MISSING_VALUES]
+        return {
+            **{name: MISSING_VALUES[name] for name in columns},
+            **{attribute.name: _MISSING_ATTRIBUTES[attribute.stored_type] for attribute in self.attributes},
+        }
+
+    def _count(self, stored_type: str) -> int:
+        return sum(attribute.stored_type == stored_type for attribute in self.attributes)
+
+
+def _attribute(name: str, attr_type: AttributeType, dimension: int | None) -> Attribute:
+    items = (attr_type,) if isinstance(attr_type, str) else tuple(attr_type)
+    type_name, bucket_size, is_multivalued = (*items, *(None, None, None)[len(items) :])[:3]
+    if not 1 <= len(items) <= 3 or type_name not in _TYPES:
+        raise ValueError(
+            f"`attr_types` must hold one of {list(_TYPES)}, or tuples (type, bucket size, multi-valued); got "
+            f"{attr_type!r} for {name!r}. Correct it."
+        )
+    if is_multivalued and type_name != "string":
+        raise ValueError(
+            f"`attr_types` must have the type 'string' where there are several values; got {attr_type!r} for {name!r}. "
+            "Declare it as a string."
+        )
+    if bucket_size is not None and (not isinstance(bucket_size, int) or bucket_size < 1 or type_name == "float"):
+        raise ValueError(
+            f"`attr_types` must have a bucket size of at least 1, and for no float; got {attr_type!r} for {name!r}. "
+            "Correct or remove it."
+        )
+    return Attribute(
+        name=name,
+        type_name=type_name,
+        bucket_size=bucket_size,
+        is_multivalued=bool(is_multivalued),
+        dimension=dimension or None,
+    )
+
+
+def _append(spec: FeatureSpec, attribute: Attribute) -> None:
+    dimension = attribute.dimension
+    if dimension is None:
+        if attribute.type_name == "string" or attribute.bucket_size is not None:
+            raise EncodingError(
+                f"`attr_dims` must give a dimension to a text and to what is hashed; got none for {attribute.name!r}, "
+                f"{attribute.type_name} with bucket size {attribute.bucket_size}. Add the dimension of its embedding."
+            )
+        spec.append_dense(attribute.type_name == "float")
+    elif attribute.type_name == "float":
+        raise EncodingError(
+            f"`attr_dims` must be None or 0 for a float, which is not embedded; got {dimension} for "
+            f"{attribute.name!r}. Remove the dimension."
+        )
+    elif attribute.is_multivalued:
+        spec.append_multival(attribute.bucket_size, dimension, VALUE_DELIMITER)
+    else:
+        spec.append_sparse(attribute.bucket_size, dimension, attribute.type_name == "int")

@@ -1,0 +1,300 @@
+"""GraphLearn's graph: sources of nodes and edges, one after the other, and then tables of all of them.
+
+Edges that count both ways.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.schema import schema_validation
+from tfx_gnn.graphlearn.attribute_decoder import Decoder
+from tfx_gnn.graphlearn.decoded_schema import DecodedEdges, DecodedNodes, decoded_schema
+from tfx_gnn.graphlearn.node_masks import UNMASKED, mask_nodes
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, read_layouts
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.table_access import TableAccess
+
+_Integers = npt.NDArray[np.int64]
+
+
+def add_reverse_edges(sources: _Integers, targets: _Integers) -> tuple[_Integers, _Integers, _Integers]:
+    """Adds the reverse of each edge between nodes of one set, and keeps one edge a pair.
+
+    Args:
+        sources: int64 array, shape [num_edges].
+        targets: int64 array, shape [num_edges].
+
+    Returns:
+        Sources and targets of the edges, each pair once, in ascending order; and the
+        row of the first given edge of each pair, in either direction, preferring its own.
+
+    Example:
+        >>> import numpy as np
+        >>> sources, targets, rows = add_reverse_edges(np.array([1, 2, 1]), np.array([2, 1, 3]))
+        >>> list(zip(sources.tolist(), targets.tolist(), rows.tolist()))
+        [(1, 2, 0), (1, 3, 2), (2, 1, 1), (3, 1, 2)]
+    """
+    rows = np.arange(len(sources))
+    both = np.concatenate([np.stack([sources, targets], 1), np.stack([targets, sources], 1)])
+    pairs, firsts = np.unique(both, axis=0, return_index=True)
+    return pairs[:, 0], pairs[:, 1], np.concatenate([rows, rows])[firsts]
+
+
+_ANYWHERE = TableAccess(allow_outside_files=True)  # the caller names the files, not a schema from elsewhere
+
+
+REVERSE_SUFFIX = "_reverse"
+
+
+"""End of the names of edge sets that hold undirected edges between two node types the other way round."""
+
+
+class Mask(enum.Enum):
+    """What the nodes of a source are for; the values are what the column of masks holds."""
+
+    NONE = UNMASKED
+    TRAIN = "train"
+    VAL = "val"
+    TEST = "test"
+
+
+class Graph:
+    r"""A graph that is read from GraphLearn's files.
+
+    Each call says what one source is; `init` reads all of them. A source is a path,
+    relative to the working folder: a file, a glob or shards; several are joined by commas. A
+    file has a header line of `name:type`, and the columns that its decoder tells.
+
+    An undirected edge between nodes of one type is there in both directions, and each
+    pair once: the first edge in the order of the files is kept, and a direction that the files
+    lack has the features of the other. Between two types, an undirected edge type
+    `e` comes with `e_reverse`, which has the same edges the other way round.
+
+    A node type may have further sources under a mask, which tell which nodes are for
+    training, validation and test. Beside a source without a mask they may have another
+    decoder, and nothing but their ids is read. A type that only has sources under masks
+    has the nodes of all of them, and one decoder.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from tfx_gnn.graphlearn.attribute_decoder import Decoder
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "people").write_text("id:int64\n1\n2\n3\n")
+        >>> _ = (folder / "train").write_text("id:int64\n3\n")
+        >>> _ = (folder / "knows").write_text("a:int64\tb:int64\n1\t2\n3\t1\n")
+        >>> tables = (
+        ...     Graph()
+        ...     .node(f"{folder}/people", "person", Decoder())
+        ...     .node(f"{folder}/train", "person", Decoder(), mask=Mask.TRAIN)
+        ...     .edge(f"{folder}/knows", ("person", "person", "knows"), directed=False)
+        ...     .init()
+        ... )
+        >>> tables.node_tables["person"].extra_columns["mask"].to_pylist()
+        ['none', 'none', 'train']
+        >>> tables.edge_tables["knows"].sources.tolist(), tables.edge_tables["knows"].targets.tolist()
+        ([0, 0, 1, 2], [1, 2, 0, 0])
+    """
+
+    def __init__(self, *, delimiter: str = "\t") -> None:
+        """Begins a graph without sources.
+
+        Args:
+            delimiter: character between the columns of all files.
+        """
+        self._delimiter = delimiter
+        self._nodes: dict[str, dict[Mask, DecodedNodes]] = {}
+        self._edges: dict[str, DecodedEdges] = {}
+
+    def node(self, source: str, node_type: str, decoder: Decoder, mask: Mask = Mask.NONE) -> Graph:
+        """Adds a source of nodes.
+
+        Args:
+            source: path, or paths between commas.
+            node_type: name of the node set.
+            decoder: what the columns are.
+            mask: what these nodes are for; NONE for a source of all nodes of the type.
+
+        Returns:
+            The graph itself.
+
+        Raises:
+            TypeError: if an argument is of another type.
+            ValueError: if the source is empty, or the type has one under this mask.
+        """
+        _check_source(source, decoder)
+        _check_name("node_type", node_type)
+        if not isinstance(mask, Mask):
+            raise TypeError(f"`mask` must be a Mask; got {mask!r} for {node_type!r}. Write Mask.TRAIN, for example.")
+        sources = self._nodes.setdefault(node_type, {})
+        if mask in sources:
+            raise ValueError(
+                f"`mask` must be another for each source of a node type; got {mask.name} again for {node_type!r}, with "
+                f"{source!r}. Join the paths of both sources by a comma."
+            )
+        sources[mask] = DecodedNodes(filename=source, decoder=decoder)
+        return self
+
+    def edge(
+        self, source: str, edge_type: tuple[str, str, str], decoder: Decoder | None = None, *, directed: bool = True
+    ) -> Graph:
+        """Adds a source of edges.
+
+        Args:
+            source: path, or paths between commas.
+            edge_type: node type of the sources, node type of the targets, and name of
+                the edge set. The node types may be added later.
+            decoder: what the columns are; None for `src_id` and `dst_id` alone.
+            directed: whether the edges lead one way only.
+
+        Returns:
+            The graph itself.
+
+        Raises:
+            TypeError: if an argument is of another type.
+            ValueError: if the source is empty, or the edge type or its reverse is there already.
+        """
+        decoder = Decoder() if decoder is None else decoder
+        _check_source(source, decoder)
+        if not isinstance(edge_type, tuple) or len(edge_type) != 3:
+            raise TypeError(
+                f"`edge_type` must be a tuple (source type, target type, name); got {edge_type!r} for {source!r}. "
+                "Name all three."
+            )
+        for part in edge_type:
+            _check_name("edge_type", part)
+        source_type, target_type, name = edge_type
+        added = DecodedEdges(
+            filename=source, source=source_type, target=target_type, decoder=decoder, is_directed=directed
+        )
+        known = {one for name_, edges in self._edges.items() for one in _edge_sets(name_, edges)}
+        again = sorted(known & set(_edge_sets(name, added)))
+        if again:
+            raise ValueError(
+                f"`edge_type` must have a name of its own, and so must its reverse; got {again[0]!r} again, with "
+                f"{source!r}. Rename the edge type, or join the paths of both sources by a comma."
+            )
+        self._edges[name] = added
+        return self
+
+    def init(self, *, rules: RowRules | None = None) -> GraphTables:
+        """Reads all sources.
+
+        Args:
+            rules: what to do with rows that break a rule; by default every one is
+                refused. `dangling_edges` is also about ids under a mask that are of no
+                node. Of undirected edges between nodes of one type, those that come again
+                are passed over and counted, unless they are refused.
+
+        Returns:
+            The graph; nodes in ascending order of their ids, edges numbered from 0. Node
+            sets with masks have the extra column `mask`, for
+            `SplitPlan(column="mask", unused_values=("none",))`. Reports of
+            masks are under "nodes/<type>/<mask>"; reports of edges are about the rows of the files.
+
+        Raises:
+            ValueError: if there are no nodes, a file is missing or does not fit its
+                decoder, an edge joins unknown node types, or a row breaks a rule.
+        """
+        if not self._nodes:
+            raise ValueError("`node` must be called before `init`; got no source of nodes. Add one a node type.")
+        rules = rules or RowRules()
+        both_ways = [name for name, edges in self._edges.items() if _is_both_ways(edges)]
+        schema = decoded_schema(
+            "",
+            nodes={node_type: _all_nodes(node_type, sources) for node_type, sources in self._nodes.items()},
+            edges={
+                name: dataclasses.replace(edges, is_directed=edges.is_directed or name in both_ways)
+                for name, edges in self._edges.items()
+            },
+            delimiter=self._delimiter,
+        )
+        schema_validation.validate_schema(schema)
+        once = dataclasses.replace(rules, duplicate_edges="keep_first") if rules.duplicate_edges == "keep" else rules
+        tables = read_layouts(
+            schema, layouts_of(schema, "", access=_ANYWHERE), rules=rules, edge_rules=dict.fromkeys(both_ways, once)
+        )
+        edge_tables = {
+            name: _both_ways(table) if name in both_ways else table for name, table in tables.edge_tables.items()
+        }
+        return self._with_masks(dataclasses.replace(tables, edge_tables=edge_tables), rules)
+
+    def _with_masks(self, tables: GraphTables, rules: RowRules) -> GraphTables:
+        node_tables, reports, problems = dict(tables.node_tables), dict(tables.reports), tables.problems
+        for node_type, sources in self._nodes.items():
+            masks = {mask.value: source for mask, source in sources.items() if mask is not Mask.NONE}
+            if not masks:
+                continue
+            schema = decoded_schema(
+                "",
+                nodes={f"{node_type}/{mask}": source for mask, source in masks.items()},
+                delimiter=self._delimiter,
+            )
+            layouts = layouts_of(schema, "", access=_ANYWHERE).node_sets
+            masked = mask_nodes(
+                node_tables[node_type],
+                {mask: layouts[f"{node_type}/{mask}"] for mask in masks},
+                node_set=node_type,
+                rules=rules,
+            )
+            node_tables[node_type] = masked.nodes
+            reports.update(masked.reports)
+            problems += masked.problems
+        return dataclasses.replace(tables, node_tables=node_tables, reports=reports, problems=problems)
+
+
+def _all_nodes(node_type: str, sources: Mapping[Mask, DecodedNodes]) -> DecodedNodes:
+    """Returns the source of all nodes of a type."""
+    if Mask.NONE in sources:
+        return sources[Mask.NONE]
+    first, *others = sources.values()
+    if any(source.decoder != first.decoder for source in others):
+        raise ValueError(
+            f"`decoder` must be the same under every mask where a node type has no source without one; got "
+            f"{len({repr(source.decoder) for source in sources.values()})} decoders for {node_type!r}. Use one of "
+            "them, or add a source of all nodes."
+        )
+    return dataclasses.replace(first, filename=",".join(source.filename for source in sources.values()))
+
+
+def _is_both_ways(edges: DecodedEdges) -> bool:
+    """Whether the reverses of the edges are in the same edge set."""
+    return not edges.is_directed and edges.source == edges.target
+
+
+def _edge_sets(name: str, edges: DecodedEdges) -> tuple[str, ...]:
+    return (name,) if edges.is_directed or _is_both_ways(edges) else (name, f"{name}{REVERSE_SUFFIX}")
+
+
+def _both_ways(table: EdgeTable) -> EdgeTable:
+    sources, targets, rows = add_reverse_edges(table.sources, table.targets)
+    positions = pa.array(rows)
+    return EdgeTable(
+        path=table.path,
+        source_set=table.source_set,
+        target_set=table.target_set,
+        sources=sources,
+        targets=targets,
+        features={name: values.take(positions) for name, values in table.features.items()},
+    )
+
+
+def _check_source(source: str, decoder: Decoder) -> None:
+    if not isinstance(source, str):
+        raise TypeError(f"`source` must be a path, or paths between commas; got {source!r}. Join them as one text.")
+    if not source:
+        raise ValueError("`source` must name a file; got ''. Write its path.")
+    if not isinstance(decoder, Decoder):
+        raise TypeError(f"`decoder` must be a Decoder; got {decoder!r} for {source!r}. Write Decoder(...).")
+
+
+def _check_name(argument: str, name: str) -> None:
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"`{argument}` must have names that are texts; got {name!r}. Name every type.")

@@ -1,0 +1,1 @@
+"""Files and folders: written as a whole or not at all, locked, fingerprinted; options as JSON."""

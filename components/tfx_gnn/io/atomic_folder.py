@@ -1,0 +1,393 @@
+"""Folders that appear whole or not at all, and together with those of the same run.
+
+Where outputs go: checked before any work starts, by the names that the user gave them.
+
+Folders that appear whole or not at all, and whose making can be taken up again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+
+from tfx_gnn.io.commit_journal import (
+    commit_folders,
+    partial_path,
+    remove_partial_folders,
+    roll_back_unfinished,
+    sweep_beside,
+)
+from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.process_lock import has_locks, process_lock
+
+
+def resolve_outputs(outputs: Mapping[str, str]) -> dict[str, str]:
+    """Finds the folders that outputs are to become, following links, and checks that they can be made.
+
+    A link to a folder stands for that folder: it is the folder behind it that is written, and the link stays. Paths
+    on object stores are only compared.
+
+    Args:
+        outputs: folders to be made, by the names that the user knows them by; none is empty.
+
+    Returns:
+        By the same names, the places without links; absolute on local disks.
+
+    Raises:
+        ValueError: if an output lies in another one, or is a link to nothing or a place where a disk
+            is mounted.
+        FileExistsError: if it is a file, or the current folder.
+        NotADirectoryError: if a file is where one of its parent folders should be.
+        PermissionError: if the folder around it cannot be written.
+    """
+    places = {name: _resolve_output(name, path) for name, path in outputs.items()}
+    for (name, place), (other, other_place) in itertools.combinations(places.items(), 2):
+        if _lies_in(place, other_place) or _lies_in(other_place, place):
+            raise ValueError(
+                f"`{name}` and `{other}` must be two folders, none in the other; got {outputs[name]!r} and "
+                f"{outputs[other]!r}. Each appears whole at the end: put them side by side."
+            )
+    return places
+
+
+def check_absent_or_empty(path: str, *, name: str = "path") -> None:
+    """Refuses to write where files are already.
+
+    Args:
+        path: folder to create.
+        name: what it is called in an error.
+
+    Raises:
+        FileExistsError: if `path` holds files, or is one.
+    """
+    if has_locks(path):
+        _check_is_no_file(path, path, name)
+        found = os.listdir(path) if os.path.isdir(path) else []
+    else:
+        # Local outputs need no TensorFlow.
+        import tensorflow as tf
+
+        found = tf.io.gfile.listdir(path) if tf.io.gfile.exists(path) else []
+    if found:
+        raise FileExistsError(
+            f"`{name}` must be absent or an empty folder; got {path!r}, which holds {sorted(found)[:3]}. Choose "
+            "another folder or remove this one."
+        )
+
+
+def _resolve_output(name: str, path: str) -> str:
+    if not has_locks(path):
+        return path.rstrip("/")
+    place = os.path.realpath(path)
+    nearest = os.path.abspath(path)
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    if not os.path.exists(nearest):
+        raise ValueError(
+            f"`{name}` must be a folder, or a link to one; got {path!r}, where {nearest!r} is a link to nothing. Make "
+            "the folder that it leads to, or remove the link."
+        )
+    _check_is_no_file(path, place, name)
+    if not os.path.isdir(nearest):
+        raise NotADirectoryError(
+            f"`{name}` must be in a folder; got {path!r}, where {nearest!r} is a file. Name another place."
+        )
+    if place == os.getcwd():
+        raise FileExistsError(
+            f"`{name}` must be another folder than the current one; got {path!r}. Go to its parent folder and name it "
+            "from there."
+        )
+    if os.path.ismount(place):
+        raise ValueError(
+            f"`{name}` must be a folder whose name a finished one can take; got {path!r}, where a disk is mounted. "
+            "Name a folder in it."
+        )
+    around = os.path.realpath(nearest if os.path.realpath(nearest) != place else os.path.dirname(place))
+    if not os.access(around, os.W_OK | os.X_OK):
+        raise PermissionError(
+            f"`{name}` must be in a folder that can be written; got {path!r} in {around!r}, which cannot. Name another "
+            "place, or get the right to write there."
+        )
+    return place
+
+
+def _check_is_no_file(path: str, place: str, name: str) -> None:
+    if os.path.exists(place) and not os.path.isdir(place):
+        raise FileExistsError(
+            f"`{name}` must be absent or an empty folder; got {path!r}, which is a file. Choose another folder."
+        )
+
+
+def _lies_in(place: str, folder: str) -> bool:
+    return os.path.join(place, "").startswith(os.path.join(folder.rstrip("/"), ""))
+
+
+_FILLED = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str, *, name: str = "path") -> Iterator[str]:
+    """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
+
+    As `atomic_folders`, for one output.
+
+    Args:
+        path: folder to create; it may exist already if it is empty.
+        name: what the user calls it.
+
+    Yields:
+        Path of the hidden folder, which exists and is empty.
+
+    Raises:
+        OSError: as `atomic_folders`.
+        ValueError: likewise.
+    """
+    with atomic_folders({name: path}) as (partial,):
+        yield partial
+
+
+@contextlib.contextmanager
+def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yields hidden siblings of folders to write into; on success all of them get their names, or none does.
+
+    A run that dies, even by SIGKILL, leaves only files whose names begin with a dot, and between its first and last
+    rename some of the outputs; no reader takes the former for output. The next run with one of the outputs takes
+    back the latter, so the same command completes. It also removes what else dead runs of this machine left in the
+    same parent folders. On an exception, of which Ctrl-C is one, nothing is left.
+
+    Object stores have neither locks nor one call that renames a folder. There the outputs are renamed one after the
+    other, before those on local disks; nobody is kept out, and what a killed run left stays.
+
+    Args:
+        outputs: folders to create, by the names that the user knows them by. They may exist already if they are
+            empty, and links to folders are followed. Empty paths are outputs that nobody wants.
+
+    Yields:
+        Paths of the hidden folders in the order of `outputs`, which exist and are empty; "" where there is no path.
+
+    Raises:
+        FileExistsError: if an output is a file or holds files already.
+        NotADirectoryError: if a file is where one of its parent folders should be.
+        PermissionError: if the folder around it cannot be written.
+        BlockingIOError: if another process is writing one of them now.
+        ValueError: if an output is no place for a folder: see `resolve_outputs`.
+    """
+    wanted = {name: os.fspath(path) for name, path in outputs.items() if path}
+    places = resolve_outputs(wanted)
+    with held_outputs(wanted, places):
+        for name, place in places.items():
+            check_absent_or_empty(wanted[name], name=name)
+            remove_partial_folders(place)
+        sweep_beside([place for place in places.values() if has_locks(place)])
+        partials: dict[str, str] = {}
+        try:
+            for name, place in places.items():
+                partials[name] = make_partial_folder(place)
+            yield tuple(partials.get(name, "") for name in outputs)
+            commit_outputs(partials, places)
+        except BaseException:
+            for partial in partials.values():
+                _remove_folder(partial)
+            raise
+
+
+@contextlib.contextmanager
+def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note: str = "") -> Iterator[None]:
+    """Keeps other processes from writing outputs, and takes back what a dead one had not committed.
+
+    Object stores know no locks, and there nobody is kept out.
+
+    Args:
+        outputs: folders to create, by the names that the user knows them by.
+        places: what `resolve_outputs` makes of them.
+        note: stands in the lock files; see `process_lock`.
+
+    Yields:
+        Nothing.
+
+    Raises:
+        BlockingIOError: if another process is writing one of them, or an output of a commit that must be taken back.
+    """
+    with contextlib.ExitStack() as locks:
+        # In one order for all: of two runs with the same outputs one gets all of them.
+        for name, place in sorted(places.items(), key=lambda item: item[1]):
+            if has_locks(place):
+                rule = f"`{name}` must be written by one process at a time; got {outputs[name]!r}"
+                locks.enter_context(process_lock(_lock_file(place), rule=rule, note=note))
+        held = set(places.values())
+
+        def hold(other: str) -> None:
+            if other not in held:
+                rule = f"{other!r}, which a killed run wrote together with one of the outputs, must be free"
+                locks.enter_context(process_lock(_lock_file(other), rule=rule))
+                held.add(other)
+            remove_partial_folders(other)
+
+        for place in places.values():
+            if has_locks(place):
+                roll_back_unfinished(place, hold)
+        yield
+
+
+def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> None:
+    """Gives finished folders their names, on local disks all of them or none.
+
+    Args:
+        folders: finished folders by name of the output.
+        places: what they become, absent or empty, by the same names.
+
+    Raises:
+        FileExistsError: if a place was filled meanwhile.
+    """
+    for name, place in places.items():
+        check_absent_or_empty(place, name=name)
+    local = [name for name, place in places.items() if has_locks(place)]
+    # First what can fail halfway, and in one order: local outputs, which can be taken back, tell that all is there.
+    for name, place in places.items():
+        if name not in local:
+            rename_to(folders[name], place)
+    try:
+        if local:
+            commit_folders([(folders[name], places[name]) for name in local])
+    except OSError as error:
+        if error.errno in _FILLED:
+            for name in local:
+                check_absent_or_empty(places[name], name=name)
+        raise
+
+
+def make_partial_folder(path: str) -> str:
+    """Makes a hidden sibling of a folder to be.
+
+    Args:
+        path: the folder to be.
+
+    Returns:
+        Path of the new, empty sibling.
+    """
+    partial = partial_path(path)
+    if has_locks(path):
+        os.makedirs(partial)
+    else:
+        import tensorflow as tf
+
+        tf.io.gfile.makedirs(partial)
+    return partial
+
+
+def rename_to(folder: str, path: str) -> None:
+    """Renames a finished folder to the path that was asked for, on a local disk so that a power failure keeps the name.
+
+    Args:
+        folder: the finished folder.
+        path: its new place, absent or an empty folder.
+    """
+    if has_locks(path):
+        os.rename(folder, path)
+        sync_path(os.path.dirname(os.path.abspath(path)))
+        return
+    import tensorflow as tf
+
+    if tf.io.gfile.exists(path):
+        # An empty folder made ahead by the orchestrator; gfile cannot rename onto it.
+        tf.io.gfile.rmtree(path)
+    tf.io.gfile.rename(folder, path)
+
+
+def _lock_file(path: str) -> str:
+    parent, base = os.path.split(path)
+    return os.path.join(parent, f".{base}.lock")
+
+
+def _remove_folder(folder: str) -> None:
+    if has_locks(folder):
+        if os.path.isdir(folder):
+            shutil.rmtree(folder)
+        return
+    import tensorflow as tf
+
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+
+
+UNFINISHED_MARK = ".unfinished-"
+
+
+"""Beginning of the name of every folder whose making was begun and can be taken up again."""
+
+
+@contextlib.contextmanager
+def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iterator[str]:
+    """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
+
+    Unlike that of `atomic_folder`, the hidden folder outlives an interruption if
+    anything was written into it, and the next run of the same work is given it
+    again: its name follows from the fingerprint, not from `path`, as the retry of
+    a pipeline's component has another output folder. What is in it must therefore
+    be files that were written whole.
+
+    One run at a time may hold a hidden folder on a local disk; it goes free when
+    its process ends, however it ends. Object stores know no such lock.
+
+    Args:
+        path: folder to create; it may exist already if it is empty.
+        fingerprint: text that is equal for equal work, of letters and digits.
+        name: what the user calls the folder.
+
+    Yields:
+        Path of the hidden folder, which exists; empty unless work is taken up.
+
+    Raises:
+        FileExistsError: if `path` is a file or holds files already.
+        NotADirectoryError: if a file is where one of its parent folders should be.
+        PermissionError: if the folder around it cannot be written.
+        BlockingIOError: if another process is doing the same work there now, or writing `path`.
+        ValueError: if `path` is no place for a folder: see `resolve_outputs`.
+    """
+    import tensorflow as tf
+
+    outputs = {name: os.fspath(path)}
+    places = resolve_outputs(outputs)
+    place = places[name]
+    unfinished = unfinished_folder(place, fingerprint=fingerprint)
+    with held_outputs(outputs, places), _locked(unfinished, name, path):
+        check_absent_or_empty(path, name=name)
+        remove_partial_folders(place)
+        if has_locks(place):
+            sweep_beside([place])
+        tf.io.gfile.makedirs(unfinished)
+        try:
+            yield unfinished
+            commit_outputs({name: unfinished}, places)
+        except BaseException:
+            if tf.io.gfile.exists(unfinished) and not tf.io.gfile.listdir(unfinished):
+                tf.io.gfile.rmtree(unfinished)
+            raise
+
+
+def unfinished_folder(path: str, *, fingerprint: str) -> str:
+    """Tells where `resumable_folder` lets a folder be made, whether anything is there or not.
+
+    Args:
+        path: the folder to create.
+        fingerprint: as for `resumable_folder`.
+
+    Returns:
+        Path of the hidden folder.
+    """
+    return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{fingerprint[:24]}")
+
+
+@contextlib.contextmanager
+def _locked(unfinished: str, name: str, path: str) -> Iterator[None]:
+    if not has_locks(unfinished):
+        yield
+        return
+    rule = f"`{name}` must be made by one process at a time; got {path!r}, made in {unfinished!r}"
+    # Beside the folder, whose renaming must happen under the lock.
+    with process_lock(f"{os.path.abspath(unfinished)}.lock", rule=rule):
+        yield

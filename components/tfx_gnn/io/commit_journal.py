@@ -1,0 +1,330 @@
+"""Several folders get their names together: all of them, or, after a kill, none.
+
+No file system renames two folders at once. So a journal is written beside each output before the first rename, and the
+commit counts from the moment when the first of these files is removed. Whoever finds that one still there knows that
+the commit was cut short, and takes back what it had renamed; the work is then done again. (SQLite commits transactions
+over several databases the same way.) A folder is taken back only if it is still what that commit had put there, to the
+last time of change; anything else is the user's and stays. A single folder gets its name by one rename and needs none
+of this.
+
+What killed runs leave beside outputs, and how it goes away.
+
+Everything is known by its mark: `.<output>.lock`, `.<output>.partial-...`, `.<output>.commit-...`. What bears none, or
+belongs to a process that lives, is never touched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import uuid
+from collections.abc import Callable, Sequence
+
+from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.process_lock import has_locks, left_by_this_machine, process_lock
+
+PARTIAL_MARK = ".partial-"
+
+
+"""Part of the name of every folder that is still being written."""
+
+
+COMMIT_MARK = ".commit-"
+
+
+"""Part of the name of every journal: `.<output>.commit-<12 hexadecimal digits>`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Commit:
+    """What a journal tells.
+
+    Attributes:
+        journals: where the journals are, the deciding one first.
+        outputs: the folders, in the same order.
+        states: what each of them looks like.
+    """
+
+    journals: tuple[str, ...]
+    outputs: tuple[str, ...]
+    states: tuple[str, ...]
+
+    @property
+    def is_open(self) -> bool:
+        return os.path.exists(self.journals[0])
+
+
+def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
+    """Gives finished folders their names, all or none.
+
+    Everything is on the disk before the first rename, so a machine that loses power is as a process that is killed.
+
+    Args:
+        folders: pairs of a finished folder and its place on the same disk, which is absent or an empty folder. The
+            caller holds the locks of the places.
+
+    Raises:
+        OSError: if a place was filled meanwhile, or the disk fails. Of several folders none has its name then.
+    """
+    for folder, _ in folders:
+        sync_tree(folder)
+    if len(folders) == 1:
+        # To take it back would lose work that can be taken up again.
+        os.rename(*folders[0])
+        _sync_parents([path for _, path in folders])
+        return
+    token = uuid.uuid4().hex[:12]
+    outputs = tuple(path for _, path in folders)
+    commit = _Commit(
+        journals=tuple(_journal(path, token) for path in outputs),
+        outputs=outputs,
+        states=tuple(_state(folder) for folder, _ in folders),
+    )
+    try:
+        # The deciding one last: without it nothing was renamed yet.
+        for journal in reversed(commit.journals):
+            _write(journal, commit)
+        _sync_parents(outputs)
+        for folder, path in folders:
+            # Onto an empty folder, too; onto one that somebody filled meanwhile it fails.
+            os.rename(folder, path)
+        _sync_parents(outputs)
+        os.remove(commit.journals[0])
+        # Else a power failure could keep this one and lose another.
+        _sync_parents(outputs[:1])
+    except BaseException:
+        _take_back(commit)
+        raise
+    _remove_journals(commit)
+
+
+def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
+    """Takes back what commits that were cut short had renamed, and removes their journals.
+
+    Args:
+        path: an output, whose lock the caller holds.
+        hold: gets the lock of another output of the same commit, for as long as the caller has its own.
+    """
+    for journal in _journals_of(path):
+        commit = _read(journal)
+        if commit is not None and commit.is_open:
+            for other in commit.outputs:
+                if other != path:
+                    hold(other)
+            _take_back(commit)
+        # What else is there was half written before the first rename, or not yet removed after the last.
+        if os.path.exists(journal):
+            os.remove(journal)
+
+
+def has_unfinished_commit(path: str) -> bool:
+    """Tells whether a commit of an output was cut short, so that it does not count yet.
+
+    Args:
+        path: the output, on a local disk.
+
+    Returns:
+        Whether the next run that writes it will take it back.
+    """
+    return any(commit is not None and commit.is_open for commit in map(_read, _journals_of(path)))
+
+
+def _journal(path: str, token: str) -> str:
+    parent, base = os.path.split(path)
+    return os.path.join(parent, f".{base}{COMMIT_MARK}{token}")
+
+
+def _journals_of(path: str) -> list[str]:
+    parent, base = os.path.split(path)
+    form = re.compile(rf"\.{re.escape(base)}{re.escape(COMMIT_MARK)}[0-9a-f]{{12}}")
+    names = sorted(os.listdir(parent)) if os.path.isdir(parent) else []
+    return [os.path.join(parent, name) for name in names if form.fullmatch(name)]
+
+
+def _write(journal: str, commit: _Commit) -> None:
+    # Relative, so that a project may be moved between a kill and the next run.
+    parent = os.path.dirname(journal)
+    content = {"outputs": [os.path.relpath(path, parent) for path in commit.outputs], "states": commit.states}
+    with open(journal, "w", encoding="utf-8") as file:
+        file.write(json.dumps(content) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(journal: str) -> _Commit | None:
+    """Reads a journal; None if it was not written to its end, or was removed meanwhile."""
+    parent, token = os.path.dirname(journal), journal.rpartition(COMMIT_MARK)[2]
+    try:
+        with open(journal, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    if not text.endswith("\n"):
+        return None
+    content = json.loads(text)
+    outputs = tuple(os.path.normpath(os.path.join(parent, path)) for path in content["outputs"])
+    journals = tuple(_journal(path, token) for path in outputs)
+    return _Commit(journals=journals, outputs=outputs, states=tuple(content["states"]))
+
+
+def _take_back(commit: _Commit) -> None:
+    """Undoes the renames of a commit that does not count yet; does nothing to one that counts."""
+    if commit.is_open:
+        for path, state in zip(commit.outputs, commit.states, strict=True):
+            if os.path.isdir(path) and _state(path) == state:
+                parent, base = os.path.split(path)
+                # In one step: what is removed halfway would not be known again.
+                hidden = os.path.join(parent, f".{base}{PARTIAL_MARK}{uuid.uuid4().hex[:12]}")
+                os.rename(path, hidden)
+                shutil.rmtree(hidden)
+    _remove_journals(commit)
+
+
+def _remove_journals(commit: _Commit) -> None:
+    """The deciding one last: while it is there, all of this is done again."""
+    for journal in reversed(commit.journals):
+        if os.path.exists(journal):
+            os.remove(journal)
+
+
+def _state(folder: str) -> str:
+    """Hashes names, sizes and times of change of a folder and all that is in it: those of another one differ."""
+    entries = [(".", 0, os.lstat(folder).st_mtime_ns)]
+    for parent, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            path = os.path.join(parent, name)
+            found = os.lstat(path)
+            # The size of a folder is the file system's own affair.
+            size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
+            entries.append((os.path.relpath(path, folder), size, found.st_mtime_ns))
+    return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
+
+
+def _sync_parents(paths: Sequence[str]) -> None:
+    for parent in sorted({os.path.dirname(path) for path in paths}):
+        sync_path(parent)
+
+
+RESUMABLE = "with work that can be taken up"
+
+
+"""Note in the locks of outputs whose hidden folders only a run of the same work may judge."""
+
+
+_LOCK = re.compile(r"\.(?P<base>.+)\.lock")
+
+
+def partial_path(path: str) -> str:
+    """Names a hidden sibling of a folder to be, another one each time.
+
+    Args:
+        path: the folder to be.
+
+    Returns:
+        Path of the sibling, which does not exist.
+    """
+    return f"{_partial_prefix(path)}{uuid.uuid4().hex[:12]}"
+
+
+def partial_folders(path: str) -> list[str]:
+    """Lists what processes have left, or are writing, beside a folder.
+
+    Args:
+        path: the folder, which need not exist.
+
+    Returns:
+        Paths of hidden siblings, sorted.
+    """
+    parent, prefix = os.path.split(_partial_prefix(path))
+    # A second dot: of an output with a longer name.
+    names = [name for name in _names(parent or ".") if name.startswith(prefix) and "." not in name[len(prefix) :]]
+    folders = [os.path.join(parent, name) for name in sorted(names)]
+    return [folder for folder in folders if not has_locks(folder) or os.path.isdir(folder)]
+
+
+def remove_partial_folders(path: str) -> None:
+    """Removes what dead processes have left beside a folder.
+
+    On an object store nobody can tell the dead from the living, so there all of it stays.
+
+    Args:
+        path: the folder, whose lock the caller holds: who had begun to write it is dead.
+    """
+    if has_locks(path):
+        for partial in partial_folders(path):
+            shutil.rmtree(partial)
+
+
+def sweep_beside(paths: Sequence[str]) -> None:
+    """Removes what dead processes of this machine left of other outputs in the same parent folders.
+
+    These stay: what is locked; commits that were cut short, which a run of one of their outputs takes back; and work
+    that can be taken up.
+
+    Args:
+        paths: outputs on local disks, whose locks the caller holds.
+    """
+    for parent in sorted({os.path.dirname(path) for path in paths}):
+        doomed = []
+        own = next(path for path in paths if os.path.dirname(path) == parent)
+        for name in sorted(os.listdir(parent)):
+            found = _LOCK.fullmatch(name)
+            other = os.path.join(parent, found["base"]) if found is not None else ""
+            # RESUMABLE is not "", and neither is what is no lock.
+            if other and other not in paths and left_by_this_machine(os.path.join(parent, name)) == "":
+                doomed += _claim_leftovers(other, own, os.path.join(parent, name))
+        for folder in doomed:
+            shutil.rmtree(folder)
+
+
+def remove_output(path: str) -> None:
+    """Removes an output and all that processes left beside it.
+
+    Args:
+        path: a folder on a local disk that no living process writes; need not exist.
+    """
+    parent, base = os.path.split(path)
+    marks = (f".{base}{PARTIAL_MARK}", f".{base}{COMMIT_MARK}")
+    for entry in os.scandir(parent) if os.path.isdir(parent) else ():
+        if entry.name in (base, f".{base}.lock") or entry.name.startswith(marks):
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            else:
+                os.remove(entry.path)
+
+
+def _claim_leftovers(other: str, own: str, lock: str) -> list[str]:
+    """Makes hidden folders of a dead process leftovers of the caller's output; its lock is held for a moment only."""
+    claimed: list[str] = []
+    if has_unfinished_commit(other):
+        # Its lock file stays, too.
+        return claimed
+    with contextlib.suppress(BlockingIOError), process_lock(lock, rule="", patience_seconds=0.0):
+        # Again: until the lock was taken its process may have been alive, and have begun to commit.
+        if has_unfinished_commit(other):
+            return claimed
+        # No other output is concerned: its commits count, or had renamed nothing.
+        roll_back_unfinished(other, lambda _: None)
+        for partial in partial_folders(other):
+            claimed.append(partial_path(own))
+            os.rename(partial, claimed[-1])
+    return claimed
+
+
+def _names(folder: str) -> list[str]:
+    if has_locks(folder):
+        return os.listdir(folder) if os.path.isdir(folder) else []
+    import tensorflow as tf
+
+    return [name.rstrip("/") for name in tf.io.gfile.listdir(folder)] if tf.io.gfile.exists(folder) else []
+
+
+def _partial_prefix(path: str) -> str:
+    parent, base = os.path.split(path.rstrip("/"))
+    return os.path.join(parent, f".{base}{PARTIAL_MARK}")

@@ -1,0 +1,144 @@
+"""Text that people and other machines hand in, JSON and protobuf's text format, with errors that say what is wrong.
+
+No message shows what a file holds that is of another kind: it may be anything at all, a secret too.
+
+Files that can be read from beginning to end: no pipes and no devices.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from typing import Any
+
+import tensorflow as tf
+from google.protobuf import text_format
+from google.protobuf.message import Message
+
+_LOCAL_SCHEME = "file://"
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular_file(path: str) -> None:
+    """Refuses what would be waited for, or read, without end.
+
+    A folder, or a path at which there is nothing, is left to whoever opens it.
+
+    Args:
+        path: path, or URL of a file system that `tf.io.gfile` knows. Only local ones are looked
+            at: others hold nothing but files.
+
+    Raises:
+        ValueError: if it is a named pipe, a socket or a device, or a link to one.
+    """
+    local = path.removeprefix(_LOCAL_SCHEME)
+    if "://" in local:
+        return
+    try:
+        mode = os.stat(local).st_mode
+    except (OSError, ValueError):  # the latter for a zero byte in the path
+        return
+    kind = _KINDS.get(stat.S_IFMT(mode))
+    if kind:
+        raise ValueError(
+            f"`{path}` must be a regular file; got {kind}. Write what it gives to a file, and name that instead."
+        )
+
+
+_DEEPEST = 100  # levels of objects and lists; what this library writes has ten at most
+
+
+_MAX_SHOWN = 240
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Reads JSON that may be anything.
+
+    Args:
+        text: the JSON; UTF-8 if bytes.
+
+    Returns:
+        Plain values, at most 100 levels deep.
+
+    Raises:
+        ValueError: if it is no JSON, or nested more deeply.
+
+    Example:
+        >>> parse_json('{"batch_size": 32}')
+        {'batch_size': 32}
+    """
+    too_deep = f"objects and lists must be nested at most {_DEEPEST} deep; got more"
+    try:
+        value: Any = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(too_deep) from error
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            child
+            for container in level
+            if isinstance(container, (dict, list))
+            for child in (container.values() if isinstance(container, dict) else container)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return value
+    raise ValueError(too_deep)
+
+
+def read_json(path: str) -> Any:
+    """Reads a JSON file that may hold anything.
+
+    Args:
+        path: path, or URL of a file system that `tf.io.gfile` knows.
+
+    Returns:
+        Plain values, see `parse_json`.
+
+    Raises:
+        ValueError: if it holds no JSON, or JSON that is nested too deeply; the message names the file.
+        tf.errors.NotFoundError: if there is no such file.
+    """
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    try:
+        return parse_json(data)
+    except ValueError as error:
+        reason = "text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ValueError(f"`{path}` must be a JSON file; got a mistake in it: {reason}. Write it again.") from error
+
+
+def describe_mistake(error: Exception, data: bytes | str, message: Message) -> str:
+    """Says what is wrong with a message in text format.
+
+    Args:
+        error: what `text_format.Parse` raised.
+        data: the text.
+        message: an instance of the message that it was to be.
+
+    Returns:
+        One line with the place. It shows some of the text only if the text speaks of such a message at all.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start} is no UTF-8"
+    if isinstance(error, RecursionError):
+        return "messages are nested too deeply"
+    text = data if isinstance(data, str) else data.decode(errors="replace")
+    names = "|".join(message.DESCRIPTOR.fields_by_name)
+    if not re.search(rf"^\s*(?:{names})\s*[:{{<]", text, re.MULTILINE):
+        place = ""
+        if isinstance(error, text_format.ParseError) and error.GetLine():
+            place = f" in line {error.GetLine()}, column {error.GetColumn()}"
+        return f"text that does not speak of a {message.DESCRIPTOR.name}{place}"
+    shown = " ".join(str(error).split())
+    half = _MAX_SHOWN // 2
+    return shown if len(shown) <= _MAX_SHOWN else f"{shown[:half]} ... {shown[-half:]}"

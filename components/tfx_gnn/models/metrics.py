@@ -1,0 +1,411 @@
+"""Metrics of scored candidate pairs, summed up over batches and replicas.
+
+Labels, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
+batch of one replica, as they are where an example is one graph. A true pair weighs what its row
+weighs; weights of false pairs are not asked for, since a loss may give them none. A true pair without
+a false one in its example has no rank: it is counted by `UnrankedPairs`, and by no mean of ranks, as
+GraphEvaluator has it, too.
+
+Macro-F1 as a metric that is summed up over batches and replicas.
+
+Errors of numbers as metrics that are summed up over batches and replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.models.candidate_groups import Candidates, have_false_ones, ranks_of_candidates, static_rows
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class MacroF1(tf_keras.metrics.Metric):
+    """Mean of the classes' F1 scores; every class that occurs as truth or as prediction counts once.
+
+    It equals scikit-learn's `f1_score(average="macro")` over the rows of weight above 0. State is a sum over rows, so
+    the figure is that of all batches and replicas together, not a mean of means.
+
+    Shapes: classes, integers [n] or [n, 1]; logits or probabilities, float [n, num_classes]; weights [n] or [n, 1].
+
+    Args:
+        num_classes: number of classes, at least 1.
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, num_classes: int, *, name: str = "macro_f1", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if num_classes < 1:
+            raise ValueError(f"`num_classes` must be at least 1; got {num_classes}. Count the classes.")
+        self._num_classes = num_classes
+        self._hits = self.add_weight("hits", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
+        self._truths = self.add_weight("truths", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
+        self._guesses = self.add_weight("guesses", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch; see the class for shapes."""
+        truths = tf.reshape(tf.cast(y_true, tf.int32), [-1])
+        guesses = tf.argmax(y_pred, axis=-1, output_type=tf.int32)
+        weights = tf.ones_like(guesses, tf.float32)
+        if sample_weight is not None:
+            weights = tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
+        hits = tf.where(truths == guesses, weights, 0.0)
+        self._hits.assign_add(tf.math.unsorted_segment_sum(hits, truths, self._num_classes))
+        self._truths.assign_add(tf.math.unsorted_segment_sum(weights, truths, self._num_classes))
+        self._guesses.assign_add(tf.math.unsorted_segment_sum(weights, guesses, self._num_classes))
+
+    def result(self) -> tf.Tensor:
+        """The mean so far; 0 before anything counted."""
+        both = self._truths + self._guesses
+        f1 = tf.math.divide_no_nan(2.0 * self._hits, both)
+        return tf.math.divide_no_nan(tf.reduce_sum(f1), tf.reduce_sum(tf.cast(both > 0.0, tf.float32)))
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        return {**super().get_config(), "num_classes": self._num_classes}
+
+
+class _ErrorMetric(tf_keras.metrics.Metric):
+    """Scales errors to the label's own unit, and weighs each number by itself."""
+
+    def __init__(self, scale: Sequence[float], *, name: str, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if not scale:
+            raise ValueError("`scale` must hold one number for each output; got none. Write (1.0,) for one output.")
+        self._scale = tuple(float(value) for value in scale)
+
+    def _sum(self, name: str) -> tf.Variable:
+        shape = (len(self._scale),)
+        variable: tf.Variable = self.add_weight(name, shape=shape, initializer="zeros", dtype=tf.float32)
+        return variable
+
+    def _rows(
+        self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Labels, errors and weights, float32 [n, num_outputs]."""
+        shape = [-1, len(self._scale)]
+        labels = tf.reshape(tf.cast(y_true, tf.float32), shape)
+        errors = (tf.reshape(tf.cast(y_pred, tf.float32), shape) - labels) * tf.constant(self._scale)
+        weights = tf.ones_like(labels)
+        if sample_weight is not None:
+            weights = tf.reshape(tf.cast(sample_weight, tf.float32), shape)
+        return labels, errors, weights
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        return {**super().get_config(), "scale": self._scale}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class WeightedMae(_ErrorMetric):
+    """Mean absolute error: of each output over its numbers of weight above 0, then the mean over outputs.
+
+    Shapes: labels, predictions and weights float [n, num_outputs].
+
+    Args:
+        scale: what errors are multiplied by, one number an output, to be in the label's own unit.
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, scale: Sequence[float] = (1.0,), *, name: str = "mae", **kwargs: Any) -> None:
+        super().__init__(scale, name=name, **kwargs)
+        self._total = self._sum("total")
+        self._weight = self._sum("weight")
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch; see the class for shapes."""
+        _, errors, weights = self._rows(y_true, y_pred, sample_weight)
+        self._total.assign_add(tf.reduce_sum(tf.abs(errors) * weights, axis=0))
+        self._weight.assign_add(tf.reduce_sum(weights, axis=0))
+
+    def result(self) -> tf.Tensor:
+        """The mean so far; 0 before anything counted."""
+        return mean_of_known(tf.math.divide_no_nan(self._total, self._weight), self._weight)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class WeightedRmse(_ErrorMetric):
+    """Root of the mean squared error: of each output over its numbers of weight above 0, then the mean over outputs.
+
+    Shapes: labels, predictions and weights float [n, num_outputs].
+
+    Args:
+        scale: as for `WeightedMae`.
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, scale: Sequence[float] = (1.0,), *, name: str = "rmse", **kwargs: Any) -> None:
+        super().__init__(scale, name=name, **kwargs)
+        self._total = self._sum("total")
+        self._weight = self._sum("weight")
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch; see the class for shapes."""
+        _, errors, weights = self._rows(y_true, y_pred, sample_weight)
+        self._total.assign_add(tf.reduce_sum(tf.square(errors) * weights, axis=0))
+        self._weight.assign_add(tf.reduce_sum(weights, axis=0))
+
+    def result(self) -> tf.Tensor:
+        """The root so far; 0 before anything counted."""
+        return mean_of_known(tf.sqrt(tf.math.divide_no_nan(self._total, self._weight)), self._weight)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class WeightedR2(_ErrorMetric):
+    """Share of the labels' variance that predictions explain: of each output, then the mean over outputs.
+
+    1 is perfect, 0 as good as the labels' mean, negative worse. Labels are summed up around
+    `center`, since float32 sums of large labels would lose their variance.
+
+    Shapes: labels, predictions and weights float [n, num_outputs].
+
+    Args:
+        center: about the mean of the labels, one number an output.
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, center: Sequence[float] = (0.0,), *, name: str = "r2", **kwargs: Any) -> None:
+        super().__init__((1.0,) * len(center), name=name, **kwargs)
+        self._center = tuple(float(value) for value in center)
+        self._errors = self._sum("squared_errors")
+        self._labels = self._sum("labels")
+        self._squares = self._sum("squared_labels")
+        self._weight = self._sum("weight")
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch; see the class for shapes."""
+        labels, errors, weights = self._rows(y_true, y_pred, sample_weight)
+        labels -= tf.constant(self._center)
+        self._errors.assign_add(tf.reduce_sum(tf.square(errors) * weights, axis=0))
+        self._labels.assign_add(tf.reduce_sum(labels * weights, axis=0))
+        self._squares.assign_add(tf.reduce_sum(tf.square(labels) * weights, axis=0))
+        self._weight.assign_add(tf.reduce_sum(weights, axis=0))
+
+    def result(self) -> tf.Tensor:
+        """The share so far; 0 for an output whose labels are all equal."""
+        variance = self._squares - tf.math.divide_no_nan(tf.square(self._labels), self._weight)
+        varies = variance > 0.0
+        share = tf.where(varies, 1.0 - tf.math.divide_no_nan(self._errors, variance), 0.0)
+        return mean_of_known(share, self._weight)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        config = {**super().get_config(), "center": self._center}
+        del config["scale"]
+        return config
+
+
+def mean_of_known(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Averages figures of outputs that have any label.
+
+    Args:
+        values: float [num_outputs], a figure for each.
+        weights: float [num_outputs], sum of weights for each.
+
+    Returns:
+        Scalar; 0 if no output has weight.
+    """
+    known = tf.cast(weights > 0.0, tf.float32)
+    return tf.math.divide_no_nan(tf.reduce_sum(values * known), tf.reduce_sum(known))
+
+
+_NUM_BINS = 1 << 16
+
+
+class _RankMetric(tf_keras.metrics.Metric):
+    """Weighted mean, over true pairs that have a rank, of a value of it."""
+
+    def __init__(self, *, name: str, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._total = self.add_weight("total", initializer="zeros", dtype=tf.float32)
+        self._weight = self.add_weight("weight", initializer="zeros", dtype=tf.float32)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: int64 [n, 2], as the module says.
+            y_pred: scores, float [n].
+            sample_weight: float [n]; None for equal weights.
+        """
+        candidates = Candidates.of(y_true)
+        scores = tf.reshape(tf.cast(y_pred, tf.float32), [-1])
+        weights = tf.where(have_false_ones(candidates), _true_weights(candidates, sample_weight), 0.0)
+        order, ranks = ranks_of_candidates(candidates, scores)
+        weights = tf.gather(weights, order)
+        self._total.assign_add(tf.reduce_sum(weights * self._value(ranks)))
+        self._weight.assign_add(tf.reduce_sum(weights))
+
+    def result(self) -> tf.Tensor:
+        """The mean so far; 0 before any true pair that has a rank."""
+        return tf.math.divide_no_nan(self._total, self._weight)
+
+    def _value(self, ranks: tf.Tensor) -> tf.Tensor:
+        raise NotImplementedError
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class MeanReciprocalRank(_RankMetric):
+    """Mean of 1 / rank of the true pairs, each among the false candidates of its example.
+
+    A tie counts by its mean rank; see `ranks_of_candidates`.
+
+    Args:
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, *, name: str = "mrr", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+
+    def _value(self, ranks: tf.Tensor) -> tf.Tensor:
+        return 1.0 / ranks
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class HitsAt(_RankMetric):
+    """Share of true pairs whose rank among the false candidates of their example is at most k.
+
+    A tie counts by its mean rank; see `ranks_of_candidates`.
+
+    Args:
+        k: the rank that counts as a hit, at least 1.
+        name: name of the metric; "hits_at_<k>" by default.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, k: int, *, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=name or f"hits_at_{k}", **kwargs)
+        if k < 1:
+            raise ValueError(f"`k` must be at least 1; got {k}. Usual are 1, 3 and 10.")
+        self._k = k
+
+    def _value(self, ranks: tf.Tensor) -> tf.Tensor:
+        return tf.cast(ranks <= float(self._k), tf.float32)
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        return {**super().get_config(), "k": self._k}
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class UnrankedPairs(tf_keras.metrics.Metric):
+    """Number of true pairs without a false one in their example, which the metrics of ranks leave out.
+
+    Args:
+        name: name of the metric.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, *, name: str = "unranked_pairs", **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        self._count = self.add_weight("count", initializer="zeros", dtype=tf.float32)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: int64 [n, 2], as the module says.
+            y_pred: scores, float [n]; they do not matter.
+            sample_weight: float [n]; a true pair of any weight but 0 counts. None for equal weights.
+        """
+        candidates = Candidates.of(y_true)
+        is_counted = _true_weights(candidates, sample_weight) > 0.0
+        is_unranked = is_counted & ~have_false_ones(candidates)
+        self._count.assign_add(tf.reduce_sum(tf.cast(is_unranked, tf.float32)))
+
+    def result(self) -> tf.Tensor:
+        """The number so far."""
+        return tf.identity(self._count)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class CandidateAuc(tf_keras.metrics.Metric):
+    """Area under the ROC curve, or average precision, of all candidates of all examples together.
+
+    Scores are counted by their first 16 bits: two that differ by less than one part in 128 may pass for a tie.
+    Thresholds between 0 and 1, as of `tf_keras.metrics.AUC`, would take all large scores for one. Ties count
+    half in "ROC". All candidates of an example weigh what the heaviest of them does.
+
+    Args:
+        curve: "ROC", or "PR" for the average precision.
+        name: name of the metric; "auc" or "average_precision" by default.
+        **kwargs: arguments of `tf_keras.metrics.Metric`.
+    """
+
+    def __init__(self, curve: str = "ROC", *, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__(name=name or ("auc" if curve == "ROC" else "average_precision"), **kwargs)
+        if curve not in ("ROC", "PR"):
+            raise ValueError(f"`curve` must be 'ROC' or 'PR'; got {curve!r}. Choose one of them.")
+        self._curve = curve
+        self._true = self.add_weight("true", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
+        self._false = self.add_weight("false", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
+
+    def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            y_true: int64 [n, 2], as the module says.
+            y_pred: scores, float [n].
+            sample_weight: float [n]; None for equal weights.
+        """
+        candidates = Candidates.of(y_true)
+        scores = tf.reshape(tf.cast(y_pred, tf.float32), [-1])
+        weights = tf.ones_like(scores)
+        if sample_weight is not None:
+            weights = tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
+            heaviest = tf.math.unsorted_segment_max(weights, candidates.group, static_rows(scores))
+            weights = tf.gather(heaviest, candidates.group)
+        bins = _ordered_bins(scores)
+        for counts, chosen in ((self._true, candidates.is_true), (self._false, candidates.is_false)):
+            counts.assign_add(tf.math.unsorted_segment_sum(tf.where(chosen, weights, 0.0), bins, _NUM_BINS))
+
+    def result(self) -> tf.Tensor:
+        """The area so far; 0 before there are both true and false pairs ("PR": true ones)."""
+        num_true = tf.reduce_sum(self._true)
+        if self._curve == "ROC":
+            below = tf.cumsum(self._false, exclusive=True) + 0.5 * self._false
+            return tf.math.divide_no_nan(tf.reduce_sum(self._true * below), num_true * tf.reduce_sum(self._false))
+        true_above, false_above = tf.cumsum(self._true, reverse=True), tf.cumsum(self._false, reverse=True)
+        precision = tf.math.divide_no_nan(true_above, true_above + false_above)
+        return tf.math.divide_no_nan(tf.reduce_sum(self._true * precision), num_true)
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+
+    def get_config(self) -> dict[str, Any]:
+        """Arguments that make an equal metric."""
+        return {**super().get_config(), "curve": self._curve}
+
+
+def _ordered_bins(scores: tf.Tensor) -> tf.Tensor:
+    """The first 16 bits of floats as integers of the same order, from 0."""
+    # Minus zero is zero; among negative floats, larger bits are lower numbers.
+    bits = tf.bitcast(tf.where(scores == 0.0, 0.0, scores), tf.int32)
+    ordered = tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, 0x7FFFFFFF), bits)
+    return tf.bitwise.right_shift(ordered, 16) + _NUM_BINS // 2
+
+
+def _true_weights(candidates: Candidates, sample_weight: tf.Tensor | None) -> tf.Tensor:
+    weights = tf.cast(candidates.is_true, tf.float32)
+    return weights if sample_weight is None else weights * tf.reshape(tf.cast(sample_weight, tf.float32), [-1])

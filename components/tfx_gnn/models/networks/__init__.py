@@ -1,0 +1,1 @@
+"""Ready networks: stacks of one convolution with encoders, normalization and residuals."""

@@ -1,0 +1,108 @@
+"""Graph convolutional network."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.convolutions.gcn_conv import GCNConv
+from tfx_gnn.models.message_passing import convolution_update
+from tfx_gnn.models.networks.layered_network import layered_network
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with, relations_of
+from tfx_gnn.models.state_blocks import NextStateFromConvolutions
+
+
+def gcn(
+    graph_spec: GraphTensorSpec,
+    *,
+    units: int,
+    num_layers: int,
+    dropout_rate: float = 0.0,
+    edge_weight_feature_name: const.FieldName | None = None,
+    degree_normalization: str = "in_out",
+    activation: str = "relu",
+    normalization: str = "none",
+    residual: bool = False,
+    jumping_knowledge: str = "none",
+    receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
+    readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
+) -> tf_keras.Sequential:
+    """Makes a graph convolutional network, arXiv:1609.02907.
+
+    Edges within a node set have self-loops, as in the paper. Where a node set has no such edges, its own
+    state gets a matrix instead; the results of all relations are added up. With one edge set and one
+    of `receiver_tags` it is the paper's network.
+
+    Args:
+        graph_spec: spec of the graph: its sets, and which edge sets have the weight.
+        units: width of the states.
+        num_layers: how far a node sees, in edges.
+        dropout_rate: share of the states' values that training leaves out, in [0, 1).
+        edge_weight_feature_name: as for `GCNConv`, of the edge sets that have it.
+        degree_normalization: as for `GCNConv`.
+        activation: as for `NextStateFromConvolutions`.
+        normalization: as for `NextStateFromConvolutions`.
+        residual: whether old states are added to new ones where they have the same width: in all
+            layers but the first, and there if `graph_spec` says so.
+        jumping_knowledge: as for `layered_network`: whether the result is the last state or "concat", "max" or
+            "sum" of the states before and after every layer.
+        receiver_tags: ends of edges that receive: `SOURCE`, `TARGET` or both, with weights of their own.
+        readout_node_sets: names of the node sets whose last state matters; None for all. Others have the
+            last state that these need.
+        read_nodes_only: whether of these only the nodes have a last state at which an edge set "_readout/..."
+            begins; others then have zeros. `readout_node_sets` None stands for all node sets with such nodes. Faster
+            the fewer nodes are read, and the same at these.
+
+    Returns:
+        Layer from a scalar graph, whose node sets have "hidden_state", to the graph with new ones, float
+        [num_nodes, units]. Auxiliary sets, whose names begin with "_", take no part.
+
+    Raises:
+        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+    """
+    weighted = edge_sets_with(graph_spec, edge_weight_feature_name)
+    looped = {
+        relation.receiver
+        for relation in relations_of(graph_spec, receiver_tags)
+        if relation.sender == relation.receiver
+    }
+
+    def convolution(relation: Relation) -> GCNConv:
+        return GCNConv(
+            units,
+            receiver_tag=relation.receiver_tag,
+            activation=None,
+            use_bias=False,
+            add_self_loops=relation.sender == relation.receiver,
+            edge_weight_feature_name=edge_weight_feature_name if relation.edge_set_name in weighted else None,
+            degree_normalization=degree_normalization,
+        )
+
+    def layer(plan: Round) -> tf_keras.layers.Layer:
+        def next_state(name: const.NodeSetName) -> NextStateFromConvolutions:
+            return NextStateFromConvolutions(
+                units,
+                own_state=name not in looped,
+                normalization=normalization,
+                activation=activation,
+                dropout_rate=dropout_rate,
+                residual=residual and plan.keeps_width,
+            )
+
+        return convolution_update(plan, convolution, next_state)
+
+    return layered_network(
+        graph_spec,
+        layer,
+        name="gcn",
+        units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
+        receiver_tags=receiver_tags,
+        readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
+    )

@@ -1,0 +1,156 @@
+"""Layers one after another, and what is read of them: the last state of a node, or all of its states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.keras.nested_layers import as_layer
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round, rounds_of
+
+_COMBINATIONS: dict[str, Callable[[list[tf.Tensor]], tf.Tensor]] = {
+    "concat": lambda states: tf.concat(states, axis=-1),
+    "max": lambda states: tf.reduce_max(tf.stack(states), axis=0),
+    "sum": tf.add_n,
+}
+JUMPING_KNOWLEDGE = ("none", *_COMBINATIONS)
+"""What becomes of the states of all layers; "none": the last one counts."""
+
+
+def layered_network(
+    graph_spec: GraphTensorSpec,
+    layer: Callable[[Round], tf_keras.layers.Layer],
+    *,
+    name: str,
+    units: int,
+    num_layers: int,
+    jumping_knowledge: str = "none",
+    receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
+    readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
+) -> tf_keras.Sequential:
+    """Makes a network of one layer a round.
+
+    Args:
+        graph_spec: as for `rounds_of`.
+        layer: makes the layer of a round, from a scalar graph to the graph with new states.
+        name: name of the network.
+        units: width of the states that a layer makes.
+        num_layers: as for `rounds_of`.
+        jumping_knowledge: "none": the states of the last layer are the result. "concat", "max" or "sum": as
+            for `JumpingKnowledge`.
+        receiver_tags: as for `rounds_of`.
+        readout_node_sets: as for `rounds_of`.
+        read_nodes_only: as for `rounds_of`.
+
+    Returns:
+        Layer from a scalar graph to a graph.
+
+    Raises:
+        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+    """
+    if jumping_knowledge not in JUMPING_KNOWLEDGE:
+        raise ValueError(
+            f"`jumping_knowledge` must be one of {JUMPING_KNOWLEDGE}; got {jumping_knowledge!r}. "
+            "Whole graphs are often told apart best with 'concat'."
+        )
+    plans = rounds_of(
+        graph_spec,
+        num_layers=num_layers,
+        units=units,
+        receiver_tags=receiver_tags,
+        readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
+    )
+    layers = [layer(plan) for plan in plans]
+    if jumping_knowledge != "none":
+        layers = [JumpingKnowledge(layers, plans[-1].node_sets, jumping_knowledge)]
+    return tf_keras.Sequential(layers, name=name)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class JumpingKnowledge(tf_keras.layers.Layer):
+    """Runs layers one after another, and makes one state of all that a node has had.
+
+    Jumping knowledge of arXiv:1806.03536, section 4; with the first state among them as in equation 4.2 of
+    GIN, arXiv:1810.00826. What is near is then not lost to a readout by what layers make of what is far.
+
+    Shapes: a scalar graph with states [num_nodes, any] in; the same out, where node sets in `node_sets` have
+    [num_nodes, sum of the widths of all their states] for "concat", else [num_nodes, units].
+
+    Init args:
+        layers: from a scalar graph to the graph with new states, at least one.
+        node_sets: names of the node sets whose states are combined; others have their last one.
+        combination: "concat" side by side, first state first; "max" or "sum" of each value, for which all states
+            must have one width.
+
+    Call args:
+        graph: a scalar graph.
+
+    Raises:
+        ValueError: when called, if states have several widths where they must have one.
+    """
+
+    def __init__(
+        self,
+        layers: Sequence[tf_keras.layers.Layer],
+        node_sets: Collection[const.NodeSetName],
+        combination: str,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._layers_in_order = list(layers)
+        self._node_sets = sorted(node_sets)
+        self._combination = combination
+
+    def call(self, graph: GraphTensor) -> GraphTensor:
+        """Updates the graph; see the class.
+
+        Args:
+            graph: a scalar graph.
+        """
+        states = {name: [graph.node_sets[name][const.HIDDEN_STATE]] for name in self._node_sets}
+        for layer in self._layers_in_order:
+            graph = layer(graph)
+            for name, kept in states.items():
+                kept.append(graph.node_sets[name][const.HIDDEN_STATE])
+        combined = {}
+        for name, kept in states.items():
+            features = graph.node_sets[name].get_features_dict()
+            features[const.HIDDEN_STATE] = self._combined(name, kept)
+            combined[name] = features
+        return graph.replace_features(node_sets=combined)
+
+    def _combined(self, name: const.NodeSetName, states: list[tf.Tensor]) -> tf.Tensor:
+        widths = [state.shape[-1] for state in states]
+        if self._combination != "concat" and len(set(widths)) > 1:
+            raise ValueError(
+                f"`jumping_knowledge` must be 'concat' or 'none' where states have several widths; got "
+                f"{self._combination!r} for node set {name!r} with widths {widths}, the first state's first. "
+                "Give it a Dense layer of the width `units` first, or choose 'concat'."
+            )
+        return _COMBINATIONS[self._combination]([tf.cast(state, self.compute_dtype) for state in states])
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {
+            **super().get_config(),
+            "layers": list(self._layers_in_order),
+            "node_sets": list(self._node_sets),
+            "combination": self._combination,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> JumpingKnowledge:
+        """Makes the layer from what `get_config` returned.
+
+        Args:
+            config: the config.
+        """
+        return cls(**{**config, "layers": [as_layer(layer) for layer in config["layers"]]})

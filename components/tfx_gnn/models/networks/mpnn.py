@@ -1,0 +1,105 @@
+"""Message passing neural network."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
+from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
+from tfx_gnn.models.message_passing import convolution_update
+from tfx_gnn.models.networks.layered_network import layered_network
+from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with
+from tfx_gnn.models.state_blocks import next_state_from_block
+
+
+def mpnn(
+    graph_spec: GraphTensorSpec,
+    *,
+    units: int,
+    num_layers: int,
+    dropout_rate: float = 0.0,
+    message_units: Sequence[int] = (),
+    reduce_type: str = "sum",
+    edge_feature: const.FieldName | None = None,
+    update_edges: bool = False,
+    activation: str = "relu",
+    normalization: str = "layer",
+    residual: bool = False,
+    jumping_knowledge: str = "none",
+    receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS,
+    readout_node_sets: Collection[const.NodeSetName] | None = None,
+    read_nodes_only: bool = False,
+) -> tf_keras.Sequential:
+    """Makes a message passing neural network, arXiv:1704.01212, with messages for each relation.
+
+    Args:
+        graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`.
+        units: width of the states.
+        num_layers: how far a node sees, in edges.
+        dropout_rate: share of the values of messages and states that training leaves out, in [0, 1).
+        message_units: widths of the layers that make messages; empty: one of width `units`.
+        reduce_type: as for `MPNNConv`.
+        edge_feature: float feature of shape [num_edges, k] to take along, of the edge sets that have it.
+        update_edges: whether each layer first gives edges a new "hidden_state" of width `units`, which messages
+            are then made of.
+        activation: of messages and states.
+        normalization: as for `state_block`.
+        residual: as for `gcn`.
+        jumping_knowledge: as for `gcn`.
+        receiver_tags: as for `gcn`.
+        readout_node_sets: as for `gcn`.
+        read_nodes_only: as for `gcn`.
+
+    Returns:
+        Layer from a scalar graph to a graph, as for `gcn`.
+
+    Raises:
+        ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+    """
+    with_feature = edge_sets_with(graph_spec, edge_feature)
+
+    def raw_feature(edge_set_name: const.EdgeSetName) -> const.FieldName | None:
+        return edge_feature if edge_set_name in with_feature else None
+
+    def convolution(relation: Relation) -> MPNNConv:
+        return MPNNConv(
+            tuple(message_units) or (units,),
+            reduce_type,
+            receiver_tag=relation.receiver_tag,
+            edge_feature=const.HIDDEN_STATE if update_edges else raw_feature(relation.edge_set_name),
+            activation=activation,
+            dropout_rate=dropout_rate,
+        )
+
+    def layer(plan: Round) -> tf_keras.layers.Layer:
+        def edge_update(edge_set_name: const.EdgeSetName) -> EdgeMLP:
+            # What this layer reads, the one before has written.
+            feature = const.HIDDEN_STATE if plan.position else raw_feature(edge_set_name)
+            return EdgeMLP([units], edge_feature=feature, activation=activation, dropout_rate=dropout_rate)
+
+        def next_state(_: const.NodeSetName) -> tf_keras.layers.Layer:
+            return next_state_from_block(
+                units,
+                dropout_rate,
+                activation=activation,
+                normalization=normalization,
+                residual=residual and plan.keeps_width,
+            )
+
+        return convolution_update(plan, convolution, next_state, edge_update=edge_update if update_edges else None)
+
+    return layered_network(
+        graph_spec,
+        layer,
+        name="mpnn",
+        units=units,
+        num_layers=num_layers,
+        jumping_knowledge=jumping_knowledge,
+        receiver_tags=receiver_tags,
+        readout_node_sets=readout_node_sets,
+        read_nodes_only=read_nodes_only,
+    )

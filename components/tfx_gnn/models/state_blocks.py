@@ -1,0 +1,191 @@
+"""The next state of a node from its own state and from what convolutions brought it.
+
+The block that mixes what a node has gathered into its next state.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.ops.broadcasting import combine_values
+from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
+from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState
+
+NORMALIZATIONS = ("layer", "none")
+
+
+"""Ways to normalize states. Statistics of a batch are none of them: padding would count."""
+
+
+def state_block(
+    units: int, dropout_rate: float = 0.0, *, activation: str = "relu", normalization: str = "layer"
+) -> tf_keras.Sequential:
+    """Makes the block that mixes what a node has gathered: Dense, LayerNormalization, ReLU, Dropout.
+
+    Args:
+        units: width of the result, at least 1.
+        dropout_rate: share of values that training leaves out, in [0, 1).
+        activation: name of a Keras activation.
+        normalization: "layer" or "none".
+
+    Returns:
+        Layer from [num_nodes, any] to [num_nodes, units].
+
+    Raises:
+        ValueError: if `units` is below 1, or there is no such normalization.
+    """
+    if units < 1:
+        raise ValueError(f"`units` must be at least 1; got {units}. Choose the width of the states.")
+    check_normalization(normalization)
+    layers = [tf_keras.layers.Dense(units)]
+    if normalization == "layer":
+        layers.append(LayerNormalization())
+    return tf_keras.Sequential([*layers, tf_keras.layers.Activation(activation), tf_keras.layers.Dropout(dropout_rate)])
+
+
+def next_state_from_block(
+    units: int, dropout_rate: float, *, activation: str, normalization: str, residual: bool
+) -> tf_keras.layers.Layer:
+    """Makes the layer that mixes a node's own state and all that it heard by a `state_block`.
+
+    Args:
+        units: as for `state_block`.
+        dropout_rate: as for `state_block`.
+        activation: as for `state_block`.
+        normalization: as for `state_block`.
+        residual: whether the old state, of width `units`, is added.
+
+    Returns:
+        `NextStateFromConcat` or `ResidualNextState`.
+    """
+    block = state_block(units, dropout_rate, activation=activation, normalization=normalization)
+    return ResidualNextState(block) if residual else NextStateFromConcat(block)
+
+
+def check_normalization(normalization: str, known: tuple[str, ...] = NORMALIZATIONS) -> None:
+    """Refuses unknown names.
+
+    Args:
+        normalization: the name.
+        known: names that are allowed.
+
+    Raises:
+        ValueError: if it is not among them.
+    """
+    if normalization not in known:
+        raise ValueError(f"`normalization` must be one of {known}; got {normalization!r}. Choose one of these.")
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class NextStateFromConvolutions(tf_keras.layers.Layer):
+    """Joins the transformed own state with what convolutions have transformed already.
+
+    With the defaults and normalization="l2" it is lines 5 and 7 of algorithm 1 of GraphSAGE
+    (arXiv:1706.02216): the paper's one matrix over the concatenation is the sum of a matrix over the
+    own state and one in each convolution. It does what tensorflow-gnn's `GraphSAGENextState` does.
+
+    Shapes: own state [num_nodes, any] and inputs [num_nodes, units] each, any number of them; result
+    [num_nodes, units], or for combine_type="concat" [num_nodes, units * (1 + number of inputs)].
+
+    Init args:
+        units: width of the transformed own state.
+        own_state: whether the own state takes part. Without it and without inputs there is no state:
+            a node set that hears of nobody needs it.
+        combine_type: "sum" or "concat".
+        use_bias: whether a bias is added before the normalization.
+        normalization: "layer" before the activation, "l2" after it, or "none".
+        activation: name of a Keras activation.
+        dropout_rate: share of the new state's values that training leaves out, in [0, 1).
+        residual: whether the old state is added in the end; it must have the width of the new one.
+
+    Call args:
+        inputs: tuple of the own state, the inputs by edge set and the (empty) input of the context.
+
+    Returns:
+        The next state.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        own_state: bool = True,
+        combine_type: str = "sum",
+        use_bias: bool = True,
+        normalization: str = "none",
+        activation: str = "relu",
+        dropout_rate: float = 0.0,
+        residual: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_normalization(normalization, (*NORMALIZATIONS, "l2"))
+        if combine_type not in ("concat", "sum"):
+            raise ValueError(
+                f"`combine_type` must be 'sum' or 'concat'; got {combine_type!r}. The paper's is 'sum' of transforms."
+            )
+        self._arguments: dict[str, Any] = {
+            "units": units,
+            "own_state": own_state,
+            "combine_type": combine_type,
+            "use_bias": use_bias,
+            "normalization": normalization,
+            "activation": activation,
+            "dropout_rate": dropout_rate,
+            "residual": residual,
+        }
+        self._transform = (
+            tf_keras.layers.Dense(units, use_bias=False, dtype=self.dtype_policy, name="own_state")
+            if own_state
+            else None
+        )
+        self._normalize = LayerNormalization(dtype=self.dtype_policy) if normalization == "layer" else None
+        self._activate = tf_keras.layers.Activation(activation, dtype=self.dtype_policy)
+        self._dropout = tf_keras.layers.Dropout(dropout_rate, dtype=self.dtype_policy)
+        self._bias: tf.Variable | None = None
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the bias, whose width depends on the number of inputs."""
+        width = self._arguments["units"]
+        if self._arguments["combine_type"] == "concat":
+            inputs = tf.nest.flatten(input_shape[1])
+            width = sum(shape[-1] for shape in inputs) + (width if self._transform is not None else 0)
+        if self._arguments["use_bias"]:
+            self._bias = self.add_weight("bias", (width,), initializer="zeros")
+        super().build(input_shape)
+
+    def call(self, inputs: Any) -> tf.Tensor:
+        """Computes the next state.
+
+        Args:
+            inputs: as for the class.
+
+        Raises:
+            ValueError: if there is nothing to make a state of.
+        """
+        old_state, from_edges, _ = inputs
+        parts = tf.nest.flatten(from_edges)
+        if self._transform is not None:
+            parts = [self._transform(old_state), *parts]
+        if not parts:
+            raise ValueError(
+                "`inputs` must hold something from edges; got a node set that receives along no edge set. "
+                "Set own_state=True."
+            )
+        state = combine_values([tf.cast(part, self.compute_dtype) for part in parts], self._arguments["combine_type"])
+        if self._bias is not None:
+            state += self._bias
+        if self._normalize is not None:
+            state = self._normalize(state)
+        state = self._activate(state)
+        if self._arguments["normalization"] == "l2":
+            state = tf.math.l2_normalize(state, axis=-1)
+        state = self._dropout(state)
+        return state + tf.cast(old_state, state.dtype) if self._arguments["residual"] else state
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return {**super().get_config(), **self._arguments}

@@ -1,0 +1,7 @@
+"""What lies on disk between the steps: examples, statistics, size constraints, blessings."""
+
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

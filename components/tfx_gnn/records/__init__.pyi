@@ -1,0 +1,12 @@
+from tfx_gnn.records.examples_folder import graph_schema_path as graph_schema_path
+from tfx_gnn.records.examples_folder import read_split as read_split
+from tfx_gnn.records.examples_folder import split_files as split_files
+from tfx_gnn.records.examples_folder import split_names as split_names
+from tfx_gnn.records.examples_folder import write_split_shard as write_split_shard
+from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP as FIT_OR_SKIP
+from tfx_gnn.records.size_constraints_file import PACKING as PACKING
+from tfx_gnn.records.size_constraints_file import TIGHT as TIGHT
+from tfx_gnn.records.size_constraints_file import Budget as Budget
+from tfx_gnn.records.size_constraints_file import SizeConstraintsFile as SizeConstraintsFile
+from tfx_gnn.records.size_constraints_file import read_size_constraints as read_size_constraints
+from tfx_gnn.records.size_constraints_file import write_size_constraints as write_size_constraints

@@ -1,0 +1,140 @@
+"""The verdict on a model or on examples as files: `BLESSED` or `NOT_BLESSED`, and the reasons.
+
+The two empty files are those of TFX's standard ModelBlessing artifact. Those of its InfraBlessing artifact, which
+says that a model serves as it should, begin with `INFRA_`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import tensorflow as tf
+
+from tfx_gnn.io.text_files import read_json
+
+BLESSED_FILE = "BLESSED"
+NOT_BLESSED_FILE = "NOT_BLESSED"
+REASONS_FILE = "reasons.json"
+INFRA_PREFIX = "INFRA_"
+"""Begins the names of the two files in an InfraBlessing."""
+_JUDGED = "judged"
+_WORDS = {"model": "a model", "examples": "examples"}
+_OTHERS = {"model": "another model", "examples": "other examples"}
+_MAKERS = {"model": "GraphEvaluator or GraphSkewValidator", "examples": "GraphExampleValidator"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What a verdict is about.
+
+    Attributes:
+        kind: what it is.
+        fingerprint: text that is equal for equal ones.
+    """
+
+    kind: Literal["model", "examples"]
+    fingerprint: str
+
+
+def write_blessing(
+    folder: str, *, blessed: bool, reasons: Sequence[str], judged: Judged | None = None, prefix: str = ""
+) -> None:
+    """Writes a verdict.
+
+    Args:
+        folder: existing folder without a verdict.
+        blessed: the verdict.
+        reasons: sentences, whatever the verdict.
+        judged: what the verdict is about; None to leave it open.
+        prefix: "", or `INFRA_PREFIX`.
+    """
+    found: dict[str, object] = {"blessed": blessed, "reasons": list(reasons)}
+    if judged is not None:
+        found[_JUDGED] = dataclasses.asdict(judged)
+    with tf.io.gfile.GFile(os.path.join(folder, REASONS_FILE), "w") as file:
+        file.write(json.dumps(found, indent=2) + "\n")
+    with tf.io.gfile.GFile(os.path.join(folder, prefix + (BLESSED_FILE if blessed else NOT_BLESSED_FILE)), "w") as file:
+        file.write("")
+
+
+def is_blessed(folder: str, *, prefix: str = "") -> bool:
+    """Reads a verdict.
+
+    Args:
+        folder: folder that holds `BLESSED` or `NOT_BLESSED`.
+        prefix: "", or `INFRA_PREFIX`.
+
+    Returns:
+        Whether what was judged is blessed.
+
+    Raises:
+        FileNotFoundError: if the folder holds neither file.
+        ValueError: if it holds both.
+    """
+    blessed, not_blessed = prefix + BLESSED_FILE, prefix + NOT_BLESSED_FILE
+    found = [name for name in (blessed, not_blessed) if tf.io.gfile.exists(os.path.join(folder, name))]
+    if not found:
+        maker = "GraphSkewValidator" if prefix else "GraphEvaluator or GraphExampleValidator"
+        raise FileNotFoundError(
+            f"`folder` must hold {blessed} or {not_blessed}; got {folder!r} with neither. "
+            f"Point at the blessing that {maker} made."
+        )
+    if len(found) == 2:
+        raise ValueError(
+            f"`folder` must hold one verdict; got both {blessed} and {not_blessed} in {folder!r}. "
+            "Judge again into an empty folder."
+        )
+    return found == [blessed]
+
+
+def read_reasons(folder: str) -> list[str]:
+    """Reads the reasons of a verdict.
+
+    Args:
+        folder: folder with a verdict; one that another tool wrote may lack reasons.
+
+    Returns:
+        The sentences; a single general one if none were recorded.
+    """
+    reasons = _read(folder).get("reasons", ())
+    return [str(reason) for reason in reasons] or ["no reasons were given"]
+
+
+def check_judged(folder: str, judged: Judged, *, argument: str) -> None:
+    """Refuses a verdict about something else.
+
+    A verdict that does not say what it is about, as one of TFX's Evaluator, passes.
+
+    Args:
+        folder: folder with a verdict.
+        judged: what it should be about.
+        argument: what the caller calls the folder.
+
+    Raises:
+        ValueError: if the verdict is about something of another kind, or another one of this kind.
+    """
+    found = _read(folder).get(_JUDGED)
+    if not isinstance(found, dict):
+        return
+    kind = found.get("kind")
+    if kind != judged.kind:
+        raise ValueError(
+            f"`{argument}` must judge {_WORDS[judged.kind]}; got a verdict about {_WORDS.get(str(kind), kind)} in "
+            f"{folder!r}. Point at the blessing that {_MAKERS[judged.kind]} made."
+        )
+    if found.get("fingerprint") != judged.fingerprint:
+        raise ValueError(
+            f"`{argument}` must judge the {judged.kind} at hand; got a verdict about {_OTHERS[judged.kind]} in "
+            f"{folder!r}. Run {_MAKERS[judged.kind]} on the {judged.kind}, and name the blessing it makes."
+        )
+
+
+def _read(folder: str) -> dict[str, Any]:
+    """Reads what is known beside the verdict, which another tool may not have written."""
+    path = os.path.join(folder, REASONS_FILE)
+    found = read_json(path) if tf.io.gfile.exists(path) else {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,379 @@
+"""Batches of graph tf.Examples as flat columns.
+
+tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column a key, so that whatever is asked
+of thousands of records is asked of a few arrays.
+
+The values of one parsed tf.Example, and the error for an example that breaks a rule.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+from tensorflow_metadata.proto.v0 import schema_pb2
+from tfx_bsl.coders import example_coder
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.records.graph_layout import SetLayout
+
+BYTES, INTS, FLOATS = "bytes_list", "int64_list", "float_list"
+
+
+KIND_OF_DTYPE = {tf.string: BYTES, tf.int64: INTS, tf.float32: FLOATS}
+
+
+"""Which list of a tf.train.Feature holds values of a dtype."""
+
+
+Features = Mapping[str, tf.train.Feature]
+
+
+class BrokenRuleError(ValueError):
+    """An example breaks a rule. Where the example stands, the caller knows."""
+
+    def __init__(self, rule: str, got: str, advice: str) -> None:
+        """Makes the error.
+
+        Args:
+            rule: what every example must fulfil, as in "'nodes/a.#size' is one number".
+            got: what this one has.
+            advice: what to do about it.
+        """
+        super().__init__(rule, got, advice)
+        self.rule, self.got, self.advice = rule, got, advice
+
+    def message(self, place: str) -> str:
+        """The whole message.
+
+        Args:
+            place: the record, as `record_files.place_of` names it.
+        """
+        return f"`examples_dir` must hold examples in which {self.rule}; got {self.got} in {place}. {self.advice}"
+
+
+def values_of(features: Features, key: str, kind: str) -> list[Any]:
+    """Reads the values of a key.
+
+    Args:
+        features: the feature map of a parsed tf.Example.
+        key: its key.
+        kind: `BYTES`, `INTS` or `FLOATS`.
+
+    Returns:
+        The values; none if the key is absent or empty.
+
+    Raises:
+        BrokenRuleError: if there are values of another kind.
+    """
+    if key not in features:
+        return []
+    found = features[key].WhichOneof("kind")
+    if found == kind:
+        return list(getattr(features[key], kind).value)
+    if num_values(features[key]):
+        raise BrokenRuleError(f"{key!r} is a {kind}", f"a {found}", "Write the values in the declared dtype.")
+    return []
+
+
+def num_values(feature: tf.train.Feature) -> int:
+    """Counts the values of a feature of whatever kind."""
+    kind = feature.WhichOneof("kind")
+    return len(getattr(feature, kind).value) if kind else 0
+
+
+def set_size(features: Features, one_set: SetLayout) -> int:
+    """Reads the number of items of a set.
+
+    Args:
+        features: the feature map of a parsed tf.Example.
+        one_set: the set.
+
+    Returns:
+        The number; 1 for the context; 0 if `#size` is absent.
+
+    Raises:
+        BrokenRuleError: if `#size` is not one number, or is absent although the set has values.
+    """
+    if one_set.set_type == const.CONTEXT:
+        return 1
+    values = values_of(features, one_set.size_key, INTS)
+    if not values:
+        for key in [*one_set.structure_keys, *(column.key for column in one_set.features)]:
+            if key in features and num_values(features[key]):
+                raise BrokenRuleError(
+                    f"{one_set.size_key!r} counts the items of {one_set.label}",
+                    f"none beside {num_values(features[key])} values of {key!r}",
+                    "Write the number of items.",
+                )
+        return 0
+    if len(values) != 1 or values[0] < 0:
+        raise BrokenRuleError(
+            f"{one_set.size_key!r} is one number, at least 0",
+            str(values[:5]),
+            "Write one graph component to an example.",
+        )
+    return int(values[0])
+
+
+MAX_RECORDS = 1024
+
+
+"""Records of a batch at most."""
+
+
+MAX_BYTES = 32 << 20
+
+
+"""Bytes of the records of a batch, at most or of one record alone."""
+
+
+_KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Column:
+    """The values of one key in all examples of a batch.
+
+    Attributes:
+        kind: "bytes_list", "int64_list" or "float_list"; "" if no example has the key with a kind.
+        values: all values, one example after the other; length `splits[-1]`.
+        splits: int64 [num_examples + 1]; example i has `values[splits[i]:splits[i + 1]]`.
+        is_present: bool [num_examples]; whether the example has the key with a kind, be it without values.
+    """
+
+    kind: str
+    values: pa.Array
+    splits: npt.NDArray[np.int64]
+    is_present: npt.NDArray[np.bool_]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """int64 [num_examples]: number of values of each example."""
+        return np.diff(self.splits)
+
+    @functools.cached_property
+    def numbers(self) -> npt.NDArray[Any]:
+        """The values as an int64 or float32 array, shape [num_values]; of no use for strings."""
+        return self.values.to_numpy(zero_copy_only=False)
+
+    def owners(self) -> npt.NDArray[np.int64]:
+        """int64 [num_values]: the example of each value."""
+        return np.repeat(np.arange(len(self.splits) - 1), self.lengths)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleBatch:
+    """Some examples of one file.
+
+    Attributes:
+        numbers: int64 [num_examples]; position of each record in its file.
+        columns: the columns by key; a key that no example has is not there.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    columns: Mapping[str, Column]
+
+    @property
+    def num_examples(self) -> int:
+        """How many examples there are."""
+        return len(self.numbers)
+
+    def column(self, key: str) -> Column:
+        """The column of a key; one without values if no example has it."""
+        if key in self.columns:
+            return self.columns[key]
+        return Column(
+            kind="",
+            values=pa.array([], pa.int64()),
+            splits=np.zeros(self.num_examples + 1, np.int64),
+            is_present=np.zeros(self.num_examples, bool),
+        )
+
+    def keep(self, mask: npt.NDArray[np.bool_]) -> ExampleBatch:
+        """Some of the examples, in the same order.
+
+        Args:
+            mask: bool [num_examples]; which ones.
+
+        Returns:
+            The smaller batch.
+        """
+        if mask.all():
+            return self
+        columns = {}
+        for key, column in self.columns.items():
+            lengths = column.lengths
+            columns[key] = Column(
+                kind=column.kind,
+                values=column.values.filter(pa.array(np.repeat(mask, lengths))),
+                splits=splits_of(lengths[mask]),
+                is_present=column.is_present[mask],
+            )
+        return ExampleBatch(numbers=self.numbers[mask], columns=columns)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodedRecords:
+    """What became of some records.
+
+    Attributes:
+        batches: the examples; in one batch, unless a key has values of two kinds.
+        undecodable: int64; positions in their file of records that are no tf.Examples.
+    """
+
+    batches: tuple[ExampleBatch, ...]
+    undecodable: npt.NDArray[np.int64]
+
+
+def splits_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Where each of several runs begins, and where the last one ends.
+
+    Args:
+        lengths: int64, shape [n].
+
+    Returns:
+        int64, shape [n + 1], from 0.
+    """
+    splits = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=splits[1:])
+    return splits
+
+
+def list_column(array: pa.LargeListArray) -> Column:
+    """Makes the column of an array.
+
+    Args:
+        array: for each example, a list of int64, float32 or large_binary values; none is null.
+
+    Returns:
+        The column.
+    """
+    offsets = array.offsets.to_numpy()
+    return Column(
+        kind=_kind_of(array.type),
+        values=array.flatten(),
+        splits=offsets - offsets[0],
+        is_present=np.ones(len(array), bool),
+    )
+
+
+def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Cuts a stream of records into pieces of bounded size.
+
+    Args:
+        records: serialized tf.Examples, in file order.
+
+    Yields:
+        Position of the first record of a piece, and the records, at least one.
+    """
+    piece: list[bytes] = []
+    first, num_bytes = 0, 0
+    for record in records:
+        if piece and (len(piece) == MAX_RECORDS or num_bytes + len(record) > MAX_BYTES):
+            yield first, piece
+            first, piece, num_bytes = first + len(piece), [], 0
+        piece.append(record)
+        num_bytes += len(record)
+    if piece:
+        yield first, piece
+
+
+class ExampleDecoder:
+    """Decodes records; keep one, for each costs time to make."""
+
+    def __init__(self, schema: schema_pb2.Schema | None = None) -> None:
+        """Makes the decoder.
+
+        Args:
+            schema: if given, the features to decode, which takes less time than to decode all. A record
+                with values of another kind is then undecodable.
+        """
+        self._decoder = example_coder.ExamplesToRecordBatchDecoder(schema and schema.SerializeToString())
+
+    def decode(self, first: int, records: Sequence[bytes]) -> DecodedRecords:
+        """Decodes records that follow one another.
+
+        Args:
+            first: position of the first one in its file.
+            records: serialized tf.Examples, or what should be such.
+
+        Returns:
+            The examples, and which records are none.
+        """
+        numbers = np.arange(first, first + len(records))
+        whole = self._try(records)
+        if whole is not None:
+            return DecodedRecords(batches=(_batch(whole, numbers),), undecodable=np.zeros(0, np.int64))
+        alone = [self._try([record]) for record in records]
+        is_example = np.array([batch is not None for batch in alone])
+        groups = _groups_of_one_kind([batch for batch in alone if batch is not None])
+        positions = np.flatnonzero(is_example)
+        batches = []
+        for group in groups:
+            chosen = positions[group]
+            decoded = self._try([records[position] for position in chosen])
+            assert decoded is not None
+            batches.append(_batch(decoded, numbers[chosen]))
+        return DecodedRecords(batches=tuple(batches), undecodable=numbers[~is_example])
+
+    def _try(self, records: Sequence[bytes]) -> pa.RecordBatch | None:
+        try:
+            return self._decoder.DecodeBatch(list(records))
+        except RuntimeError:
+            # The decoder tells of a broken record and of two kinds of values by this one class.
+            return None
+
+
+def _groups_of_one_kind(singles: Sequence[pa.RecordBatch]) -> list[list[int]]:
+    """Puts examples together in which no key has values of two kinds."""
+    kinds: dict[str, set[str]] = {}
+    of_each = [
+        {field.name: _kind_of(field.type) for field in batch.schema if not pa.types.is_null(field.type)}
+        for batch in singles
+    ]
+    for found in of_each:
+        for key, kind in found.items():
+            kinds.setdefault(key, set()).add(kind)
+    mixed = sorted(key for key, found in kinds.items() if len(found) > 1)
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for position, found in enumerate(of_each):
+        groups.setdefault(tuple(found.get(key, "") for key in mixed), []).append(position)
+    return list(groups.values())
+
+
+def _batch(decoded: pa.RecordBatch, numbers: npt.NDArray[np.int64]) -> ExampleBatch:
+    return ExampleBatch(
+        numbers=numbers,
+        columns={
+            field.name: _column(array, len(numbers))
+            for field, array in zip(decoded.schema, decoded.columns, strict=True)
+        },
+    )
+
+
+def _column(array: pa.Array, num_examples: int) -> Column:
+    if pa.types.is_null(array.type):
+        return Column(
+            kind="",
+            values=pa.array([], pa.int64()),
+            splits=np.zeros(num_examples + 1, np.int64),
+            is_present=np.zeros(num_examples, bool),
+        )
+    lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Column(
+        kind=_kind_of(array.type),
+        values=array.flatten(),
+        splits=splits_of(lengths),
+        is_present=array.is_valid().to_numpy(zero_copy_only=False),
+    )
+
+
+def _kind_of(list_type: pa.DataType) -> str:
+    return _KINDS[list_type.value_type]

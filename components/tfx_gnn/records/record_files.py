@@ -1,0 +1,215 @@
+"""Records of an examples folder with their places, file by file.
+
+Gzipped files cannot be split, so a file is the unit of work on any runner, and
+reading it in order costs nothing and tells where each record stands.
+
+Record files as data sets: in the order of the files, or shuffled epoch by epoch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import tensorflow as tf
+
+from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.records import examples_folder
+from tfx_gnn.serving.request_refusals import plain_message
+
+_BATCH = 32
+
+
+_GZIP_TRAILER_BYTES = 8
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class RecordFile:
+    """One record file of a split.
+
+    Attributes:
+        split: name of the split.
+        shard: position of the file in the split.
+        num_shards: number of files of the split.
+        path: where it is.
+    """
+
+    split: str
+    shard: int
+    num_shards: int
+    path: str
+
+
+def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split") -> list[RecordFile]:
+    """Lists the files of some splits.
+
+    Args:
+        examples_dir: folder with `Split-<name>` folders.
+        splits: names of splits; empty for all.
+        argument: the option that names one, for messages.
+
+    Returns:
+        The files by split and name.
+
+    Raises:
+        ValueError: if a split does not exist or is empty, or is named twice.
+    """
+    names = list(splits) or examples_folder.split_names(examples_dir)
+    if len(set(names)) != len(names):
+        raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
+    files = []
+    for split in sorted(names):
+        paths = examples_folder.split_files(examples_dir, split, argument=argument)
+        files += [
+            RecordFile(split=split, shard=shard, num_shards=len(paths), path=path) for shard, path in enumerate(paths)
+        ]
+    return files
+
+
+def fingerprint_examples_folder(examples_dir: str) -> str:
+    """Tells folders of examples apart without reading the examples.
+
+    Of each file its size and the end of its gzip stream count, which holds the CRC-32 and the length of what was
+    compressed (RFC 1952, section 2.3).
+
+    Args:
+        examples_dir: folder with `Split-<name>` folders.
+
+    Returns:
+        64 hexadecimal digits; the same wherever the folder lies.
+
+    Raises:
+        ValueError: if a split is empty.
+    """
+    lines = []
+    for file in record_files(examples_dir):
+        with tf.io.gfile.GFile(file.path, "rb") as opened:
+            size = opened.size()
+            opened.seek(max(size - _GZIP_TRAILER_BYTES, 0))
+            lines.append(f"{file.split} {file.shard} {size} {opened.read().hex()}")
+    return fingerprint_text("\n".join(lines))
+
+
+def read_records(file: RecordFile) -> Iterator[bytes]:
+    """Reads the records of a file in order.
+
+    Args:
+        file: a gzipped TFRecord file.
+
+    Yields:
+        Serialized tf.Examples.
+
+    Raises:
+        ValueError: if the file is damaged or of another format.
+    """
+    records = tf.data.TFRecordDataset(file.path, compression_type="GZIP")
+    num_read = 0
+    try:
+        with contextlib.suppress(tf.errors.DataLossError):
+            # To take records from TensorFlow one by one takes three times as long as to read them.
+            for batch in records.batch(_BATCH).as_numpy_iterator():
+                yield from batch
+                num_read += len(batch)
+            return
+        # What stands before the damage, and then the error.
+        yield from records.skip(num_read).as_numpy_iterator()
+    except tf.errors.FailedPreconditionError as error:
+        raise ValueError(
+            f"`examples_dir` must hold gzipped TFRecord files; got a folder in place of {place_of(file)}. "
+            "Move it out of the split."
+        ) from error
+    except tf.errors.DataLossError as error:
+        raise ValueError(
+            f"`examples_dir` must hold gzipped TFRecord files; got a damaged record in {place_of(file)}. "
+            f"Make the examples again. Cause: {plain_message(error.message)}."
+        ) from error
+
+
+def place_of(file: RecordFile, record: int | None = None) -> str:
+    """Names a file, or a record in it, for messages.
+
+    Args:
+        file: the file.
+        record: position of the record in the file, from 0.
+
+    Returns:
+        For instance "record 3 of graphs-00000-of-00002.gz (split 'train')".
+    """
+    prefix = "" if record is None else f"record {record} of "
+    return f"{prefix}{os.path.basename(file.path)} (split {file.split!r})"
+
+
+_MAX_OPEN_FILES = 16
+
+
+_SEEDS = 2**31
+
+
+def ordered_records(files: Sequence[RecordFile]) -> tf.data.Dataset:
+    """Reads files once, in the same order each time.
+
+    Args:
+        files: gzipped TFRecord files, at least one.
+
+    Returns:
+        Data set of strings of shape [].
+    """
+    return _read(tf.constant([file.path for file in files]), len(files))
+
+
+def shuffled_records(
+    files: Sequence[RecordFile],
+    *,
+    epochs: tf.data.Dataset,
+    shuffle_buffer_size: int,
+    seed: int,
+    pipeline: int = 0,
+    shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
+) -> tf.data.Dataset:
+    """Reads files once an epoch, in an order that the seed and the number of the epoch determine.
+
+    Each epoch has another order, and any one can be had again: it hangs on nothing that was read before, nor
+    on TensorFlow's global seed.
+
+    Args:
+        files: gzipped TFRecord files, at least one.
+        epochs: numbers of the epochs to read, one after the other; int64 scalars.
+        shuffle_buffer_size: records that are mixed. 1: nothing is, and files are read in their order.
+        seed: seed of the order, in [0, 2**31).
+        pipeline: number of the input pipeline. Each mixes in an order of its own, but all read the files in the
+            same order.
+        shard: keeps some of the records, before they are mixed; those of a number that follows from the pipeline.
+
+    Returns:
+        Data set of strings of shape [].
+    """
+    paths = tf.constant([file.path for file in files])
+
+    def epoch_of_records(epoch: tf.Tensor) -> tf.data.Dataset:
+        seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
+        in_order = shuffle_buffer_size == 1
+        # As all pipelines do: what one of them leaves to another is told by its place in this order.
+        records = _read(paths if in_order else tf.random.experimental.stateless_shuffle(paths, seeds), len(files))
+        if shard is not None:
+            records = shard(records)
+        if in_order:
+            return records
+        seeds = tf.stack([tf.constant(seed + pipeline * _SEEDS, tf.int64), epoch])
+        # Of this function's graph only: the seed of an operation would else be mixed with the global one.
+        tf.random.set_seed(1)
+        mixing = tf.random.stateless_uniform([], seed=seeds, minval=0, maxval=tf.int32.max, dtype=tf.int64)
+        return records.shuffle(shuffle_buffer_size, seed=mixing, reshuffle_each_iteration=False)
+
+    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    return epochs.flat_map(tf.autograph.experimental.do_not_convert(epoch_of_records))
+
+
+def _read(paths: tf.Tensor, num_files: int) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(paths).interleave(
+        lambda path: tf.data.TFRecordDataset(path, compression_type="GZIP"),
+        cycle_length=min(num_files, _MAX_OPEN_FILES),
+        num_parallel_calls=tf.data.AUTOTUNE,
+        deterministic=True,
+    )

@@ -1,0 +1,461 @@
+"""Statistics of the features and of the graphs of a split, as TensorFlow Data Validation writes them.
+
+What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
+isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the
+set, so that stock tools find no feature that the schema lacks.
+
+Mergeable summaries of numbers and of strings, of bounded size whatever they summarize.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from tensorflow_metadata.proto.v0 import statistics_pb2
+from tfx_bsl import sketches
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, splits_of
+from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
+
+_QUANTILE_ERROR = 0.01
+
+
+_MANY_VALUES = 1 << 32
+
+
+_FINE_QUANTILES = 1000
+
+
+_NUM_BUCKETS = 10
+
+
+_UNIQUE_BUCKETS = 1 << 14
+
+
+_FREQUENT_BUCKETS = 1 << 12
+
+
+_RANKS = 1000
+
+
+_TOP_VALUES = 20
+
+
+_NO_TEXT = "__BYTES_VALUE__"
+
+
+_LONG_TEXT = "__LARGE_BYTES__"
+
+
+_MAX_TEXT_BYTES = 1024
+
+
+@dataclasses.dataclass(kw_only=True)
+class NumberSummary:
+    """Moments, extremes and quantiles of numbers.
+
+    Attributes:
+        count: numbers that are neither infinite nor NaN; all but `num_nan` is of those.
+        num_nan: NaNs.
+        num_zeros: zeros.
+        mean: their mean.
+        squares: sum of the squared differences to the mean.
+        minimum: smallest one.
+        maximum: largest one.
+        sketch: quantile sketch of tfx_bsl.
+    """
+
+    count: int = 0
+    num_nan: int = 0
+    num_zeros: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
+    sketch: Any = dataclasses.field(default_factory=lambda: sketches.QuantilesSketch(_QUANTILE_ERROR, _MANY_VALUES, 1))
+
+    def add(self, values: npt.NDArray[np.generic]) -> None:
+        """Takes more numbers in.
+
+        Args:
+            values: numbers of any dtype, shape [n].
+        """
+        numbers = values.astype(np.float64)
+        self.num_nan += int(np.isnan(numbers).sum())
+        finite = numbers[np.isfinite(numbers)]
+        if not len(finite):
+            return
+        mean = float(finite.mean())
+        self._add_moments(len(finite), mean, float(((finite - mean) ** 2).sum()))
+        self.num_zeros += int((finite == 0.0).sum())
+        self.minimum = min(self.minimum, float(finite.min()))
+        self.maximum = max(self.maximum, float(finite.max()))
+        self.sketch.AddValues(pa.array(finite))
+
+    def merge(self, other: NumberSummary) -> None:
+        """Takes the numbers of another summary in, which stays as it is."""
+        self.num_nan += other.num_nan
+        if not other.count:
+            return
+        self._add_moments(other.count, other.mean, other.squares)
+        self.num_zeros += other.num_zeros
+        self.minimum = min(self.minimum, other.minimum)
+        self.maximum = max(self.maximum, other.maximum)
+        self.sketch.Merge(other.sketch)
+
+    def _add_moments(self, count: int, mean: float, squares: float) -> None:
+        total = self.count + count
+        step = mean - self.mean
+        self.squares += squares + step * step * self.count * count / total
+        self.mean += step * count / total
+        self.count = total
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation, 0 without numbers."""
+        return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
+
+    def histograms(self) -> list[statistics_pb2.Histogram]:
+        """Makes histograms with buckets of equal width and of equal count.
+
+        Nothing can be added afterwards.
+
+        Returns:
+            Both, in this order; counts are those of the quantile sketch.
+        """
+        equal_width = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.STANDARD)
+        equal_count = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.QUANTILES)
+        if self.count:
+            values, weights = self._distribution()
+            num_buckets = 1 if self.minimum == self.maximum else _NUM_BUCKETS
+            edges = np.linspace(self.minimum, self.maximum, num_buckets + 1)
+            # Buckets hold their lower edge; the last one holds both.
+            below = np.concatenate([[0.0], weights])[np.searchsorted(values, edges, side="left")]
+            below[-1] = self.count
+            _add_buckets(equal_width, edges, np.diff(below))
+            deciles = values[_FINE_QUANTILES // _NUM_BUCKETS * np.arange(_NUM_BUCKETS + 1)]
+            _add_buckets(equal_count, deciles, np.full(_NUM_BUCKETS, self.count / _NUM_BUCKETS))
+        return [equal_width, equal_count]
+
+    def median(self) -> float:
+        """The middle number, 0 without numbers; nothing can be added afterwards."""
+        return float(self._distribution()[0][_FINE_QUANTILES // 2]) if self.count else 0.0
+
+    def _distribution(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Quantiles, and how many numbers are at most that: both float64 [_FINE_QUANTILES + 1]."""
+        values, weights = self.sketch.GetQuantilesAndCumulativeWeights(_FINE_QUANTILES)
+        return values.flatten().to_numpy(), weights.flatten().to_numpy()
+
+
+@dataclasses.dataclass(kw_only=True)
+class StringSummary:
+    """Lengths, number of different ones and the most frequent of strings.
+
+    Attributes:
+        count: strings.
+        num_bytes: bytes of all.
+        unique: sketch of tfx_bsl of the different ones.
+        frequent: sketch of tfx_bsl of the frequent ones.
+    """
+
+    count: int = 0
+    num_bytes: int = 0
+    unique: Any = dataclasses.field(default_factory=lambda: sketches.KmvSketch(_UNIQUE_BUCKETS))
+    frequent: Any = dataclasses.field(
+        default_factory=lambda: sketches.MisraGriesSketch(
+            _FREQUENT_BUCKETS,
+            invalid_utf8_placeholder=_NO_TEXT,
+            large_string_threshold=_MAX_TEXT_BYTES,
+            large_string_placeholder=_LONG_TEXT,
+        )
+    )
+
+    def add(self, values: pa.Array) -> None:
+        """Takes more strings in.
+
+        Args:
+            values: large_binary array without nulls.
+        """
+        if not len(values):
+            return
+        self.count += len(values)
+        self.num_bytes += int(pc.sum(pc.binary_length(values)).as_py())
+        self.unique.AddValues(values)
+        self.frequent.AddValues(values)
+
+    def merge(self, other: StringSummary) -> None:
+        """Takes the strings of another summary in, which stays as it is."""
+        self.count += other.count
+        self.num_bytes += other.num_bytes
+        self.unique.Merge(other.unique)
+        self.frequent.Merge(other.frequent)
+
+    def write(self, stats: statistics_pb2.StringStatistics) -> None:
+        """Writes all but the common statistics.
+
+        Args:
+            stats: proto message to fill.
+        """
+        if not self.count:
+            return
+        stats.unique = self.unique.Estimate()
+        stats.avg_length = self.num_bytes / self.count
+        ranked = [(item["values"].decode(), item["counts"]) for item in self.frequent.Estimate().to_pylist()[:_RANKS]]
+        for rank, (text, frequency) in enumerate(ranked):
+            if rank < _TOP_VALUES:
+                stats.top_values.add(value=text, frequency=frequency)
+            stats.rank_histogram.buckets.add(low_rank=rank, high_rank=rank, label=text, sample_count=frequency)
+
+
+def _add_buckets(
+    histogram: statistics_pb2.Histogram, edges: npt.NDArray[np.float64], counts: npt.NDArray[np.float64]
+) -> None:
+    for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
+        histogram.buckets.add(low_value=low, high_value=high, sample_count=count)
+
+
+_READOUT_EDGES = f"{const.EDGES}/_readout/"
+
+
+_OUT, _IN = "out_degree", "in_degree"
+
+
+@dataclasses.dataclass(kw_only=True)
+class FeatureSummary:
+    """One tf.Example key.
+
+    Attributes:
+        num_present: examples that have it.
+        values_per_example: numbers of values of those.
+        numbers: what is known of the values, if they are numbers.
+        strings: what is known of the values, if they are strings.
+    """
+
+    num_present: int = 0
+    values_per_example: NumberSummary = dataclasses.field(default_factory=NumberSummary)
+    numbers: NumberSummary | None = None
+    strings: StringSummary | None = None
+    is_float: bool = False
+
+    def add(self, column: Column) -> None:
+        """Takes the values of a batch in.
+
+        Args:
+            column: the values; always of the same kind.
+        """
+        self.num_present += int(column.is_present.sum())
+        self.values_per_example.add(column.lengths[column.is_present])
+        if column.kind == BYTES:
+            self.strings = self.strings or StringSummary()
+            self.strings.add(column.values)
+        else:
+            self.is_float = column.kind == FLOATS
+            self.numbers = self.numbers or NumberSummary()
+            self.numbers.add(column.numbers)
+
+    def merge(self, other: FeatureSummary) -> None:
+        """Takes the values of another summary in, which stays as it is."""
+        self.num_present += other.num_present
+        self.values_per_example.merge(other.values_per_example)
+        self.is_float |= other.is_float
+        if other.strings is not None:
+            self.strings = self.strings or StringSummary()
+            self.strings.merge(other.strings)
+        if other.numbers is not None:
+            self.numbers = self.numbers or NumberSummary()
+            self.numbers.merge(other.numbers)
+
+
+@dataclasses.dataclass(kw_only=True)
+class SplitSummary:
+    """All features and graphs of a split, or of a part of it.
+
+    Attributes:
+        num_examples: examples.
+        features: summaries by tf.Example key.
+        degrees: degrees of all nodes at an end of an edge set, by the key of that end.
+        num_nodes: nodes by prefix of the node set.
+        num_isolated: nodes at no edge but those of the readout, by prefix of the node set.
+        num_self_loops: edges from a node to itself, by prefix of the edge set.
+    """
+
+    num_examples: int = 0
+    features: dict[str, FeatureSummary] = dataclasses.field(default_factory=dict)
+    degrees: dict[str, NumberSummary] = dataclasses.field(default_factory=dict)
+    num_nodes: dict[str, int] = dataclasses.field(default_factory=dict)
+    num_isolated: dict[str, int] = dataclasses.field(default_factory=dict)
+    num_self_loops: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def add(self, batch: ExampleBatch, layout: GraphLayout) -> None:
+        """Takes examples in.
+
+        Args:
+            batch: examples that keep the schema.
+            layout: the keys of the schema; others are left out.
+        """
+        self.num_examples += batch.num_examples
+        for key, column in batch.columns.items():
+            if column.kind and key in layout.set_of_key:
+                self.features.setdefault(key, FeatureSummary()).add(column)
+        node_sets = [one_set for one_set in layout.sets if one_set.set_type == const.NODES]
+        is_joined = {}
+        for one_set in node_sets:
+            num_nodes = batch.column(one_set.size_key).numbers.sum()
+            is_joined[one_set.prefix] = np.zeros(int(num_nodes), bool)
+        for one_set in layout.sets:
+            if one_set.set_type == const.EDGES and not one_set.prefix.startswith(_READOUT_EDGES):
+                self._add_edges(batch, one_set, is_joined)
+        for prefix, joined in is_joined.items():
+            self.num_nodes[prefix] = self.num_nodes.get(prefix, 0) + len(joined)
+            self.num_isolated[prefix] = self.num_isolated.get(prefix, 0) + int((~joined).sum())
+
+    def merge(self, other: SplitSummary) -> None:
+        """Takes the examples of another summary in, which stays as it is."""
+        self.num_examples += other.num_examples
+        for key, feature in other.features.items():
+            self.features.setdefault(key, FeatureSummary()).merge(feature)
+        for key, degrees in other.degrees.items():
+            self.degrees.setdefault(key, NumberSummary()).merge(degrees)
+        for counts, more in (
+            (self.num_nodes, other.num_nodes),
+            (self.num_isolated, other.num_isolated),
+            (self.num_self_loops, other.num_self_loops),
+        ):
+            for prefix, count in more.items():
+                counts[prefix] = counts.get(prefix, 0) + count
+
+    def _add_edges(self, batch: ExampleBatch, one_set: SetLayout, is_joined: dict[str, npt.NDArray[np.bool_]]) -> None:
+        ends = []
+        for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
+            prefix = f"{const.NODES}/{node_set}"
+            index = flat_index(batch, key, node_set)
+            degrees = np.bincount(index, minlength=len(is_joined[prefix]))
+            is_joined[prefix] |= degrees > 0
+            self.degrees.setdefault(key, NumberSummary()).add(degrees)
+            ends.append(index)
+        loops = int((ends[0] == ends[1]).sum()) if one_set.source == one_set.target else 0
+        self.num_self_loops[one_set.prefix] = self.num_self_loops.get(one_set.prefix, 0) + loops
+
+
+def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
+    """Reads one end of the edges of all examples.
+
+    Args:
+        batch: examples that keep the schema.
+        key: a `#source` or `#target` key.
+        node_set: node set at this end.
+
+    Returns:
+        int64 [num_edges]: positions among the nodes of the set of all examples, one below the other.
+    """
+    column = batch.column(key)
+    if not len(column.values):
+        return np.zeros(0, np.int64)
+    return column.numbers + item_splits(batch, f"{const.NODES}/{node_set}")[column.owners()]
+
+
+def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
+    """Where the items of each example begin among those of all.
+
+    Args:
+        batch: examples that keep the schema.
+        prefix: the set, as in "nodes/package".
+
+    Returns:
+        int64 [num_examples + 1].
+    """
+    if prefix == const.CONTEXT:
+        return np.arange(batch.num_examples + 1)
+    column = batch.column(f"{prefix}.{const.SIZE_NAME}")
+    sizes = np.zeros(batch.num_examples, np.int64)
+    sizes[column.lengths == 1] = column.numbers
+    return splits_of(sizes)
+
+
+def to_dataset_statistics(
+    summary: SplitSummary, split: str, layout: GraphLayout
+) -> statistics_pb2.DatasetFeatureStatistics:
+    """Writes a summary in the form of TensorFlow Data Validation. The summary is of no use afterwards.
+
+    Args:
+        summary: of a whole split.
+        split: its name.
+        layout: the keys of the schema.
+
+    Returns:
+        Statistics with one feature a key, in alphabetical order.
+    """
+    dataset = statistics_pb2.DatasetFeatureStatistics(name=split, num_examples=summary.num_examples)
+    for key in sorted(summary.features):
+        feature = dataset.features.add()
+        feature.path.step.append(key)
+        write_feature(feature, summary.features[key], summary.num_examples)
+        _write_graph_statistics(feature, key, summary, layout)
+    return dataset
+
+
+def write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
+    """Writes what tf.Examples hold under one key. The summary is of no use afterwards.
+
+    Args:
+        feature: proto message to fill; its path is left alone.
+        summary: what is known of the key.
+        num_examples: examples, with the key or without.
+    """
+    if summary.strings is not None:
+        feature.type = statistics_pb2.FeatureNameStatistics.STRING
+        common = feature.string_stats.common_stats
+        summary.strings.write(feature.string_stats)
+    else:
+        assert summary.numbers is not None
+        kinds = statistics_pb2.FeatureNameStatistics
+        feature.type = kinds.FLOAT if summary.is_float else kinds.INT
+        common = feature.num_stats.common_stats
+        _write_numbers(feature.num_stats, summary.numbers)
+    lengths = summary.values_per_example
+    common.num_non_missing = summary.num_present
+    common.num_missing = num_examples - summary.num_present
+    if lengths.count:
+        common.min_num_values = int(lengths.minimum)
+        common.max_num_values = int(lengths.maximum)
+        common.avg_num_values = lengths.mean
+        common.tot_num_values = round(lengths.mean * lengths.count)
+        common.num_values_histogram.CopyFrom(lengths.histograms()[1])
+
+
+def _write_numbers(stats: statistics_pb2.NumericStatistics, numbers: NumberSummary) -> None:
+    if numbers.count:
+        stats.mean, stats.std_dev = numbers.mean, numbers.deviation
+        stats.num_zeros = numbers.num_zeros
+        stats.min, stats.median, stats.max = numbers.minimum, numbers.median(), numbers.maximum
+    if numbers.count or numbers.num_nan:
+        stats.histograms.extend(numbers.histograms())
+
+
+def _write_graph_statistics(
+    feature: statistics_pb2.FeatureNameStatistics, key: str, summary: SplitSummary, layout: GraphLayout
+) -> None:
+    one_set = layout.set_of_key[key]
+    if key in summary.degrees and summary.degrees[key].count:
+        name = _OUT if key == one_set.source_key else _IN
+        degrees = summary.degrees[key]
+        feature.custom_stats.add(name=f"{name}_mean", num=degrees.mean)
+        feature.custom_stats.add(name=f"{name}_max", num=degrees.maximum)
+        feature.custom_stats.add(name=f"{name}_zero_share", num=degrees.num_zeros / degrees.count)
+        histogram = degrees.histograms()[0]
+        histogram.name = name
+        feature.custom_stats.add(name=name, histogram=histogram)
+    if one_set.set_type != const.CONTEXT and key == one_set.size_key:
+        prefix = one_set.prefix
+        if prefix in summary.num_self_loops:
+            feature.custom_stats.add(name="self_loops", num=summary.num_self_loops[prefix])
+        if summary.num_nodes.get(prefix) and not one_set.name.startswith("_"):
+            isolated = summary.num_isolated[prefix]
+            feature.custom_stats.add(name="isolated_nodes", num=isolated)
+            feature.custom_stats.add(name="isolated_share", num=isolated / summary.num_nodes[prefix])

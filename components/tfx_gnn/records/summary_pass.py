@@ -1,0 +1,122 @@
+"""One mergeable pass by Apache Beam over record files, whose result comes back to the caller.
+
+The Beam pipeline that a stage runs on.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import apache_beam as beam
+import tensorflow as tf
+from apache_beam.options.pipeline_options import PipelineOptions
+
+from tfx_gnn.io import options_json
+from tfx_gnn.records.record_files import RecordFile
+
+
+def make_pipeline(beam_args: Sequence[str] = ()) -> beam.Pipeline:
+    """Makes an empty pipeline.
+
+    Args:
+        beam_args: flags as on Beam's command line. Without `--runner` the pipeline runs in this
+            process; and unless a `--direct_running_mode` asks for more, it stays there whatever the
+            version of Beam.
+
+    Returns:
+        Pipeline to be used in a `with` statement, which runs it and waits for it.
+    """
+    args = list(beam_args)
+    named = {arg.partition("=")[0] for arg in args}
+    if not named & {"--runner", "--direct_running_mode"}:
+        # From Beam 2.68 the direct runner may hand over to a separate process, which takes seconds to start.
+        args.append("--direct_running_mode=in_memory")
+    if "--runner" not in named:
+        args.append("--runner=DirectRunner")
+    return beam.Pipeline(options=PipelineOptions(args))
+
+
+_Summary = TypeVar("_Summary")
+
+
+def summarize_files(
+    files: Sequence[RecordFile],
+    *,
+    summarize: Callable[[RecordFile], _Summary],
+    merge: Callable[[Iterable[_Summary]], _Summary],
+    kind: type[_Summary],
+    scratch_dir: str,
+    beam_args: Sequence[str] = (),
+) -> _Summary:
+    """Summarizes files on as many workers as Beam is given.
+
+    Args:
+        files: what to read; each file is one unit of work.
+        summarize: makes the summary of one file; runs on a worker.
+        merge: adds up summaries, in any order; of none, it makes an empty one.
+        kind: class of a summary, a dataclass that `options_json` can write.
+        scratch_dir: existing folder that all workers and the caller see.
+        beam_args: command-line arguments of Apache Beam.
+
+    Returns:
+        The summary of all files.
+    """
+    # A pipeline cannot return a value to its launcher on every runner; a file it can write.
+    path = os.path.join(scratch_dir, f"summary-{uuid.uuid4().hex}.json")
+    with make_pipeline(beam_args) as pipeline:
+        summaries = (
+            pipeline | "Files" >> beam.Create(files) | "Spread" >> beam.Reshuffle() | "Summarize" >> beam.Map(summarize)
+        )
+        write_merged(summaries, merge, path)
+    return take_merged(path, kind)
+
+
+def write_merged(summaries: Any, merge: Callable[[Iterable[_Summary]], _Summary], path: str) -> Any:
+    """Adds the step that merges summaries and writes the result to a file.
+
+    Args:
+        summaries: PCollection of summaries.
+        merge: adds up summaries, in any order; of none, it makes an empty one.
+        path: file to write.
+
+    Returns:
+        PCollection with one None, there once the file is.
+    """
+    return write_one(summaries | "Merge" >> beam.CombineGlobally(merge), path)
+
+
+def write_one(summary: Any, path: str) -> Any:
+    """Adds the step that writes a summary to a file.
+
+    Args:
+        summary: PCollection with one summary.
+        path: file to write.
+
+    Returns:
+        PCollection with one None, there once the file is.
+    """
+    return summary | "Write" >> beam.Map(_write, path)
+
+
+def take_merged(path: str, kind: type[_Summary]) -> _Summary:
+    """Reads and removes what `write_merged` wrote.
+
+    Args:
+        path: the file.
+        kind: class of a summary.
+
+    Returns:
+        The summary.
+    """
+    with tf.io.gfile.GFile(path, "r") as file:
+        summary = options_json.from_json(file.read(), kind)
+    tf.io.gfile.remove(path)
+    return summary
+
+
+def _write(summary: object, path: str) -> None:
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(options_json.to_json(summary))

@@ -1,0 +1,237 @@
+"""Values as 64-bit hashes, by which they are compared across files without being kept.
+
+Among a billion different values the chance that any two share a hash is about one in forty.
+
+Rows that carry a hash, brought together by Beam in buckets of hashes.
+
+Equal hashes meet in one bucket, whatever file they come from, and a bucket is small however
+large the data are, for there are more buckets then. Rows travel as arrays, not one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+
+from tfx_gnn.records.example_batches import ExampleBatch, splits_of
+from tfx_gnn.records.graph_layout import FeatureColumn
+from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.split_statistics import item_splits
+from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
+
+Hashes = npt.NDArray[np.uint64]
+
+
+_MAX_EXACT = 2.0**53
+
+
+def hash_values(values: pa.Array) -> Hashes:
+    """Hashes values; a float that is a whole number has the hash of that integer.
+
+    Args:
+        values: large_binary, int64 or float32 array without nulls, shape [n].
+
+    Returns:
+        uint64, shape [n].
+    """
+    if pa.types.is_large_binary(values.type):
+        return hash_ids(values.view(pa.large_string()))
+    numbers = values.to_numpy(zero_copy_only=False)
+    if pa.types.is_integer(values.type):
+        return hash_integers(numbers)
+    wide = numbers.astype(np.float64)
+    is_whole = np.isfinite(wide) & (np.abs(wide) < _MAX_EXACT) & (wide == np.floor(wide))
+    whole = hash_integers(np.where(is_whole, wide, 0.0).astype(np.int64))
+    return np.where(is_whole, whole, mix(~wide.view(np.uint64)))
+
+
+def hash_pairs(sources: Hashes, targets: Hashes) -> Hashes:
+    """Hashes ordered pairs.
+
+    Args:
+        sources: uint64, shape [n].
+        targets: uint64, shape [n].
+
+    Returns:
+        uint64, shape [n].
+    """
+    return mix(mix(sources) ^ targets)
+
+
+def hash_items(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> Hashes:
+    """Hashes what each item of a set has as a feature; a scalar has the hash of its value.
+
+    Args:
+        batch: examples that keep the schema.
+        feature: the feature.
+        prefix: its set, as in "nodes/package".
+
+    Returns:
+        uint64 [num_items], items of all examples one below the other.
+    """
+    hashes = hash_values(batch.column(feature.key).values)
+    if not feature.shape:
+        return hashes
+    splits = _value_splits(batch, feature, prefix)
+    starts, lengths = splits[:-1], np.diff(splits)
+    positions = (np.arange(len(hashes)) - np.repeat(starts, lengths)).astype(np.uint64)
+    # Sums of unsigned integers wrap around, and so do their differences: nothing is lost.
+    sums = np.zeros(len(hashes) + 1, np.uint64)
+    np.cumsum(mix(hashes ^ mix(positions)), out=sums[1:])
+    return mix((sums[splits[1:]] - sums[starts]) ^ lengths.astype(np.uint64))
+
+
+def _value_splits(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> npt.NDArray[np.int64]:
+    """int64 [num_items + 1]: where the values of each item begin, inner dimensions flattened."""
+    splits = np.arange(int(item_splits(batch, prefix)[-1]) + 1)
+    for axis, size in enumerate(feature.shape):
+        if size is None:
+            splits = splits_of(batch.column(feature.row_length_keys[axis]).numbers)[splits]
+        else:
+            splits = splits * size
+    return splits
+
+
+Rows = npt.NDArray[np.void]
+
+
+"""Structured array."""
+
+
+_BYTES_PER_BUCKET = 4 << 20  # of compressed records
+
+
+_MAX_BUCKETS = 1 << 16
+
+
+_MAX_PENDING = 1 << 19
+
+
+def num_buckets_for(files: Sequence[RecordFile]) -> int:
+    """Chooses how many buckets are enough.
+
+    Args:
+        files: the data.
+
+    Returns:
+        A power of two, at least 1.
+    """
+    num_bytes = sum(tf.io.gfile.stat(file.path).length for file in files)
+    return min(1 << max(0, (num_bytes // _BYTES_PER_BUCKET).bit_length()), _MAX_BUCKETS)
+
+
+class RowCollector:
+    """Collects rows, and hands them out by bucket when there are many."""
+
+    def __init__(
+        self, key: Callable[[Rows], npt.NDArray[np.uint64]], reduce: Callable[[Rows], Rows], num_buckets: int
+    ) -> None:
+        """Makes an empty collector.
+
+        Args:
+            key: gives the hashes of rows.
+            reduce: makes fewer rows that say the same.
+            num_buckets: a power of two.
+        """
+        self._key = key
+        self._reduce = reduce
+        self._num_buckets = num_buckets
+        self._pending: list[Rows] = []
+        self._num_pending = 0
+
+    def add(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        """Takes rows.
+
+        Args:
+            rows: structured array, shape [n].
+
+        Yields:
+            Buckets with rows, if there are many now.
+        """
+        if len(rows):
+            self._pending.append(rows)
+            self._num_pending += len(rows)
+        if self._num_pending > _MAX_PENDING:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[tuple[int, Rows]]:
+        """Hands out all rows that are left.
+
+        Yields:
+            Buckets with rows.
+        """
+        if not self._pending:
+            return
+        rows = self._reduce(np.concatenate(self._pending))
+        self._pending, self._num_pending = [], 0
+        shift = np.uint64(64 - (self._num_buckets - 1).bit_length())
+        # A shift by all 64 bits would be none at all.
+        keys = self._key(rows)
+        buckets = keys >> shift if self._num_buckets > 1 else np.zeros(len(rows), np.uint64)
+        order = np.argsort(buckets, kind="stable")
+        found, starts = np.unique(buckets[order], return_index=True)
+        for bucket, part in zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True):
+            yield int(bucket), part
+
+
+def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any) -> Rows:
+    """Puts the rows of a bucket together without ever holding many more than remain.
+
+    Args:
+        chunks: structured arrays.
+        reduce: makes fewer rows that say the same.
+        dtype: dtype of the rows.
+
+    Returns:
+        The reduced rows of all chunks.
+    """
+    kept: Rows = np.zeros(0, dtype)
+    pending: list[Rows] = []
+    num_pending = 0
+    for chunk in chunks:
+        pending.append(chunk)
+        num_pending += len(chunk)
+        if num_pending > max(_MAX_PENDING, len(kept)):
+            kept, pending, num_pending = reduce(np.concatenate([kept, *pending])), [], 0
+    return reduce(np.concatenate([kept, *pending]))
+
+
+def first_of_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = ()) -> Rows:
+    """Keeps one of each group of rows that are equal in some fields.
+
+    Args:
+        rows: structured array, shape [n].
+        names: fields that make rows equal.
+        order_by: fields by which the first one is chosen.
+
+    Returns:
+        The rows that are kept, ordered by `names`.
+    """
+    ordered, starts = group_equal(rows, names, order_by)
+    return ordered[starts]
+
+
+def group_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = ()) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """Puts rows that are equal in some fields next to one another.
+
+    Args:
+        rows: structured array, shape [n].
+        names: fields that make rows equal.
+        order_by: fields that order equal rows.
+
+    Returns:
+        The ordered rows, and int64 [num_groups], where each group begins.
+    """
+    if not len(rows):
+        return rows, np.zeros(0, np.int64)
+    ordered = rows[np.lexsort([rows[name] for name in (*reversed(order_by), *reversed(names))])]
+    is_first = np.zeros(len(rows), bool)
+    is_first[0] = True
+    for name in names:
+        is_first[1:] |= ordered[name][1:] != ordered[name][:-1]
+    return ordered, np.flatnonzero(is_first)

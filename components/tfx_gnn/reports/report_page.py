@@ -1,0 +1,209 @@
+"""Pages made of templates, all with the look of `page.html.j2`.
+
+Curves over epochs.
+
+Matplotlib's drawings as SVG, for a page that may be light or dark.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from tfx_gnn.reports import number_texts
+from tfx_gnn.reports.number_texts import as_percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+_MAX_MARKED_EPOCHS = 30
+
+
+def draw_curves(
+    series: Mapping[str, Sequence[float]],
+    *,
+    identity: str,
+    title: str,
+    marked_epoch: int = 0,
+    is_share: bool = False,
+) -> str:
+    """Draws figures by epoch.
+
+    Args:
+        series: figures of each epoch by the name of the curve, in the order of their colours; what is not finite is
+            left out.
+        identity: begins the ids of the drawing's parts.
+        title: what the drawing shows, for those who do not see it.
+        marked_epoch: epoch to mark by a line, from 1; 0 for none.
+        is_share: whether figures are shares, shown as percentages from 0.
+
+    Returns:
+        An `<svg>` element, as `draw_for_page` makes it.
+    """
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+        num_epochs = max((len(values) for values in series.values()), default=0)
+        if marked_epoch:
+            axes.axvline(marked_epoch, color=FAINT, linestyle="--", linewidth=1.0)
+        for i, values in enumerate(series.values()):
+            axes.plot(
+                range(1, len(values) + 1),
+                values,
+                color=SERIES_COLORS[i % NUM_SERIES_COLORS],
+                linewidth=1.5,
+                marker="o" if num_epochs <= _MAX_MARKED_EPOCHS else "",
+                markersize=2.5,
+            )
+        axes.set_xlim(0.75, max(num_epochs, 2) + 0.25)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+        axes.margins(y=0.1)
+        if is_share:
+            largest = max((value for values in series.values() for value in values), default=0.0)
+            axes.set_ylim(0.0, max(0.01, 1.1 * largest))
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: as_percent(share) if share else "0%"))
+        else:
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+    return draw_for_page(draw, identity=identity, title=title, margins=(0.17, 0.97, 0.14, 0.95))
+
+
+NUM_SERIES_COLORS = 6
+
+
+"""Series with a colour of their own; further ones share them."""
+
+
+# Matplotlib writes colours as numbers. These stand for what the page's style sheet calls by name.
+INK, FAINT = "#010101", "#020202"
+
+
+SERIES_COLORS = tuple(f"#0a0b{i:02d}" for i in range(NUM_SERIES_COLORS))
+
+
+_PAGE_COLORS = {
+    INK: "var(--ink)",
+    FAINT: "var(--faint)",
+    **{color: f"var(--series-{i})" for i, color in enumerate(SERIES_COLORS)},
+}
+
+
+_SETTINGS = {
+    "axes.edgecolor": FAINT,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "font.size": 9.0,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tfx_gnn",
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.color": FAINT,
+    "ytick.labelcolor": INK,
+}
+
+
+def draw_for_page(
+    draw: Callable[[Axes], None],
+    *,
+    identity: str,
+    title: str,
+    size: tuple[float, float] = (3.6, 1.7),
+    margins: tuple[float, float, float, float] = (0.145, 0.96, 0.14, 0.95),
+) -> str:
+    """Makes a drawing to be put into a page.
+
+    Args:
+        draw: draws on the axes; colours are `INK`, `FAINT` and those of `SERIES_COLORS`.
+        identity: begins the ids of the drawing's parts, so that they differ from others' on the page.
+        title: what the drawing shows, for those who do not see it; any characters.
+        size: width and height, in inches of a page whose letters have 9 points.
+        margins: where the axes lie: left, right, bottom and top, as shares of the drawing.
+
+    Returns:
+        An `<svg>` element. It takes its colours from that page's custom properties `--ink`, `--faint` and
+        `--series-0`, `--series-1`, ...; equal drawings give equal text, whatever the user's settings.
+    """
+    import matplotlib as mpl
+    import matplotlib.style
+    from matplotlib.figure import Figure
+
+    text = io.StringIO()
+    with matplotlib.style.context("default"), mpl.rc_context(_SETTINGS):
+        # Not by pyplot, which would keep the figure and might open a display.
+        figure = Figure(figsize=size)
+        left, right, bottom, top = margins
+        figure.subplots_adjust(left=left, right=right, bottom=bottom, top=top)
+        draw(figure.add_subplot())
+        metadata: dict[str, Any] = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(text, format="svg", transparent=True, metadata=metadata)
+    return _for_page(text.getvalue(), identity, title)
+
+
+def _for_page(text: str, identity: str, title: str) -> str:
+    """Leaves of a file what belongs into a page, with ids that no other drawing has."""
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<!--.*?-->|<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
+    referenced = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
+    text = re.sub(
+        r' id="([^"]+)"', lambda found: f' id="{identity}-{found[1]}"' if found[1] in referenced else "", text
+    )
+    text = re.sub(r'(href="#|url\(#)', rf"\g<1>{identity}-", text)
+    text = re.sub(r"font-family: [^;\"]+", "font-family: inherit", text)
+    for color, name in _PAGE_COLORS.items():
+        text = text.replace(color, name)
+    text = re.sub(r"\s*\n\s*", " ", text).strip()
+    accessible = f' role="img" aria-labelledby="{identity}-title"'
+    text = re.sub(r' width="[\d.]+pt" height="[\d.]+pt"', accessible, text, count=1)
+    return text.replace(">", f'><title id="{identity}-title">{html.escape(title)}</title>', 1)
+
+
+REPORT_FILE = "report.html"
+
+
+"""Name of a report in the folder of what it reports on."""
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Renders a page.
+
+    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the
+    reader's light or dark setting. Texts among the values may have any characters.
+
+    Args:
+        template: name of a file of `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`.
+        **values: what it shows.
+
+    Returns:
+        The page; equal values give equal text.
+
+    Raises:
+        jinja2.UndefinedError: if the template shows what is not among the values.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("tfx_gnn.reports"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "amount": number_texts.as_amount,
+        "bytes": number_texts.as_bytes,
+        "count": number_texts.as_count,
+        "duration": number_texts.as_duration,
+        "figure": number_texts.as_figure,
+        "option": number_texts.as_option,
+        "percent": number_texts.as_percent,
+    }
+    return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)

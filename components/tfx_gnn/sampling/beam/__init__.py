@@ -1,0 +1,1 @@
+"""The same sampling on Apache Beam, with the same result."""

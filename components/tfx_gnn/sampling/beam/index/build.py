@@ -1,0 +1,296 @@
+"""Builds a graph index from tables by a Beam pipeline."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Mapping
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from google.protobuf import text_format
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.degrees import DegreeSummary
+from tfx_gnn.sampling.beam.index.job import IndexJob
+from tfx_gnn.sampling.beam.index.joining import REPEATS, SELF_LOOPS
+from tfx_gnn.sampling.beam.index.messages import assemble_info, write_recorded
+from tfx_gnn.sampling.beam.index.needs import FORWARD, needs_of_plan
+from tfx_gnn.sampling.beam.index.pipeline import IndexResults, add_index_steps, take_results
+from tfx_gnn.sampling.beam.index.problems import join_problems, refuse_rows
+from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.reading import DROPPED
+from tfx_gnn.sampling.beam.index.reverses import refuse_other_splits
+from tfx_gnn.sampling.beam.index.tables import DEFAULT_HUB_DEGREE, index_schemas
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
+from tfx_gnn.sampling.plan.split_tables import check_split_features, tables_with_splits
+from tfx_gnn.tables.bigquery_table import bigquery_unit
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share
+from tfx_gnn.tables.schema_layouts import TableLayouts, layouts_of
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import TableUnit, list_units, no_records, read_table
+from tfx_gnn.tables.table_layout import TableLayout
+
+_BYTES_PER_PARTITION = 1 << 26
+_COMPRESSION = 4  # by about this, files of compressed formats are smaller than as text
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexOptions:
+    """How an index is laid out. The subgraphs that are sampled from it do not depend on it.
+
+    Attributes:
+        num_partitions: number of partitions, a power of two; a worker holds a few in
+            memory. 0: one for at most 64 MiB of input files, or 16 MiB of Parquet and of
+            gzipped files. Tables in BigQuery do not count there: say how many.
+        hub_degree: nodes with more edges than this in a direction are hubs there, whose
+            edges spread over all partitions; at least 1.
+    """
+
+    num_partitions: int = 0
+    hub_degree: int = DEFAULT_HUB_DEGREE
+
+    def __post_init__(self) -> None:
+        count = self.num_partitions
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0 or count & (count - 1):
+            raise ValueError(
+                f"`num_partitions` must be a power of two, or 0; got {count!r}. Use 0 to have it chosen by size."
+            )
+        if not isinstance(self.hub_degree, int) or isinstance(self.hub_degree, bool) or self.hub_degree < 1:
+            raise ValueError(f"`hub_degree` must be at least 1; got {self.hub_degree!r}. Use {DEFAULT_HUB_DEGREE}.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexReport:
+    """What became of the tables.
+
+    Attributes:
+        info: what the index consists of.
+        tables: what became of the rows, by label of the table.
+        dead_letters: paths of the files that name dropped rows.
+        degrees: by edge set and direction, how many edges nodes have.
+        top_hubs: by edge set and direction, id and degree of the nodes of largest degree.
+    """
+
+    info: files.IndexInfo
+    tables: Mapping[str, TableReport]
+    dead_letters: tuple[str, ...]
+    degrees: Mapping[tuple[str, str], DegreeSummary]
+    top_hubs: Mapping[tuple[str, str], tuple[tuple[str | int, int], ...]]
+
+
+def build_index(
+    *,
+    make_pipeline: Callable[[], beam.Pipeline],
+    tables_dir: str,
+    index_dir: str,
+    plan: SamplingPlan,
+    rules: RowRules | None = None,
+    access: TableAccess | None = None,
+    options: IndexOptions | None = None,
+) -> IndexReport:
+    """Checks tables and writes them as partitions in the order in which sampling looks them up.
+
+    The bytes depend on the tables, the plan, the rules and the options, not on the
+    number of workers. `index.json` is written last: without it the folder is no index.
+
+    Args:
+        make_pipeline: makes the pipeline to run. Its workers must reach both folders.
+        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
+        index_dir: folder to write; absent, or empty.
+        plan: what shall be sampled from the index.
+        rules: what happens to rows that break a rule; by default every one is refused.
+        access: another name of the schema, and which files may be read.
+        options: how the index is laid out.
+
+    Returns:
+        What became of the tables.
+
+    Raises:
+        ValueError: if the plan does not fit the graph, a table breaks a rule, more rows
+            were dropped than the rules allow, or two ids have the same hash.
+        FileExistsError: if `index_dir` holds files already.
+    """
+    rules, options = rules or RowRules(), options or IndexOptions()
+    if tf.io.gfile.exists(index_dir) and tf.io.gfile.listdir(index_dir):
+        raise FileExistsError(f"`index_dir` must be absent or empty; got {index_dir!r}. Choose another folder.")
+    schema = read_tables_schema(tables_dir, access=access)
+    check_plan(plan, schema)
+    check_split_features(plan, schema)
+    job, layouts = _make_job(
+        schema, tables_dir=tables_dir, index_dir=index_dir, plan=plan, rules=rules, access=access, options=options
+    )
+    tf.io.gfile.makedirs(index_dir)
+    try:
+        return _build(make_pipeline, job, schema, layouts)
+    except BaseException:
+        tf.io.gfile.rmtree(index_dir)
+        raise
+
+
+def _make_job(
+    schema: GraphSchema,
+    *,
+    tables_dir: str,
+    index_dir: str,
+    plan: SamplingPlan,
+    rules: RowRules,
+    access: TableAccess | None,
+    options: IndexOptions,
+) -> tuple[IndexJob, TableLayouts]:
+    needs = needs_of_plan(plan, schema)
+    splits = tables_with_splits(plan)
+    layouts = layouts_of(
+        schema,
+        tables_dir,
+        node_sets=needs.node_sets,
+        edge_sets=needs.edge_sets,
+        extra_columns=dict.fromkeys(
+            (*(f"nodes/{name}" for name in splits.node_sets), *(f"edges/{name}" for name in splits.edge_sets)),
+            splits.extra_columns,
+        ),
+        access=access,
+    )
+    tables = [*layouts.node_sets.values(), *layouts.edge_sets.values()]
+    if plan.seed_table is not None:
+        tables.append(seed_table_layout(tables_dir, plan, schema, access=access))
+    job = IndexJob(
+        plan=plan,
+        needs=needs,
+        rules=rules,
+        layouts={layout.label: layout for layout in tables},
+        units={layout.label: _list_units(layout) for layout in tables},
+        index_dir=index_dir,
+        num_partitions=options.num_partitions or _count_partitions(tables),
+        hub_degree=options.hub_degree,
+    )
+    return job, layouts
+
+
+def _list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
+    return list_units(layout) if layout.bigquery is None else (bigquery_unit(layout),)
+
+
+def _count_partitions(layouts: list[TableLayout]) -> int:
+    num_bytes = 0
+    for layout in layouts:
+        for path in layout.files:
+            is_compressed = layout.format == "parquet" or path.endswith(".gz")
+            num_bytes += tf.io.gfile.stat(path).length * (_COMPRESSION if is_compressed else 1)
+    return 1 << max(0, (num_bytes - 1) // _BYTES_PER_PARTITION).bit_length()
+
+
+def _build(
+    make_pipeline: Callable[[], beam.Pipeline], job: IndexJob, schema: GraphSchema, layouts: TableLayouts
+) -> IndexReport:
+    schemas = index_schemas(job)
+    results_file = os.path.join(job.index_dir, ".results")
+    with make_pipeline() as pipeline:
+        add_index_steps(pipeline, job, results_file)
+    results = take_results(results_file)
+    dead_letters = join_problems(job.index_dir)
+    reports = _check_tables(job, results, dead_letters)
+    records = list(results.records)
+    if layouts.context is not None:
+        context = read_table(layouts.context, job.rules)
+        reports[layouts.context.label] = context.report
+        if job.plan.context_features:
+            rows = pa.table({name: context.columns[name] for name in sorted(job.plan.context_features)})
+            schemas[files.CONTEXT_TABLE] = rows.schema
+            records.append(write_recorded(job.index_dir, files.CONTEXT_TABLE, 0, rows))
+    schema_text = text_format.MessageToString(schema)
+    with tf.io.gfile.GFile(files.schema_file(job.index_dir), "w") as file:
+        file.write(schema_text)
+    info = assemble_info(
+        records,
+        schemas,
+        num_partitions=job.num_partitions,
+        hub_degree=job.hub_degree,
+        num_edges={name: reports[f"edges/{name}"].rows_used for name in job.needs.edge_sets},
+        splits=job.plan.splits.names,
+        schema_text=schema_text,
+    )
+    files.write_info(job.index_dir, info)
+    return IndexReport(
+        info=info,
+        tables=reports,
+        dead_letters=dead_letters,
+        degrees=results.degrees,
+        top_hubs=_name_hubs(job, results),
+    )
+
+
+def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str, ...]) -> dict[str, TableReport]:
+    reports = {}
+    rows_read: collections.Counter[str] = collections.Counter()
+    for (label, _), counts in results.unit_counts.items():
+        rows_read[label] += counts[0]
+    referred = {
+        f"nodes/{name}"
+        for label, layout in job.layouts.items()
+        if layout.kind != "node" and rows_read[label]
+        for name in job.end_sets(label)
+    }
+    for label, layout in job.layouts.items():
+        read = rows_read[label]
+        if not read and (layout.kind == "seeds" or label in referred):
+            raise no_records(layout)
+        refuse_rows(job, [broken for broken in results.refused if broken.label == label])
+        dropped = {key[2]: count for key, (count,) in results.tallies.items() if key[:2] == (DROPPED, label)}
+        report = TableReport(
+            table=label,
+            rows_read=read,
+            rows_used=read - sum(dropped.values()),
+            dropped=dict(sorted(dropped.items())),
+            duplicate_edges=results.tallies.get((REPEATS, label), (0,))[0],
+            self_loops=results.tallies.get((SELF_LOOPS, label), (0,))[0],
+        )
+        check_dropped_share(report, job.rules)
+        if read and not report.rows_used:
+            had_rows = any(counts[1] for (table, _), counts in results.unit_counts.items() if table == label)
+            what = "edge" if layout.kind == "edge" and had_rows else "row"
+            raise ValueError(
+                f"`{label}` must have at least one usable {what}; got none, after {read} were dropped: "
+                f"{dict(report.dropped)}. The first: {_first_message(dead_letters, label)}"
+            )
+        reports[label] = report
+    refuse_other_splits(job, results.other_splits)
+    return reports
+
+
+def _first_message(dead_letters: tuple[str, ...], label: str) -> str:
+    for path in dead_letters:
+        with tf.io.gfile.GFile(path, "r") as file:
+            first = json.loads(file.readline())
+        if first["table"] == label:
+            return str(first["message"])
+    return ""
+
+
+def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tuple[tuple[str | int, int], ...]]:
+    hubs = []
+    for (edge_set, direction), summary in sorted(results.degrees.items()):
+        needs = job.needs.edge_sets[edge_set]
+        node_set = needs.source_set if direction == FORWARD else needs.target_set
+        hubs += [
+            ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
+        ]
+    # By partition, so that each is loaded once.
+    index = GraphIndex(job.index_dir, num_cached=1)
+    ids: dict[tuple[str, int], str | int] = {}
+    for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):
+        codes = np.array([code], np.uint64)
+        nodes = index.load_nodes(node_set, int(files.partition_of_codes(codes, job.num_partitions)[0]))
+        ids[node_set, code] = nodes.ids[int(nodes.positions_of(codes)[0])].as_py()
+    return {
+        key: tuple((ids[node_set, code], degree) for name, node_set, code, degree in hubs if name == key)
+        for key in sorted(results.degrees)
+    }

@@ -1,0 +1,136 @@
+"""What the steps that build an index are told: the tables, the plan and the rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from tfx_gnn.sampling.beam.index.needs import BACKWARD, FORWARD, IndexNeeds
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.table_files import TableUnit
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
+
+SOURCE_END = "source"
+TARGET_END = "target"
+ENDS = (SOURCE_END, TARGET_END)
+"""Ends of an edge, in the order of `LinkBlock.ends`."""
+
+END_OF_DIRECTION = {FORWARD: SOURCE_END, BACKWARD: TARGET_END}
+"""At which end edges are looked up."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexJob:
+    """One index to build. It travels to every worker.
+
+    Attributes:
+        plan: what is sampled.
+        needs: what the plan needs.
+        rules: what happens to rows that break a rule.
+        layouts: the tables of nodes, edges and seeds, by label.
+        units: parts of the tables, by label.
+        index_dir: folder to write into.
+        num_partitions: number of partitions, a power of two.
+        hub_degree: nodes with more edges than this in a direction are hubs there.
+    """
+
+    plan: SamplingPlan
+    needs: IndexNeeds
+    rules: RowRules
+    layouts: Mapping[str, TableLayout]
+    units: Mapping[str, tuple[TableUnit, ...]]
+    index_dir: str
+    num_partitions: int
+    hub_degree: int
+
+    def is_read_once(self, label: str) -> bool:
+        """Tells whether rows cannot be looked up again where they were read.
+
+        Args:
+            label: label of a table.
+
+        Returns:
+            Whether the table is in BigQuery.
+        """
+        return self.layouts[label].bigquery is not None
+
+    def end_keys(self, label: str) -> tuple[str, ...]:
+        """Names the columns with the nodes that a row names.
+
+        Args:
+            label: label of a table of edges or seeds.
+
+        Returns:
+            Keys of its layout: of source and target, or of the one node.
+        """
+        columns = self.layouts[label].columns
+        return (SOURCE_KEY, TARGET_KEY) if SOURCE_KEY in columns else (ID_FEATURE,)
+
+    def end_sets(self, label: str) -> tuple[str, ...]:
+        """Names the node sets of the nodes that a row names.
+
+        Args:
+            label: label of a table of edges or seeds.
+
+        Returns:
+            One name for each of `end_keys`.
+        """
+        if self.layouts[label].kind == "seeds":
+            return self.needs.root_sets
+        needs = self.needs.edge_sets[self.layouts[label].name]
+        return needs.source_set, needs.target_set
+
+    def time_key(self, label: str) -> str:
+        """Names the column that tells rows with equal ends apart.
+
+        Args:
+            label: label of a table of edges or seeds.
+
+        Returns:
+            Key of its layout; "" if rows with equal ends are repetitions.
+        """
+        if self.plan.temporal is None:
+            return ""
+        if self.layouts[label].kind == "seeds":
+            return self.plan.temporal.seed_time
+        return self.plan.temporal.edge_times.get(self.layouts[label].name, "")
+
+    def identity_keys(self, label: str) -> tuple[str, ...]:
+        """Names further columns that tell rows with equal ends apart.
+
+        Args:
+            label: label of a table of edges or seeds.
+
+        Returns:
+            Keys of its layout.
+        """
+        if self.layouts[label].kind == "seeds" and self.plan.seed_table is not None:
+            return self.plan.seed_table.identity_features
+        return ()
+
+    def counted_ends(self, edge_set: str) -> tuple[str, ...]:
+        """Tells at which ends the edges of each node are counted.
+
+        Args:
+            edge_set: name of the set.
+
+        Returns:
+            Some of `ENDS`.
+        """
+        needs = self.needs.edge_sets[edge_set]
+        ends = {END_OF_DIRECTION[direction] for direction in needs.directions}
+        ends |= {self.degree_end(direction) for direction in needs.degree_directions}
+        ends |= {TARGET_END} if needs.stores_in_degrees else set()
+        return tuple(sorted(ends))
+
+    def degree_end(self, direction: str) -> str:
+        """Tells at which end an in-degree hop counts edges: where its edges lead.
+
+        Args:
+            direction: direction of the hop.
+
+        Returns:
+            One of `ENDS`.
+        """
+        return TARGET_END if direction == FORWARD else SOURCE_END

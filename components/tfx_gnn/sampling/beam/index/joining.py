@@ -1,0 +1,249 @@
+"""Beam steps that make edges and seeds of rows, once it is known which nodes are there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam import pvalue
+
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index import rows as index_rows
+from tfx_gnn.sampling.beam.index.job import ENDS, IndexJob
+from tfx_gnn.sampling.beam.index.lookups import BROKEN, first_of
+from tfx_gnn.sampling.beam.index.messages import (
+    BrokenRows,
+    Degrees,
+    EndCounts,
+    LinkBlock,
+    NodeAnswer,
+    Repeats,
+    pack_rows,
+    partition_key,
+    ranges_by_partition,
+)
+from tfx_gnn.sampling.beam.index.partitions import split_by_partition
+from tfx_gnn.sampling.beam.index.problems import value_keys
+from tfx_gnn.sampling.beam.index.reading import TALLIES, PlaceOf, starts_of_units
+from tfx_gnn.sampling.beam.index.reverses import checks_reverses, send_splits
+from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
+from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
+
+EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
+"""Outputs of `JoinBlocks`, beside BROKEN and TALLIES."""
+
+REPEATS, SELF_LOOPS = "repeats", "self_loops"
+"""What its TALLIES count, by label of the table."""
+
+_DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EdgeBlock:
+    """A block of edges between nodes that are there.
+
+    Attributes:
+        edge_set: name of the set.
+        rows: what `index_rows.edge_rows` returned, as `pack_rows` writes it.
+    """
+
+    edge_set: str
+    rows: bytes
+
+
+class JoinBlocks(beam.DoFn):
+    """Blocks with all answers, grouped by the key of the block, to edges and seeds.
+
+    Outputs, by tag:
+        EDGES: `EdgeBlock`, by key of the block.
+        COUNTED: `EndCounts`, by partition, end and edge set.
+        SEEDS: seeds, by partition.
+        SPLITS: `PairSplits`, by partition of the pairs, if reverses are to be checked.
+        BROKEN: `BrokenRows`.
+        TALLIES: pairs of (what, label) and a count.
+    """
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+        self._starts: dict[tuple[str, int], int] = {}
+
+    def start_bundle(self) -> None:
+        """Forgets the units of another run."""
+        self._starts = {}
+
+    def process(
+        self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
+    ) -> Iterator[Any]:
+        """Finishes the rows of one block.
+
+        Args:
+            element: key of the block, and messages.
+            counts: by label and unit, numbers of rows that were read and that can be used.
+
+        Yields:
+            Outputs, see the class.
+        """
+        block, answers, repeats = _sort_out(*element)
+        self._starts = self._starts or starts_of_units(counts)
+        job, layout = self._job, self._job.layouts[block.label]
+        known, ranks = self._known_ends(block, answers)
+        is_used = np.ones(len(block.rows), np.bool_)
+        for is_known, rule in zip(known, _DANGLING_RULES, strict=False):
+            yield from self._broken(block, rule, is_used & ~is_known, refuses=job.rules.dangling_edges == "refuse")
+            is_used &= is_known
+        is_repeat = np.zeros(len(block.rows), np.bool_)
+        is_repeat[repeats] = True
+        is_repeat &= is_used
+        is_seeds = layout.kind == "seeds"
+        if not is_seeds:
+            yield pvalue.TaggedOutput(TALLIES, ((REPEATS, block.label), (int(is_repeat.sum()),)))
+        if is_seeds or job.rules.duplicate_edges != "keep":
+            refuses = is_seeds or job.rules.duplicate_edges == "refuse"
+            yield from self._broken(block, DUPLICATE_EDGE, is_repeat, refuses=refuses)
+            is_used &= ~is_repeat
+        if not is_used.any():
+            return
+        kept = pa.array(np.flatnonzero(is_used))
+        given = index_rows.GivenRows(
+            columns=unpack_table(block.columns).take(kept),
+            rows=block.rows[is_used] + self._starts[block.label, block.unit],
+            place_of=PlaceOf(job, block.label, block.unit, block.rows[is_used]),
+        )
+        ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)
+        if is_seeds:
+            yield from self._send_seeds(index_rows.table_seeds(job.plan, job.needs, given, ends))
+            return
+        if job.end_sets(block.label)[0] == job.end_sets(block.label)[1]:
+            num_loops = int((ends[0] == ends[1]).sum())
+            yield pvalue.TaggedOutput(TALLIES, ((SELF_LOOPS, block.label), (num_loops,)))
+        source_ranks, target_ranks = (None if r is None else r[is_used] for r in ranks)
+        known_ends = index_rows.KnownEnds(
+            sources=ends[0], targets=ends[1], source_ranks=source_ranks, target_ranks=target_ranks
+        )
+        rows = index_rows.edge_rows(job.plan, job.needs, layout.name, given, known_ends)
+        if checks_reverses(job.plan):
+            for message in send_splits(job, layout.name, given, known_ends):
+                yield pvalue.TaggedOutput(SPLITS, message)
+        if layout.name == job.plan.seed_edge_set and job.plan.seed_table is None:
+            yield from self._send_seeds(index_rows.edge_seeds(job.plan, job.needs, rows))
+        yield from self._send_edges(block.key, layout.name, rows, ends)
+
+    def _known_ends(
+        self, block: LinkBlock, answers: list[NodeAnswer]
+    ) -> tuple[list[npt.NDArray[np.bool_]], list[npt.NDArray[np.int8] | None]]:
+        known, ranks = [], []
+        for end, nodes in enumerate(block.ends):
+            distinct, places = nodes.distinct, nodes.places
+            is_known = np.zeros(len(distinct), np.bool_)
+            of_end = {answer.partition: answer for answer in answers if answer.end == end}
+            has_ranks = any(answer.ranks is not None for answer in of_end.values())
+            distinct_ranks = np.zeros(len(distinct), np.int8)
+            for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
+                if partition not in of_end:
+                    raise _incomplete(block.key, f"no answer of partition {partition} about end {end}")
+                answer = of_end[partition]
+                is_known[where] = answer.is_known
+                if answer.ranks is not None:
+                    distinct_ranks[where] = answer.ranks
+            known.append(is_known[places])
+            ranks.append(distinct_ranks[places] if has_ranks else None)
+        return known, ranks
+
+    def _broken(self, block: LinkBlock, rule: str, is_broken: npt.NDArray[np.bool_], *, refuses: bool) -> Iterator[Any]:
+        rows = block.rows[is_broken]
+        if len(rows):
+            values = None
+            if self._job.is_read_once(block.label):
+                of_rows = unpack_table(block.columns).filter(pa.array(is_broken))
+                values = tuple(of_rows.select(value_keys(self._job, block.label, rule)).to_pylist())
+            broken = BrokenRows(
+                label=block.label, unit=block.unit, rule=rule, rows=rows, count=len(rows), values=values
+            )
+            yield pvalue.TaggedOutput(BROKEN, first_of(broken) if refuses else broken)
+
+    def _send_seeds(self, seeds: pa.Table) -> Iterator[Any]:
+        keys = files.as_codes(seeds.column(files.KEY))
+        partitions = files.partition_of_codes(keys, self._job.num_partitions)
+        for partition, part in split_by_partition(seeds, partitions):
+            yield pvalue.TaggedOutput(SEEDS, (partition_key(partition, files.SEED_TABLE), pack_rows(part)))
+
+    def _send_edges(
+        self, key: str, edge_set: str, rows: pa.Table, ends: tuple[npt.NDArray[np.uint64], ...]
+    ) -> Iterator[Any]:
+        yield pvalue.TaggedOutput(EDGES, (key, pack(EdgeBlock(edge_set=edge_set, rows=pack_rows(rows)))))
+        asked = {self._job.degree_end(d) for d in self._job.needs.edge_sets[edge_set].degree_directions}
+        for end in self._job.counted_ends(edge_set):
+            codes, counts = np.unique(ends[ENDS.index(end)], return_counts=True)
+            for partition, where in ranges_by_partition(codes, self._job.num_partitions):
+                message = EndCounts(
+                    block=key if end in asked else "",
+                    partition=partition,
+                    codes=codes[where],
+                    counts=counts[where].astype(np.int64),
+                )
+                yield pvalue.TaggedOutput(COUNTED, (partition_key(partition, f"{end}/{edge_set}"), pack(message)))
+
+
+class AttachDegrees(beam.DoFn):
+    """`EdgeBlock`s and the `Degrees` that answer them, grouped by key, to `EdgeBlock`s with degrees."""
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Adds degrees to one block.
+
+        Args:
+            element: key of the block, and messages.
+
+        Yields:
+            The block, by its key.
+        """
+        key, messages = element
+        block = None
+        answers: dict[tuple[str, int], Degrees] = {}
+        for message in messages:
+            content = unpack(message)
+            if isinstance(content, EdgeBlock):
+                block = content
+            else:
+                answers[content.end, content.partition] = content
+        if block is None:
+            raise _incomplete(key, f"{len(answers)} answers")
+        rows = unpack_table(block.rows)
+        for direction in self._job.needs.edge_sets[block.edge_set].degree_directions:
+            end = self._job.degree_end(direction)
+            column = (files.SOURCE, files.TARGET)[ENDS.index(end)]
+            distinct, places = np.unique(files.as_codes(rows.column(column)), return_inverse=True)
+            degrees = np.zeros(len(distinct), np.int64)
+            for partition, where in ranges_by_partition(distinct, self._job.num_partitions):
+                degrees[where] = answers[end, partition].counts
+            rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
+        yield key, pack(EdgeBlock(edge_set=block.edge_set, rows=pack_rows(rows)))
+
+
+def _sort_out(key: str, messages: Iterable[bytes]) -> tuple[LinkBlock, list[NodeAnswer], npt.NDArray[Any]]:
+    block, answers, repeats = None, [], [np.zeros(0, np.uint8)]
+    for message in messages:
+        content = unpack(message)
+        if isinstance(content, LinkBlock):
+            block = content
+        elif isinstance(content, NodeAnswer):
+            answers.append(content)
+        elif isinstance(content, Repeats):
+            repeats.append(content.positions)
+    if block is None:
+        raise _incomplete(key, f"{len(answers)} answers and {len(repeats) - 1} messages about repetitions")
+    return block, answers, np.concatenate(repeats)
+
+
+def _incomplete(key: str, found: str) -> RuntimeError:
+    return RuntimeError(
+        f"`messages` must hold the block beside the answers to it; got {found} for {key!r}. "
+        "The runner did not group all messages of a key: run the pipeline again."
+    )

@@ -1,0 +1,397 @@
+"""Reads a graph index, one partition at a time."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io as graph_schema
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.random_choice import mix
+
+_Codes = npt.NDArray[np.uint64]
+_Positions = npt.NDArray[np.int64]
+_Loaded = TypeVar("_Loaded")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodePartition:
+    """Nodes of one set in one partition.
+
+    Attributes:
+        codes: uint64 array, shape [num_nodes], ascending.
+        ids: Arrow array of large_string or int64, shape [num_nodes].
+        features: Arrow arrays, shape [num_nodes].
+    """
+
+    codes: _Codes
+    ids: pa.Array
+    features: Mapping[str, pa.Array]
+
+    def positions_of(self, codes: _Codes) -> _Positions:
+        """Finds nodes.
+
+        Args:
+            codes: uint64 array, shape [n].
+
+        Returns:
+            int64 array, shape [n]: positions in this partition, -1 for codes that are not here.
+        """
+        return positions_in(self.codes, codes)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EdgePartition:
+    """Edges by the node they are looked up by: compressed sparse rows.
+
+    Node `i` has the edges at `offsets[i]` to `offsets[i + 1]`, in the order of
+    (hash of the row, row).
+
+    Attributes:
+        nodes: uint64 array, shape [num_nodes], ascending: codes of the nodes that have edges here.
+        buckets: None, or in a partition of hubs' buckets int32 array, shape [num_nodes]:
+            which bucket of `nodes[i]` it is; then the pairs ascend.
+        offsets: int64 array, shape [num_nodes + 1], from 0 to num_edges.
+        edge_rows: int64 array, shape [num_edges]: rows in the edge table as written.
+        neighbors: int64 array, shape [num_edges]: codes of the nodes at the other end, seen as int64.
+        ranks: int8 array, shape [num_edges]; None if the plan needs none.
+        in_degrees: int64 array, shape [num_edges]: number of edges of the set at each neighbor;
+            None if no hop chooses by it.
+        features: Arrow arrays, shape [num_edges]; times and weights are among them.
+    """
+
+    nodes: _Codes
+    buckets: npt.NDArray[np.int32] | None
+    offsets: _Positions
+    edge_rows: _Positions
+    neighbors: _Positions
+    ranks: npt.NDArray[np.int8] | None
+    in_degrees: _Positions | None
+    features: Mapping[str, pa.Array]
+
+    def positions_of(self, nodes: _Codes, buckets: npt.NDArray[np.int32] | None = None) -> _Positions:
+        """Finds nodes, or buckets of nodes.
+
+        Args:
+            nodes: uint64 array, shape [n].
+            buckets: int32 array, shape [n], if this is a partition of buckets.
+
+        Returns:
+            int64 array, shape [n]: positions in `nodes` (and `buckets`), -1 for what has no edges here.
+        """
+        if self.buckets is None or buckets is None:
+            return positions_in(self.nodes, nodes)
+        hubs = positions_in(self._hubs, nodes)
+        return np.where(hubs < 0, -1, positions_in(self._pairs, hubs << 32 | buckets.astype(np.int64)))
+
+    def numbers(self, feature: str) -> npt.NDArray[np.float64]:
+        """Gives a numeric feature as weights.
+
+        Args:
+            feature: name of a scalar feature.
+
+        Returns:
+            float64 array, shape [num_edges].
+        """
+        return np.asarray(self.features[feature].to_numpy(zero_copy_only=False), np.float64)
+
+    def integers(self, feature: str) -> npt.NDArray[np.int64]:
+        """Gives an integer feature as times.
+
+        Args:
+            feature: name of a scalar feature.
+
+        Returns:
+            int64 array, shape [num_edges].
+        """
+        return np.asarray(self.features[feature].to_numpy(zero_copy_only=False), np.int64)
+
+    @functools.cached_property
+    def _hubs(self) -> _Codes:
+        return np.unique(self.nodes)
+
+    @functools.cached_property
+    def _pairs(self) -> _Positions:
+        assert self.buckets is not None
+        return np.searchsorted(self._hubs, self.nodes).astype(np.int64) << 32 | self.buckets.astype(np.int64)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HubPartition:
+    """How many edges the buckets of hubs hold.
+
+    The buckets of a hub are equal ranges of the hash of the row, in ascending
+    order, a power of two of them: bucket = hash >> (64 - log2(number of buckets)).
+
+    Attributes:
+        nodes: uint64 array, shape [num_hubs], ascending: codes of the hubs.
+        offsets: int64 array, shape [num_hubs + 1]: hub `i` has the buckets
+            `bucket_counts[offsets[i]:offsets[i + 1]]`.
+        bucket_counts: int64 array: number of edges in each bucket.
+    """
+
+    nodes: _Codes
+    offsets: _Positions
+    bucket_counts: _Positions
+
+    @property
+    def degrees(self) -> _Positions:
+        """Number of edges of each hub: int64 array, shape [num_hubs]."""
+        ends = np.concatenate([[0], np.cumsum(self.bucket_counts)])
+        return np.diff(ends[self.offsets])
+
+    def positions_of(self, codes: _Codes) -> _Positions:
+        """Finds hubs.
+
+        Args:
+            codes: uint64 array, shape [n].
+
+        Returns:
+            int64 array, shape [n]: positions in `nodes`, -1 for what is no hub.
+        """
+        return positions_in(self.nodes, codes)
+
+
+def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> npt.NDArray[np.int64]:
+    """Tells in which partition a hub's bucket is: the buckets of one hub spread over all.
+
+    Args:
+        nodes: uint64 array, shape [n]: codes of hubs.
+        buckets: int32 array, shape [n]: numbers of their buckets.
+        num_partitions: number of partitions, a power of two.
+
+    Returns:
+        int64 array, shape [n].
+    """
+    return files.partition_of_codes(mix(nodes ^ buckets.astype(np.uint64)), num_partitions)
+
+
+class GraphIndex:
+    """A graph index on disk, of which the last partitions that were asked for stay in memory.
+
+    Attributes:
+        index_dir: folder of the index.
+        info: what it consists of.
+    """
+
+    def __init__(self, index_dir: str, *, num_cached: int = 4) -> None:
+        """Opens an index.
+
+        Args:
+            index_dir: folder that `build_index` wrote.
+            num_cached: most partitions that are kept in memory, at least 1.
+
+        Raises:
+            ValueError: if the folder holds no index.
+        """
+        if num_cached < 1:
+            raise ValueError(f"`num_cached` must be at least 1; got {num_cached}. Keep the partition in use.")
+        self.index_dir = index_dir
+        self.info = files.read_info(index_dir)
+        self._num_cached = num_cached
+        self._cache: collections.OrderedDict[tuple[str, int], object] = collections.OrderedDict()
+
+    @functools.cached_property
+    def schema(self) -> GraphSchema:
+        """Graph schema of the tables that the index was built from."""
+        return graph_schema.read_schema(files.schema_file(self.index_dir))
+
+    def load_nodes(self, node_set: str, partition: int) -> NodePartition:
+        """Loads nodes.
+
+        Args:
+            node_set: name of the set.
+            partition: number of the partition.
+
+        Returns:
+            Its nodes.
+
+        Raises:
+            ValueError: if the index does not hold the set.
+        """
+        return self._load(files.node_table(node_set), partition, _to_nodes)
+
+    def load_edges(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
+        """Loads the edges of nodes that are no hubs.
+
+        Args:
+            edge_set: name of the set.
+            direction: "forward" (looked up by source) or "backward" (by target).
+            partition: number of the partition.
+
+        Returns:
+            Its edges.
+
+        Raises:
+            ValueError: if the index does not hold the set in that direction.
+        """
+        return self._load(files.edge_table(edge_set, direction), partition, _to_edges)
+
+    def load_hubs(self, edge_set: str, direction: str, partition: int) -> HubPartition:
+        """Loads the sizes of hubs' buckets.
+
+        Args:
+            edge_set: name of the set.
+            direction: "forward" or "backward".
+            partition: number of the partition of the hubs' codes.
+
+        Returns:
+            The hubs.
+
+        Raises:
+            ValueError: if the index does not hold the set in that direction.
+        """
+        return self._load(files.hub_table(edge_set, direction), partition, _to_hubs)
+
+    def load_buckets(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
+        """Loads edges of hubs.
+
+        Args:
+            edge_set: name of the set.
+            direction: "forward" or "backward".
+            partition: number of the partition, see `bucket_partition_of`.
+
+        Returns:
+            The buckets in that partition.
+
+        Raises:
+            ValueError: if the index does not hold the set in that direction.
+        """
+        return self._load(files.bucket_table(edge_set, direction), partition, _to_edges)
+
+    def load_in_degrees(self, edge_set: str, partition: int) -> npt.NDArray[np.int64]:
+        """Loads how many edges of a set arrive at each node of its target set.
+
+        Args:
+            edge_set: name of the set.
+            partition: number of the partition of the targets.
+
+        Returns:
+            int64 array in the order of `load_nodes(<target set>, partition).codes`.
+
+        Raises:
+            ValueError: if the index does not hold them.
+        """
+        return self._load(files.in_degree_table(edge_set), partition, _to_in_degrees)
+
+    def load_seeds(self, partition: int) -> pa.Table:
+        """Loads seeds: not kept in memory, as each partition is read once.
+
+        Args:
+            partition: number of the partition of the keys.
+
+        Returns:
+            Table of `#key`, `#row`, `#code` (node plans) or `#source` and `#target` (link
+            plans), `#split`, `#time` in temporal plans, and features, ascending by (key, row).
+        """
+        return files.read_partition(self.index_dir, self.info, files.SEED_TABLE, partition)
+
+    def load_context(self) -> pa.Table:
+        """Loads the features of the graph's context that the plan names.
+
+        Returns:
+            Table of one row.
+
+        Raises:
+            ValueError: if the index holds none.
+        """
+        return files.read_partition(self.index_dir, self.info, files.CONTEXT_TABLE, 0)
+
+    def _load(self, table: str, partition: int, convert: Callable[[pa.Table], _Loaded]) -> _Loaded:
+        key = table, partition
+        if key in self._cache:
+            self._cache.move_to_end(key)
+            return cast(_Loaded, self._cache[key])
+        rows = files.read_partition(self.index_dir, self.info, table, partition)
+        loaded = convert(rows)
+        while len(self._cache) >= self._num_cached:
+            self._cache.popitem(last=False)
+        self._cache[key] = loaded
+        return loaded
+
+
+def group_starts(*keys: npt.NDArray[Any]) -> _Positions:
+    """Finds where groups of equal keys begin.
+
+    Args:
+        keys: arrays of one shape [n], sorted together so that equal keys are neighbors.
+
+    Returns:
+        int64 array, shape [num_groups + 1]: the beginning of each group, then n.
+    """
+    size = len(keys[0])
+    if not size:
+        return np.zeros(1, np.int64)
+    changes = np.zeros(size - 1, np.bool_)
+    for key in keys:
+        changes |= key[1:] != key[:-1]
+    return np.concatenate([[0], np.flatnonzero(changes) + 1, [size]]).astype(np.int64)
+
+
+def positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Positions:
+    """Looks values up among sorted ones.
+
+    Args:
+        known: array, shape [num_known], ascending.
+        wanted: array of the same dtype, shape [n].
+
+    Returns:
+        int64 array, shape [n]: positions in `known`, -1 for what is not there.
+    """
+    if not len(known):
+        return np.full(len(wanted), -1, np.int64)
+    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[found] == wanted, found, -1).astype(np.int64)
+
+
+def _to_nodes(rows: pa.Table) -> NodePartition:
+    return NodePartition(
+        codes=files.as_codes(rows.column(files.CODE)), ids=files.one_array(rows, files.ID), features=_features(rows)
+    )
+
+
+def _to_edges(rows: pa.Table) -> EdgePartition:
+    nodes = files.as_codes(rows.column(files.NODE))
+    buckets = _numbers(rows, files.BUCKET)
+    offsets = group_starts(nodes) if buckets is None else group_starts(nodes, buckets)
+    edge_rows, neighbors = _numbers(rows, files.ROW), _numbers(rows, files.NEIGHBOR)
+    assert edge_rows is not None
+    assert neighbors is not None
+    return EdgePartition(
+        nodes=nodes[offsets[:-1]],
+        buckets=None if buckets is None else buckets[offsets[:-1]],
+        offsets=offsets,
+        edge_rows=edge_rows,
+        neighbors=neighbors,
+        ranks=_numbers(rows, files.RANK),
+        in_degrees=_numbers(rows, files.IN_DEGREE),
+        features=_features(rows),
+    )
+
+
+def _to_hubs(rows: pa.Table) -> HubPartition:
+    nodes = files.as_codes(rows.column(files.NODE))
+    offsets = group_starts(nodes)
+    counts = _numbers(rows, files.BUCKET_COUNT)
+    assert counts is not None
+    return HubPartition(nodes=nodes[offsets[:-1]], offsets=offsets, bucket_counts=counts)
+
+
+def _to_in_degrees(rows: pa.Table) -> npt.NDArray[np.int64]:
+    return np.asarray(rows.column(files.IN_DEGREE).to_numpy(), np.int64)
+
+
+def _features(rows: pa.Table) -> dict[str, pa.Array]:
+    return {name: files.one_array(rows, name) for name in rows.column_names if name not in files.RESERVED}
+
+
+def _numbers(rows: pa.Table, name: str) -> npt.NDArray[Any] | None:
+    return rows.column(name).to_numpy() if name in rows.column_names else None

@@ -1,0 +1,272 @@
+"""Beam steps that read tables and ask what becomes of their rows."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam import pvalue
+
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index import rows as index_rows
+from tfx_gnn.sampling.beam.index.job import IndexJob
+from tfx_gnn.sampling.beam.index.messages import (
+    LinkBlock,
+    NodeQuestion,
+    Pairs,
+    name_nodes,
+    pack_rows,
+    partition_key,
+    ranges_by_partition,
+)
+from tfx_gnn.sampling.beam.index.partitions import split_by_partition
+from tfx_gnn.sampling.beam.messages import pack
+from tfx_gnn.sampling.plan.seed_splits import pair_keys
+from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.table_files import TableBlock, read_unit
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import TableLayout
+
+BLOCKS, NODES, QUESTIONS, PAIRS, PROBLEMS, COUNTS = "blocks", "nodes", "questions", "pairs", "problems", "counts"
+TALLIES = "tallies"
+"""Outputs of `SendBlocks`."""
+
+DROPPED = "dropped"
+"""What `SendBlocks.TALLIES` count, by label of the table and rule."""
+
+
+class ReadUnits(beam.DoFn):
+    """Pairs (label, position of the unit) to pairs (label, `TableBlock`)."""
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, int]) -> Iterator[tuple[str, TableBlock]]:
+        """Reads one unit.
+
+        Args:
+            element: label of the table, and position of the unit.
+
+        Yields:
+            Its blocks.
+        """
+        label, unit = element
+        for block in read_unit(self._job.layouts[label], self._job.units[label][unit], self._job.rules):
+            yield label, block
+
+
+class SendBlocks(beam.DoFn):
+    """Pairs (label, `TableBlock`) to messages.
+
+    Outputs, by tag:
+        NODES: nodes, by partition and node set.
+        BLOCKS: `LinkBlock`, by its key.
+        QUESTIONS: `NodeQuestion`, by partition and node set.
+        PAIRS: `Pairs`, by partition of the pairs and label of the table.
+        PROBLEMS: rows that were left out, as tuples of `RowProblem`, by unit.
+        TALLIES: pairs of (`DROPPED`, label, rule) and a count.
+        COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
+    """
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, TableBlock]) -> Iterator[Any]:
+        """Takes one block apart.
+
+        Args:
+            element: label of the table, and the block.
+
+        Yields:
+            Messages, see the class.
+        """
+        label, block = element
+        layout = self._job.layouts[label]
+        yield pvalue.TaggedOutput(COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
+        if block.problems:
+            yield pvalue.TaggedOutput(PROBLEMS, (unit_key(label, block.unit), pack(block.problems)))
+            for rule, count in collections.Counter(problem.rule for problem in block.problems).items():
+                yield pvalue.TaggedOutput(TALLIES, ((DROPPED, label, rule), (count,)))
+        if not block.num_rows:
+            return
+        if layout.kind == "node":
+            yield from self._nodes(layout, block)
+        else:
+            yield from self._links(layout, block)
+
+    def _nodes(self, layout: TableLayout, block: TableBlock) -> Iterator[Any]:
+        given = index_rows.GivenRows(
+            columns=pa.table(dict(block.columns)),
+            rows=block.rows,
+            place_of=PlaceOf(self._job, layout.label, block.unit, block.rows),
+        )
+        rows = index_rows.node_rows(self._job.plan, self._job.needs, layout.name, given)
+        rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
+        partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
+        for partition, part in split_by_partition(rows, partitions):
+            yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_rows(part)))
+
+    def _links(self, layout: TableLayout, block: TableBlock) -> Iterator[Any]:
+        end_keys = self._job.end_keys(layout.label)
+        codes = tuple(hash_ids(block.columns[key]) for key in end_keys)
+        ends = tuple(map(name_nodes, codes))
+        key = f"{layout.label}#{block.unit}#{block.rows[0]}"
+        # What is read only once takes its ids along, for messages about them.
+        dropped_keys = () if self._job.is_read_once(layout.label) else end_keys
+        columns = {name: values for name, values in block.columns.items() if name not in dropped_keys}
+        # A table without columns would forget how many rows it has.
+        message = LinkBlock(
+            key=key,
+            label=layout.label,
+            unit=block.unit,
+            rows=block.rows,
+            ends=ends,
+            columns=pack_rows(pa.table({files.UNIT: pa.nulls(block.num_rows), **columns})),
+        )
+        yield pvalue.TaggedOutput(BLOCKS, (key, pack(message)))
+        for end, (nodes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):
+            for partition, where in ranges_by_partition(nodes.distinct, self._job.num_partitions):
+                question = NodeQuestion(block=key, end=end, partition=partition, codes=nodes.distinct[where])
+                yield pvalue.TaggedOutput(QUESTIONS, (partition_key(partition, node_set), pack(question)))
+        yield from self._pairs(layout.label, key, block, codes)
+
+    def _pairs(
+        self, label: str, key: str, block: TableBlock, ends: tuple[npt.NDArray[np.uint64], ...]
+    ) -> Iterator[Any]:
+        time_key = self._job.time_key(label)
+        times = _integers(block.columns[time_key]) if time_key else None
+        identity = [hash_ids(block.columns[name]) for name in self._job.identity_keys(label)]
+        keys = pair_keys(ends[0], ends[-1])  # of one node, of it and itself
+        order = np.argsort(keys)
+        for partition, where in ranges_by_partition(keys[order], self._job.num_partitions):
+            chosen = order[where]
+            message = Pairs(
+                block=key,
+                unit=block.unit,
+                first_row=int(block.rows[0]),
+                positions=chosen.astype(np.min_scalar_type(block.num_rows - 1)),
+                ends=tuple(codes[chosen] for codes in ends),
+                times=None if times is None else times[chosen],
+                identity=tuple(codes[chosen] for codes in identity),
+            )
+            yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
+
+
+class PlaceOf:
+    """Names the place of a row of a block; looks into the file only when it is asked."""
+
+    def __init__(self, job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> None:
+        """Remembers the block.
+
+        Args:
+            job: the index that is built.
+            label: label of the table.
+            unit: position of the unit.
+            rows: int64 array: positions in the unit.
+        """
+        self._layout = job.layouts[label]
+        self._unit = job.units[label][unit]
+        self._rows = rows
+
+    def __call__(self, position: int) -> str:
+        """Names a place.
+
+        Args:
+            position: of the row in the block.
+
+        Returns:
+            Text of the form "/data/nodes.csv, line 12".
+        """
+        return table_format(self._layout).place(self._unit.path, self._unit.part, int(self._rows[position]))
+
+
+class SumByKey(beam.CombineFn):
+    """Pairs of a key and a tuple of numbers to one dict with the sums."""
+
+    def create_accumulator(self) -> dict[Any, tuple[int, ...]]:
+        """Starts with nothing.
+
+        Returns:
+            An empty dict.
+        """
+        return {}
+
+    def add_input(self, mutable_accumulator: dict[Any, tuple[int, ...]], element: Any) -> dict[Any, tuple[int, ...]]:
+        """Adds one element.
+
+        Args:
+            mutable_accumulator: what was added before.
+            element: what to add.
+
+        Returns:
+            Both together.
+        """
+        key, numbers = element
+        known = mutable_accumulator.get(key)
+        mutable_accumulator[key] = numbers if known is None else tuple(map(sum, zip(known, numbers, strict=True)))
+        return mutable_accumulator
+
+    def merge_accumulators(self, accumulators: Any) -> dict[Any, tuple[int, ...]]:
+        """Puts parts together.
+
+        Args:
+            accumulators: the parts.
+
+        Returns:
+            All of them together.
+        """
+        merged: dict[Any, tuple[int, ...]] = {}
+        for accumulator in accumulators:
+            for item in accumulator.items():
+                self.add_input(merged, item)
+        return merged
+
+    def extract_output(self, accumulator: dict[Any, tuple[int, ...]]) -> dict[Any, tuple[int, ...]]:
+        """Gives the result.
+
+        Args:
+            accumulator: everything together.
+
+        Returns:
+            The same.
+        """
+        return accumulator
+
+
+def unit_key(label: str, unit: int) -> str:
+    """Makes the key of what is known of one unit.
+
+    Args:
+        label: label of the table.
+        unit: position of the unit.
+
+    Returns:
+        Text that sorts by unit within a table.
+    """
+    return f"{unit:08d}/{label}"
+
+
+def starts_of_units(counts: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
+    """Tells at which row of its table each unit begins.
+
+    Args:
+        counts: by label and unit, numbers of rows that were read and that can be used.
+
+    Returns:
+        By label and unit, the number of rows before it.
+    """
+    starts: dict[tuple[str, int], int] = {}
+    sums: collections.Counter[str] = collections.Counter()
+    for label, unit in sorted(counts):
+        starts[label, unit] = sums[label]
+        sums[label] += counts[label, unit][0]
+    return starts
+
+
+def _integers(values: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(values.to_numpy(zero_copy_only=False), np.int64)

@@ -1,0 +1,263 @@
+"""Writes an index of tables in memory: the same files as from tables on disk.
+
+Arrow schemas of an index's tables, also of those that no row fell into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+from google.protobuf import text_format
+
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index import rows as index_rows
+from tfx_gnn.sampling.beam.index.job import IndexJob
+from tfx_gnn.sampling.beam.index.messages import PartitionRecord, assemble_info, write_recorded
+from tfx_gnn.sampling.beam.index.needs import FORWARD, needs_of_plan
+from tfx_gnn.sampling.beam.index.partitions import (
+    bucket_bits,
+    buckets_of_edges,
+    count_buckets,
+    hub_rows,
+    sort_edges,
+    sort_nodes,
+    sort_seeds,
+    split_by_partition,
+)
+from tfx_gnn.sampling.beam.index.reader import bucket_partition_of
+from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.tables.graph_tables import GraphTables
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
+
+_NO_CODES = np.zeros(0, np.uint64)
+
+
+def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
+    """Works the schemas out by doing to no rows what is done to rows.
+
+    Args:
+        job: the index that is built.
+
+    Returns:
+        By name of a table within `IndexInfo.tables`, its schema. The context is not among them.
+    """
+    plan, needs = job.plan, job.needs
+    schemas = {}
+    for name in needs.node_sets:
+        rows = index_rows.node_rows(plan, needs, name, _no_rows(job.layouts[f"nodes/{name}"]))
+        schemas[files.node_table(name)] = index_rows.stored_nodes(needs, name, rows).schema
+        if name == plan.seed_node_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = index_rows.node_seeds(plan, rows).schema
+    for name, of_set in needs.edge_sets.items():
+        no_ranks = np.zeros(0, np.int8) if of_set.has_ranks else None
+        ends = index_rows.KnownEnds(sources=_NO_CODES, targets=_NO_CODES, source_ranks=no_ranks, target_ranks=no_ranks)
+        rows = index_rows.edge_rows(plan, needs, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
+        if name == plan.seed_edge_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = index_rows.edge_seeds(plan, needs, rows).schema
+        for direction in of_set.degree_directions:
+            rows = rows.append_column(index_rows.degree_column(direction), pa.array(np.zeros(0, np.int64)))
+        for direction in of_set.directions:
+            found = index_rows.direction_rows(of_set, rows, direction)
+            in_buckets = found.append_column(files.BUCKET, pa.array(np.zeros(0, np.int32)))
+            schemas[files.edge_table(name, direction)] = found.schema
+            schemas[files.bucket_table(name, direction)] = in_buckets.schema
+            schemas[files.hub_table(name, direction)] = count_buckets(in_buckets).schema
+        if of_set.stores_in_degrees:
+            schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
+    if plan.seed_table is not None:
+        ends_of_seeds = (_NO_CODES,) * len(needs.root_sets)
+        seeds = index_rows.table_seeds(plan, needs, _no_rows(job.layouts["seeds"]), ends_of_seeds)
+        schemas[files.SEED_TABLE] = seeds.schema
+    return schemas
+
+
+def _no_rows(layout: TableLayout) -> index_rows.GivenRows:
+    columns = {key: pa.array([], column.arrow_type) for key, column in layout.columns.items()}
+    return index_rows.GivenRows(columns=pa.table(columns), rows=np.zeros(0, np.int64), place_of="row {}".format)
+
+
+DEFAULT_HUB_DEGREE = 4096
+
+
+"""Nodes with more edges than this in a direction are hubs there."""
+
+
+_Codes = npt.NDArray[np.uint64]
+
+
+_Ranks = npt.NDArray[np.int8]
+
+
+def write_index_from_tables(
+    tables: GraphTables,
+    plan: SamplingPlan,
+    index_dir: str,
+    num_partitions: int,
+    *,
+    hub_degree: int = DEFAULT_HUB_DEGREE,
+) -> files.IndexInfo:
+    """Writes the index of a graph that fits into memory.
+
+    Args:
+        tables: the graph, with the split column among its extra columns if the plan names one.
+        plan: a plan without seed table that fits the graph.
+        index_dir: folder to write into.
+        num_partitions: number of partitions, a power of two.
+        hub_degree: nodes with more edges than this in a direction are hubs there, at least 1.
+
+    Returns:
+        What the index consists of.
+
+    Raises:
+        ValueError: if the plan has a seed table.
+    """
+    if plan.seed_table is not None:
+        raise ValueError(
+            f"`plan` must have no seed table; got {plan.seed_table.filename!r}. Build the index from the files."
+        )
+    needs = needs_of_plan(plan, tables.schema)
+    writer = _Writer(index_dir, num_partitions, hub_degree, len(plan.splits.names))
+    codes: dict[str, _Codes] = {}
+    ranks: dict[str, _Ranks | None] = {}
+    for name in needs.node_sets:
+        nodes = tables.node_tables[name]
+        given = GivenRows(
+            columns=pa.table({files.ID: nodes.ids, **nodes.features, **_extra(nodes.extra_columns)}),
+            rows=np.arange(nodes.num_nodes),
+            place_of=f"node {{}} of {name!r}".format,
+        )
+        rows = index_rows.node_rows(plan, needs, name, given)
+        codes[name] = files.as_codes(rows.column(files.CODE))
+        ranks[name] = index_rows.node_ranks(plan, name, rows)
+        stored = index_rows.stored_nodes(needs, name, rows)
+        writer.write(files.node_table(name), stored, stored.column(files.CODE), sort_nodes)
+        if name == plan.seed_node_set:
+            writer.write_seeds(index_rows.node_seeds(plan, rows))
+    for name, of_set in needs.edge_sets.items():
+        edges = tables.edge_tables[name]
+        ends = KnownEnds(
+            sources=codes[of_set.source_set][edges.sources],
+            targets=codes[of_set.target_set][edges.targets],
+            source_ranks=_take(ranks[of_set.source_set], edges.sources),
+            target_ranks=_take(ranks[of_set.target_set], edges.targets),
+        )
+        given = GivenRows(
+            columns=pa.table({files.ROW: edges.rows, **edges.features, **_extra(edges.extra_columns)}),
+            rows=edges.rows,
+            place_of=f"edge {{}} of {name!r}".format,
+        )
+        rows = index_rows.edge_rows(plan, needs, name, given, ends)
+        writer.num_edges[name] = rows.num_rows
+        for direction in of_set.degree_directions:
+            far = files.as_codes(rows.column(files.TARGET if direction == FORWARD else files.SOURCE))
+            _, places, degrees = _count(far)
+            rows = rows.append_column(index_rows.degree_column(direction), pa.array(degrees[places]))
+        for direction in of_set.directions:
+            writer.write_edges(name, direction, index_rows.direction_rows(of_set, rows, direction))
+        if of_set.stores_in_degrees:
+            writer.write_in_degrees(name, codes[of_set.target_set], ends.targets)
+        if name == plan.seed_edge_set:
+            writer.write_seeds(index_rows.edge_seeds(plan, needs, rows))
+    if plan.context_features and tables.context_table is not None:
+        given_context = {name: tables.context_table.features[name] for name in sorted(plan.context_features)}
+        writer.write_context(pa.table(given_context))
+    schema_text = text_format.MessageToString(tables.schema)
+    with tf.io.gfile.GFile(files.schema_file(index_dir), "w") as file:
+        file.write(schema_text)
+    info = assemble_info(
+        writer.records,
+        writer.schemas,
+        num_partitions=num_partitions,
+        hub_degree=hub_degree,
+        num_edges=writer.num_edges,
+        splits=plan.splits.names,
+        schema_text=schema_text,
+    )
+    files.write_info(index_dir, info)
+    return info
+
+
+class _Writer:
+    """Cuts tables in partitions and writes them."""
+
+    def __init__(self, index_dir: str, num_partitions: int, hub_degree: int, num_splits: int) -> None:
+        self.records: list[PartitionRecord] = []
+        self.schemas: dict[str, pa.Schema] = {}
+        self.num_edges: dict[str, int] = {}
+        self._index_dir = index_dir
+        self._num_partitions = num_partitions
+        self._hub_degree = hub_degree
+        self._num_splits = num_splits
+
+    def write(
+        self,
+        table: str,
+        rows: pa.Table,
+        codes: pa.ChunkedArray,
+        sort: Callable[[pa.Table], pa.Table],
+    ) -> None:
+        self._write_parts(table, rows, files.partition_of_codes(files.as_codes(codes), self._num_partitions), sort)
+
+    def write_seeds(self, rows: pa.Table) -> None:
+        self.write(files.SEED_TABLE, rows, rows.column(files.KEY), sort_seeds)
+
+    def write_context(self, rows: pa.Table) -> None:
+        self._write_parts(files.CONTEXT_TABLE, rows, np.zeros(rows.num_rows, np.int64), lambda part: part)
+
+    def write_edges(self, edge_set: str, direction: str, rows: pa.Table) -> None:
+        nodes, places, degrees = _count(files.as_codes(rows.column(files.NODE)))
+        is_hub = degrees > self._hub_degree
+        of_hub = is_hub[places]
+        others = rows.filter(pa.array(~of_hub))
+        self.write(files.edge_table(edge_set, direction), others, others.column(files.NODE), sort_edges)
+        bits = np.zeros(len(nodes), np.int64)
+        bits[is_hub] = bucket_bits(degrees[is_hub], self._hub_degree)
+        of_hubs = rows.filter(pa.array(of_hub))
+        buckets = buckets_of_edges(of_hubs.column(files.ROW).to_numpy(), bits[places[of_hub]])
+        of_hubs = of_hubs.append_column(files.BUCKET, pa.array(buckets))
+        hubs = files.as_codes(of_hubs.column(files.NODE))
+        self._write_parts(
+            files.bucket_table(edge_set, direction),
+            of_hubs,
+            bucket_partition_of(hubs, buckets, self._num_partitions),
+            sort_edges,
+        )
+        counts = hub_rows(nodes[is_hub], bits[is_hub], count_buckets(sort_edges(of_hubs)))
+        self.write(files.hub_table(edge_set, direction), counts, counts.column(files.NODE), lambda part: part)
+
+    def write_in_degrees(self, edge_set: str, nodes: _Codes, targets: _Codes) -> None:
+        nodes = np.sort(nodes)
+        counts = np.bincount(np.searchsorted(nodes, targets), minlength=len(nodes)).astype(np.int64)
+        rows = pa.table({files.CODE: nodes.view(np.int64), files.IN_DEGREE: counts})
+        table = files.in_degree_table(edge_set)
+        self.write(table, rows, rows.column(files.CODE), lambda part: part.select([files.IN_DEGREE]))
+
+    def _write_parts(
+        self,
+        table: str,
+        rows: pa.Table,
+        partitions: npt.NDArray[np.int64],
+        sort: Callable[[pa.Table], pa.Table],
+    ) -> None:
+        self.schemas[table] = sort(rows.slice(0, 0)).schema
+        for partition, part in split_by_partition(rows, partitions):
+            record = write_recorded(self._index_dir, table, partition, sort(part), self._num_splits)
+            self.records.append(record)
+
+
+def _count(codes: _Codes) -> tuple[_Codes, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    distinct, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+    return distinct, places, counts.astype(np.int64)
+
+
+def _take(ranks: _Ranks | None, rows: npt.NDArray[np.int64]) -> _Ranks | None:
+    return None if ranks is None else ranks[rows]
+
+
+def _extra(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    return {EXTRA_PREFIX + name: values for name, values in columns.items()}

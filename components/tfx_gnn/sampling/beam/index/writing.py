@@ -1,0 +1,261 @@
+"""Beam steps that sum degrees, and write the edges and seeds of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from apache_beam import pvalue
+
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index import rows as index_rows
+from tfx_gnn.sampling.beam.index.degrees import summarize_degrees
+from tfx_gnn.sampling.beam.index.job import END_OF_DIRECTION, TARGET_END, IndexJob
+from tfx_gnn.sampling.beam.index.joining import EdgeBlock
+from tfx_gnn.sampling.beam.index.lookups import RECORDS
+from tfx_gnn.sampling.beam.index.messages import (
+    Degrees,
+    EndCounts,
+    Hubs,
+    KnownNodes,
+    pack_rows,
+    partition_key,
+    split_key,
+    write_recorded,
+)
+from tfx_gnn.sampling.beam.index.partitions import (
+    bucket_bits,
+    buckets_of_edges,
+    concatenate,
+    count_buckets,
+    hub_rows,
+    sort_edges,
+    sort_seeds,
+    split_by_partition,
+)
+from tfx_gnn.sampling.beam.index.reader import bucket_partition_of, positions_in
+from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
+
+ANSWERS, HUBS, SUMMARIES, BUCKETS = "answers", "hubs", "summaries", "buckets"
+"""Outputs of `SumDegrees`, and of `WriteEdges`."""
+
+_MAX_UNSUMMED = 1 << 22  # counts of nodes: 64 MB
+
+_Codes = npt.NDArray[np.uint64]
+_Counts = npt.NDArray[np.int64]
+
+
+class SumDegrees(beam.DoFn):
+    """`EndCounts` of each partition, end and edge set, and `KnownNodes` where degrees are stored.
+
+    Outputs, by tag:
+        ANSWERS: `Degrees`, by key of the block.
+        HUBS: `Hubs`.
+        SUMMARIES: pairs of (edge set, direction) and `DegreeSummary`.
+        RECORDS: `PartitionRecord` of in-degrees.
+    """
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
+        """Sums the degrees of the nodes of one partition.
+
+        Args:
+            element: key, and messages.
+
+        Yields:
+            Outputs, see the class.
+        """
+        key, messages = element
+        partition, what = split_key(key)
+        end, _, edge_set = what.partition("/")
+        needs = self._job.needs.edge_sets[edge_set]
+        codes, degrees, targets = _sum(messages)
+        for direction in needs.directions:
+            if END_OF_DIRECTION[direction] == end and len(codes):
+                is_hub = degrees > self._job.hub_degree
+                if is_hub.any():
+                    hubs = Hubs(edge_set=edge_set, direction=direction, codes=codes[is_hub], degrees=degrees[is_hub])
+                    yield pvalue.TaggedOutput(HUBS, pack(hubs))
+                yield pvalue.TaggedOutput(SUMMARIES, ((edge_set, direction), summarize_degrees(codes, degrees)))
+        if targets is not None and end == TARGET_END:
+            positions = positions_in(codes, targets)
+            stored = np.where(positions < 0, 0, degrees[positions] if len(degrees) else 0).astype(np.int64)
+            rows = pa.table({files.IN_DEGREE: stored})
+            record = write_recorded(self._job.index_dir, files.in_degree_table(edge_set), partition, rows)
+            yield pvalue.TaggedOutput(RECORDS, record)
+        for message in messages:
+            question = unpack(message)
+            if isinstance(question, EndCounts) and question.block:
+                counts = degrees[positions_in(codes, question.codes)]
+                answer = Degrees(end=end, partition=question.partition, counts=counts)
+                yield pvalue.TaggedOutput(ANSWERS, (question.block, pack(answer)))
+
+
+class RouteEdges(beam.DoFn):
+    """`EdgeBlock`s to edges by partition and table: those of hubs to their buckets."""
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+        self._hubs: dict[tuple[str, str], tuple[_Codes, _Counts]] = {}
+
+    def start_bundle(self) -> None:
+        """Forgets the hubs of another run."""
+        self._hubs = {}
+
+    def process(self, element: tuple[str, bytes], hubs: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
+        """Sends the edges of one block to their partitions.
+
+        Args:
+            element: key of the block, and the block.
+            hubs: all `Hubs`.
+
+        Yields:
+            Edges by partition and table.
+        """
+        _, message = element
+        block: EdgeBlock = unpack(message)
+        needs = self._job.needs.edge_sets[block.edge_set]
+        rows = unpack_table(block.rows)
+        for direction in needs.directions:
+            yield from self._route(block.edge_set, direction, index_rows.direction_rows(needs, rows, direction), hubs)
+
+    def _route(
+        self, edge_set: str, direction: str, rows: pa.Table, hubs: Sequence[bytes]
+    ) -> Iterator[tuple[str, bytes]]:
+        nodes = files.as_codes(rows.column(files.NODE))
+        partitions = files.partition_of_codes(nodes, self._job.num_partitions)
+        if (edge_set, direction) not in self._hubs:
+            self._hubs[edge_set, direction] = _hubs_of(hubs, edge_set, direction)
+        codes, degrees = self._hubs[edge_set, direction]
+        positions = positions_in(codes, nodes)
+        of_hub = positions >= 0
+        if of_hub.any():
+            at_hubs = rows.filter(pa.array(of_hub))
+            bits = bucket_bits(degrees, self._job.hub_degree)[positions[of_hub]]
+            buckets = buckets_of_edges(at_hubs.column(files.ROW).to_numpy(), bits)
+            at_hubs = at_hubs.append_column(files.BUCKET, pa.array(buckets))
+            homes = bucket_partition_of(nodes[of_hub], buckets, self._job.num_partitions)
+            table = files.bucket_table(edge_set, direction)
+            for partition, part in split_by_partition(at_hubs, homes):
+                yield partition_key(partition, table), pack_rows(part)
+            rows, partitions = rows.filter(pa.array(~of_hub)), partitions[~of_hub]
+        for partition, part in split_by_partition(rows, partitions):
+            yield partition_key(partition, files.edge_table(edge_set, direction)), pack_rows(part)
+
+
+class WriteEdges(beam.DoFn):
+    """Edges grouped by partition and table to files.
+
+    Outputs, by tag:
+        RECORDS: `PartitionRecord` of each file.
+        BUCKETS: numbers of edges in buckets, by partition of the hub and table of hubs.
+    """
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
+        """Writes one partition.
+
+        Args:
+            element: key, and edges.
+
+        Yields:
+            Outputs, see the class.
+        """
+        key, messages = element
+        partition, table = split_key(key)
+        rows = sort_edges(concatenate([unpack_table(message) for message in messages]))
+        yield pvalue.TaggedOutput(RECORDS, write_recorded(self._job.index_dir, table, partition, rows))
+        if files.BUCKET in rows.column_names:
+            counts = count_buckets(rows)
+            homes = files.partition_of_codes(files.as_codes(counts.column(files.NODE)), self._job.num_partitions)
+            hub_table = f"{table.rpartition('/')[0]}/hubs"
+            for home, part in split_by_partition(counts, homes):
+                yield pvalue.TaggedOutput(BUCKETS, (partition_key(home, hub_table), pack_rows(part)))
+
+
+class WriteHubs(beam.DoFn):
+    """Numbers of edges in buckets, grouped by partition and table, to `PartitionRecord`s of files."""
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
+        """Writes one partition.
+
+        Args:
+            element: key, and numbers of edges in buckets.
+
+        Yields:
+            What was written.
+        """
+        key, messages = element
+        partition, table = split_key(key)
+        counts = concatenate([unpack_table(message) for message in messages])
+        nodes, places = np.unique(files.as_codes(counts.column(files.NODE)), return_inverse=True)
+        degrees = np.zeros(len(nodes), np.int64)
+        np.add.at(degrees, places, counts.column(files.BUCKET_COUNT).to_numpy())
+        rows = hub_rows(nodes, bucket_bits(degrees, self._job.hub_degree), counts)
+        yield write_recorded(self._job.index_dir, table, partition, rows)
+
+
+class WriteSeeds(beam.DoFn):
+    """Seeds grouped by partition to `PartitionRecord`s of files."""
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
+        """Writes one partition.
+
+        Args:
+            element: key, and seeds.
+
+        Yields:
+            What was written.
+        """
+        key, messages = element
+        partition, table = split_key(key)
+        rows = sort_seeds(concatenate([unpack_table(message) for message in messages]))
+        yield write_recorded(self._job.index_dir, table, partition, rows, len(self._job.plan.splits.names))
+
+
+def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
+    """Returns codes, ascending, with the sums of their counts; and the known nodes, if they are told."""
+    codes, counts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
+    num_waiting, targets = 0, None
+    for message in messages:
+        content = unpack(message)
+        if isinstance(content, KnownNodes):
+            targets = content.codes
+            continue
+        codes.append(content.codes)
+        counts.append(content.counts)
+        num_waiting += len(content.codes)
+        if num_waiting > _MAX_UNSUMMED:
+            joined, sums = _merge(codes, counts)
+            codes, counts, num_waiting = [joined], [sums], 0
+    return *_merge(codes, counts), targets
+
+
+def _merge(codes: Sequence[_Codes], counts: Sequence[_Counts]) -> tuple[_Codes, _Counts]:
+    distinct, places = np.unique(np.concatenate(codes), return_inverse=True)
+    sums = np.zeros(len(distinct), np.int64)
+    np.add.at(sums, places, np.concatenate(counts))
+    return distinct, sums
+
+
+def _hubs_of(hubs: Sequence[bytes], edge_set: str, direction: str) -> tuple[_Codes, _Counts]:
+    found: list[Hubs] = [unpack(message) for message in hubs]
+    found = [part for part in found if (part.edge_set, part.direction) == (edge_set, direction)]
+    codes = np.concatenate([np.zeros(0, np.uint64), *(part.codes for part in found)])
+    degrees = np.concatenate([np.zeros(0, np.int64), *(part.degrees for part in found)])
+    order = np.argsort(codes)
+    return codes[order], degrees[order]

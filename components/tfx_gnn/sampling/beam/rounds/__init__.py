@@ -1,0 +1,1 @@
+"""Rounds of questions and answers between the blocks of seeds and the index."""

@@ -1,0 +1,397 @@
+"""A block of seeds on its way through the rounds of sampling.
+
+Blocks of seeds: the ranges of keys that travel and are sampled together.
+
+Reads the seeds of blocks from a graph index.
+
+Puts together what partitions answer to one block, as the answers come in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
+from tfx_gnn.sampling.engine.block_result import BlockResult
+from tfx_gnn.sampling.engine.block_sampling import BlockSampling
+from tfx_gnn.sampling.engine.edge_choice import merge_scored
+from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.plan import edge_ranks
+from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+
+_MAX_RANGES = 2**31
+
+
+_SPLIT_SHIFT = 40
+
+
+_RUNS_OF_SHARD = 16  # so that many workers have something to begin with
+
+
+_MAX_RUN = 64
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class BlockRange:
+    """The seeds of one split whose keys lie in one range.
+
+    The 64-bit keys of a split are cut in `num_blocks` equal ranges; as keys are
+    hashes, blocks are of about equal size. A multiple of the number of shards, so
+    that a block lies in one shard.
+
+    Attributes:
+        split: position of the split among the splits of the index.
+        block: position of the range among those of the split.
+        num_blocks: number of ranges of the split.
+    """
+
+    split: int
+    block: int
+    num_blocks: int
+
+    @property
+    def first_key(self) -> int:
+        """Smallest key of the range."""
+        return -(-(self.block << 64) // self.num_blocks)
+
+    @property
+    def last_key(self) -> int:
+        """Largest key of the range."""
+        return -(-((self.block + 1) << 64) // self.num_blocks) - 1
+
+    @property
+    def number(self) -> int:
+        """The block's name in messages: no other block of any split has it."""
+        return self.split << _SPLIT_SHIFT | self.block
+
+    def shard(self, num_shards: int) -> int:
+        """Tells the output shard that the block is a part of.
+
+        Args:
+            num_shards: number of shards of the split, a divisor of `num_blocks`.
+
+        Returns:
+            Position of the shard.
+        """
+        return self.block // (self.num_blocks // num_shards)
+
+
+def count_blocks(num_seeds: int, num_shards: int, seeds_per_block: int) -> int:
+    """Chooses how many blocks a split is cut in.
+
+    Args:
+        num_seeds: number of seeds of the split, whichever shards are made.
+        num_shards: number of output shards of the split.
+        seeds_per_block: seeds that a block shall have in the mean, at most.
+
+    Returns:
+        The smallest multiple of `num_shards` with which blocks are small enough.
+
+    Raises:
+        ValueError: if there would be more than 2**31 blocks.
+    """
+    num_blocks = num_shards * max(1, -(-num_seeds // (num_shards * seeds_per_block)))
+    if num_blocks > _MAX_RANGES:
+        raise ValueError(
+            f"`seeds_per_block` must be so large that a split has at most {_MAX_RANGES} blocks; got {seeds_per_block} "
+            f"for {num_seeds} seeds in {num_shards} shards. Make blocks larger or shards fewer."
+        )
+    return num_blocks
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockRun:
+    """Blocks of one shard that follow each other, read by one worker.
+
+    Attributes:
+        split: position of the split among the splits of the index.
+        start: position of the first block.
+        stop: position after the last block.
+        num_blocks: number of blocks of the split.
+    """
+
+    split: int
+    start: int
+    stop: int
+    num_blocks: int
+
+    def blocks(self) -> Iterator[BlockRange]:
+        """Lists the blocks.
+
+        Yields:
+            The blocks, ascending.
+        """
+        for block in range(self.start, self.stop):
+            yield BlockRange(split=self.split, block=block, num_blocks=self.num_blocks)
+
+
+def list_runs(
+    shards: Iterable[tuple[int, int]], seed_counts: Mapping[int, int], num_shards: int, seeds_per_block: int
+) -> Iterator[BlockRun]:
+    """Lists the blocks that some output shards consist of.
+
+    Args:
+        shards: pairs (position of the split, shard).
+        seed_counts: number of seeds by position of the split.
+        num_shards: number of output shards of each split.
+        seeds_per_block: seeds that a block shall have in the mean, at most.
+
+    Yields:
+        Runs of blocks, shard by shard: some sixteen of a shard, longer ones where there
+        are many blocks.
+    """
+    for split, shard in shards:
+        num_blocks = count_blocks(seed_counts[split], num_shards, seeds_per_block)
+        per_shard = num_blocks // num_shards
+        size = min(_MAX_RUN, -(-per_shard // _RUNS_OF_SHARD))
+        end = (shard + 1) * per_shard
+        for start in range(shard * per_shard, end, size):
+            yield BlockRun(split=split, start=start, stop=min(start + size, end), num_blocks=num_blocks)
+
+
+_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockSeeds:
+    """The seeds of one block.
+
+    Attributes:
+        block: which block.
+        seeds: its seeds, of which nodes are codes.
+        features: features of the seeds that the index keeps with them: of seed edges or of
+            the seed table; a table without columns where there are none.
+    """
+
+    block: BlockRange
+    seeds: Seeds
+    features: pa.Table
+
+
+def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
+    """Reads blocks, one partition of the seeds in memory at a time.
+
+    Args:
+        index: the graph.
+        plan: what is sampled.
+        blocks: blocks of any splits; in the order of their keys, each partition is read once.
+
+    Yields:
+        The blocks that have seeds.
+    """
+    loaded: tuple[int, pa.Table | None] = -1, None
+    num_partitions = index.info.num_partitions
+    for block in blocks:
+        bounds = files.partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
+        parts = []
+        for partition in range(int(bounds[0]), int(bounds[1]) + 1):
+            if partition != loaded[0] or loaded[1] is None:
+                loaded = partition, index.load_seeds(partition)
+            parts.append(_rows_of_block(loaded[1], block))
+        rows = pa.concat_tables(parts)
+        if rows.num_rows:
+            yield _block_seeds(plan, block, rows)
+
+
+def _rows_of_block(rows: pa.Table | None, block: BlockRange) -> pa.Table:
+    assert rows is not None
+    keys = files.as_codes(rows.column(files.KEY))
+    start = np.searchsorted(keys, np.uint64(block.first_key), side="left")
+    stop = np.searchsorted(keys, np.uint64(block.last_key), side="right")
+    of_keys = rows.slice(int(start), int(stop - start))
+    return of_keys.filter(pa.array(of_keys.column(files.SPLIT).to_numpy() == block.split))
+
+
+def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> BlockSeeds:
+    count = rows.num_rows
+    has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
+    seeds = Seeds(
+        keys=files.as_codes(rows.column(files.KEY)),
+        rows=np.asarray(rows.column(files.ROW).to_numpy(), np.int64),
+        readout_splits=np.arange(count + 1, dtype=np.int64),
+        readout_nodes={
+            root: np.asarray(rows.column(_ROOT_COLUMNS[root]).to_numpy(), np.int64) for root in plan.root_names
+        },
+        time_limits=np.asarray(rows.column(files.TIME).to_numpy(), np.int64) if plan.temporal else None,
+        rank_limits=np.full(count, edge_ranks.rank_limit(block.split), np.int8) if has_ranks else None,
+    )
+    names = [name for name in rows.column_names if name not in files.RESERVED]
+    return BlockSeeds(block=block, seeds=seeds, features=rows.select(names).combine_chunks())
+
+
+_MAX_SCORED_EDGES = 1 << 20
+
+
+_Integers = npt.NDArray[np.int64]
+
+
+class AnswerMerger:
+    """Collects the answers to a block's requests of one round.
+
+    The best edges of a hub come from many partitions. They are merged whenever
+    many have come in, so that memory does not grow with the number of a hub's edges.
+    """
+
+    def __init__(self, hops: Sequence[Hop]) -> None:
+        """Starts with no answers.
+
+        Args:
+            hops: the hops of the round.
+        """
+        self._hops = tuple(hops)
+        self._parts: list[list[tuple[FoundEdges, _Integers]]] = [[] for _ in self._hops]
+        self._scored: list[list[tuple[FoundEdges, _Integers]]] = [[] for _ in self._hops]
+        self._features: dict[str, list[bytes]] = {}
+
+    def add(self, answer: PartAnswer) -> None:
+        """Takes an answer in.
+
+        Args:
+            answer: an answer to requests of this round, in any order.
+        """
+        edge_set = self._hops[answer.hop].edge_set
+        if answer.features:
+            self._features.setdefault(edge_set, []).append(answer.features)
+        if answer.found.scores is None:
+            self._parts[answer.hop].append((answer.found, answer.positions))
+            return
+        scored = self._scored[answer.hop]
+        scored.append((answer.found, answer.positions))
+        if len(scored) > 1 and sum(found.num_edges for found, _ in scored) > _MAX_SCORED_EDGES:
+            positions = np.unique(np.concatenate([where for _, where in scored]))
+            merged = merge_scored(
+                self._hops[answer.hop],
+                [found for found, _ in scored],
+                [np.searchsorted(positions, where) for _, where in scored],
+                len(positions),
+                keeps_scores=True,
+            )
+            self._scored[answer.hop] = [(merged, positions)]
+
+    def merge(self, num_requests: Sequence[int]) -> list[FoundEdges]:
+        """Merges all answers.
+
+        Args:
+            num_requests: by hop of the round, the number of requests.
+
+        Returns:
+            By hop, the answer to all requests.
+        """
+        merged = []
+        for hop, parts, scored, count in zip(self._hops, self._parts, self._scored, num_requests, strict=True):
+            together = parts + scored
+            if together:
+                merged.append(
+                    merge_scored(hop, [found for found, _ in together], [where for _, where in together], count)
+                )
+            else:
+                merged.append(_nothing(hop, count))
+        return merged
+
+    @property
+    def features(self) -> dict[str, list[bytes]]:
+        """By edge set, tables of features as they came in; rows may repeat."""
+        return self._features
+
+
+def _nothing(hop: Hop, num_requests: int) -> FoundEdges:
+    none, counts = np.zeros(0, np.int64), np.zeros(num_requests, np.int64)
+    return FoundEdges(
+        hop=hop.name,
+        requests=none,
+        edge_rows=none,
+        neighbors=none,
+        draws=np.zeros(0, np.int16),
+        scores=None,
+        num_candidates=counts,
+        num_eligible=counts,
+    )
+
+
+@dataclasses.dataclass(kw_only=True)
+class BlockState:
+    """What is known of a block between two rounds. It travels from worker to worker.
+
+    Attributes:
+        block: which block.
+        seeds: its seeds.
+        sampling: what was found; None once all rounds are over.
+        seed_features: features of the seeds as `pack_table` writes them.
+        edge_features: by edge set, features of found edges as they came in; rows may repeat.
+        num_requests: by hop, how much was asked in the round that is under way.
+        result: all that was found, once all rounds are over.
+    """
+
+    block: BlockRange
+    seeds: Seeds
+    sampling: BlockSampling | None
+    seed_features: bytes
+    edge_features: dict[str, list[bytes]] = dataclasses.field(default_factory=dict)
+    num_requests: tuple[int, ...] = ()
+    result: BlockResult | None = None
+
+    def ask(self) -> list[EdgeRequests]:
+        """Begins the next round.
+
+        Returns:
+            Requests, hop by hop; none when all rounds are over.
+        """
+        assert self.sampling is not None
+        requests = self.sampling.next_requests()
+        self.num_requests = tuple(of_hop.num_requests for of_hop in requests)
+        return requests
+
+    def accept(self, answers: AnswerMerger) -> None:
+        """Ends a round.
+
+        Args:
+            answers: all answers to what was asked.
+        """
+        assert self.sampling is not None
+        self.sampling.accept(answers.merge(self.num_requests))
+        for edge_set, tables in answers.features.items():
+            self.edge_features.setdefault(edge_set, []).extend(tables)
+
+    def finish(self) -> dict[str, npt.NDArray[np.uint64]]:
+        """Ends the last round.
+
+        Returns:
+            By node set, uint64 array of the codes of the block's nodes, ascending.
+        """
+        assert self.sampling is not None
+        self.result, self.sampling = self.sampling.finish(), None
+        return {
+            name: np.sort(handles.view(np.uint64))
+            for name, handles in self.result.node_handles.items()
+            if handles is not None
+        }
+
+
+def start_block(seeds: BlockSeeds, plan: SamplingPlan, schema: GraphSchema, sampling_seed: int) -> BlockState:
+    """Begins to sample a block.
+
+    Args:
+        seeds: the seeds of the block.
+        plan: what to sample.
+        schema: schema of the whole graph.
+        sampling_seed: seed of all random choices.
+
+    Returns:
+        The state before the first round.
+    """
+    return BlockState(
+        block=seeds.block,
+        seeds=seeds.seeds,
+        sampling=BlockSampling(plan, schema, seeds.seeds, sampling_seed=sampling_seed),
+        seed_features=pack_table(seeds.features),
+    )

@@ -1,0 +1,386 @@
+"""Answers what blocks ask to draw negatives, from one partition of the graph.
+
+What blocks of link seeds and partitions send to each other to draw negatives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.sampling.beam.index.files import partition_of_codes
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
+from tfx_gnn.sampling.beam.messages import group_by_partition
+from tfx_gnn.sampling.engine.edge_requests import expand_ranges
+from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
+from tfx_gnn.sampling.plan.hop import TARGET
+from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
+
+_Integers = npt.NDArray[np.int64]
+
+
+_Codes = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupRequests:
+    """True targets of a block that one partition holds: which group is each in?
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's pairs these are of.
+        nodes: uint64 array, shape [n]: codes of the targets.
+    """
+
+    positions: _Integers
+    nodes: _Codes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TotalRequests:
+    """Groups of a block's pairs: how much is there to draw in each partition?
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's pairs these are of.
+        groups: uint64 array, shape [n]: hashes of the values that make the groups.
+    """
+
+    positions: _Integers
+    groups: _Codes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GroupTotals:
+    """What may be drawn, by group and partition.
+
+    Attributes:
+        groups: uint64 array, shape [m]: hashes of values.
+        partitions: int64 array, shape [m]: partitions of nodes.
+        totals: int64 array, shape [m]: sum of the weights of the group's nodes there.
+    """
+
+    groups: _Codes
+    partitions: _Integers
+    totals: _Integers
+
+    def take(self, at: _Integers) -> GroupTotals:
+        """Selects items.
+
+        Args:
+            at: int64 array: positions of items.
+
+        Returns:
+            The items, in that order.
+        """
+        return GroupTotals(groups=self.groups[at], partitions=self.partitions[at], totals=self.totals[at])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TotalAnswer:
+    """What may be drawn for some pairs.
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's pairs these are.
+        groups: uint64 array, shape [n]: group of each.
+        totals: what may be drawn from these groups.
+    """
+
+    positions: _Integers
+    groups: _Codes
+    totals: GroupTotals
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrawRequests:
+    """Draws that fall on nodes of one partition: which nodes?
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's draws these are.
+        offsets: int64 array, shape [n]: where each falls among the weights of the
+            partition's nodes, or of its group there.
+        groups: uint64 array, shape [n]: groups; None if there is one group of all nodes.
+    """
+
+    positions: _Integers
+    offsets: _Integers
+    groups: _Codes | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrawAnswer:
+    """Nodes that draws fell on.
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's draws these are.
+        nodes: uint64 array, shape [n]: codes.
+    """
+
+    positions: _Integers
+    nodes: _Codes
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairRequests:
+    """Pairs of a source and a candidate: which are edges?
+
+    Attributes:
+        positions: int64 array, shape [n]: which of the block's draws these are.
+        sources: uint64 array, shape [n]: codes.
+        targets: uint64 array, shape [n]: codes.
+    """
+
+    positions: _Integers
+    sources: _Codes
+    targets: _Codes
+
+    def take(self, at: _Integers) -> PairRequests:
+        """Selects pairs.
+
+        Args:
+            at: int64 array: positions of pairs.
+
+        Returns:
+            The pairs, in that order.
+        """
+        return PairRequests(positions=self.positions[at], sources=self.sources[at], targets=self.targets[at])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PairAnswer:
+    """Pairs that are edges.
+
+    Attributes:
+        positions: int64 array: which of the block's draws these are.
+    """
+
+    positions: _Integers
+
+
+class DrawablePartition:
+    """The nodes of one partition that negatives are drawn from.
+
+    Attributes:
+        groups: uint64 array, shape [num_groups], ascending: hashes of the groups' values;
+            a single 0 if there is one group of all nodes.
+    """
+
+    def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
+        """Loads a partition of target nodes.
+
+        Args:
+            index: the graph.
+            plan: a link plan with negatives.
+            partition: number of the partition.
+        """
+        assert plan.negatives is not None
+        nodes = index.load_nodes(root_node_sets(plan, index.schema)[TARGET], partition)
+        weights = None
+        if plan.negatives.distribution == "in_degree":
+            weights = index.load_in_degrees(plan.seed_edge_set, partition)
+        self._nodes = nodes
+        self._group_of_node: _Codes | None = None
+        self.groups: _Codes = np.zeros(1, np.uint64)
+        numbers = None
+        if plan.negatives.same_feature:
+            self._group_of_node = hash_values(nodes.features[plan.negatives.same_feature])
+            self.groups, numbers = np.unique(self._group_of_node, return_inverse=True)
+        self._drawable: DrawableNodes = order_drawable_nodes(nodes.codes, weights=weights, groups=numbers)
+
+    def totals(self, partition: int) -> GroupTotals:
+        """Sums the weights of each group.
+
+        Args:
+            partition: number of this partition.
+
+        Returns:
+            One item a group.
+        """
+        return GroupTotals(
+            groups=self.groups,
+            partitions=np.full(len(self.groups), partition),
+            totals=self._drawable.totals(np.arange(len(self.groups))).astype(np.int64),
+        )
+
+    def groups_of(self, nodes: _Codes) -> _Codes:
+        """Looks up the groups of nodes.
+
+        Args:
+            nodes: uint64 array, shape [n]: codes of nodes of this partition.
+
+        Returns:
+            uint64 array, shape [n].
+        """
+        assert self._group_of_node is not None
+        return self._group_of_node[self._nodes.positions_of(nodes)]
+
+    def answer(self, asked: DrawRequests) -> DrawAnswer:
+        """Finds the nodes that draws fall on.
+
+        Args:
+            asked: draws that fall on this partition.
+
+        Returns:
+            Their nodes.
+        """
+        groups = np.zeros(len(asked.offsets), np.int64)
+        if asked.groups is not None:
+            groups = np.searchsorted(self.groups, asked.groups).astype(np.int64)
+        nodes = self._drawable.nodes_at(groups, asked.offsets.astype(np.uint64))
+        return DrawAnswer(positions=asked.positions, nodes=self._nodes.codes[nodes])
+
+
+def hash_values(values: pa.Array) -> _Codes:
+    """Hashes the values of a feature that makes groups.
+
+    Args:
+        values: Arrow array of text, integers, truth values or floats, shape [n].
+
+    Returns:
+        uint64 array, shape [n]; equal values have equal hashes.
+    """
+    if pa.types.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # zero has one sign
+        return hash_integers(numbers.view(np.int64))
+    if pa.types.is_boolean(values.type) or pa.types.is_integer(values.type):
+        return hash_integers(values.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False))
+    return hash_ids(values)
+
+
+def partition_of_groups(groups: _Codes, num_partitions: int) -> _Integers:
+    """Tells where the totals of groups are gathered.
+
+    Args:
+        groups: uint64 array, shape [n].
+        num_partitions: number of partitions, a power of two.
+
+    Returns:
+        int64 array, shape [n].
+    """
+    return partition_of_codes(mix(groups), num_partitions)
+
+
+def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partitions: int) -> dict[int, TotalRequests]:
+    """Looks up groups, and asks on behalf of the block for what may be drawn from them.
+
+    Args:
+        drawable: the partition.
+        asked: targets of a block.
+        num_partitions: number of partitions, a power of two.
+
+    Returns:
+        By partition of groups, what is asked.
+    """
+    groups = drawable.groups_of(asked.nodes)
+    forwarded = {}
+    for partition, at in group_by_partition(partition_of_groups(groups, num_partitions)):
+        where = np.arange(len(groups)) if at is None else at
+        forwarded[partition] = TotalRequests(positions=asked.positions[where], groups=groups[where])
+    return forwarded
+
+
+def answer_totals(totals: GroupTotals, asked: TotalRequests) -> TotalAnswer:
+    """Tells what may be drawn from groups.
+
+    Args:
+        totals: all that is known of the groups of a partition of groups, sorted by group.
+        asked: pairs of a block.
+
+    Returns:
+        The totals of their groups.
+    """
+    groups = np.unique(asked.groups)
+    first = np.searchsorted(totals.groups, groups, side="left")
+    last = np.searchsorted(totals.groups, groups, side="right")
+    return TotalAnswer(
+        positions=asked.positions, groups=asked.groups, totals=totals.take(expand_ranges(first, last - first))
+    )
+
+
+def join_totals(parts: Sequence[GroupTotals]) -> GroupTotals:
+    """Puts totals together.
+
+    Args:
+        parts: totals of different partitions.
+
+    Returns:
+        All of them, sorted by group, then partition.
+    """
+    if not parts:
+        return GroupTotals(
+            groups=np.zeros(0, np.uint64), partitions=np.zeros(0, np.int64), totals=np.zeros(0, np.int64)
+        )
+    groups = np.concatenate([part.groups for part in parts])
+    partitions = np.concatenate([part.partitions for part in parts])
+    order = np.lexsort((partitions, groups))
+    joined = np.concatenate([part.totals for part in parts])
+    return GroupTotals(groups=groups[order], partitions=partitions[order], totals=joined[order])
+
+
+class EdgePairs:
+    """Tells which pairs of nodes are edges of a partition."""
+
+    def __init__(self, edges: EdgePartition) -> None:
+        """Sorts the pairs, 8 bytes an edge.
+
+        Args:
+            edges: edges by their sources.
+        """
+        sources = np.repeat(edges.nodes, np.diff(edges.offsets))
+        self._sources, source_numbers = np.unique(sources, return_inverse=True)
+        self._targets, target_numbers = np.unique(edges.neighbors.view(np.uint64), return_inverse=True)
+        self._pairs = np.unique(source_numbers * max(len(self._targets), 1) + target_numbers)
+
+    def answer(self, asked: PairRequests) -> PairAnswer:
+        """Looks pairs up.
+
+        Args:
+            asked: pairs of a block.
+
+        Returns:
+            Those that are edges.
+        """
+        if not len(self._pairs):
+            return PairAnswer(positions=np.zeros(0, np.int64))
+        sources = np.minimum(np.searchsorted(self._sources, asked.sources), len(self._sources) - 1)
+        targets = np.minimum(np.searchsorted(self._targets, asked.targets), len(self._targets) - 1)
+        pairs = sources * len(self._targets) + targets
+        at = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        is_edge = (self._pairs[at] == pairs) & (self._sources[sources] == asked.sources)
+        return PairAnswer(positions=asked.positions[is_edge & (self._targets[targets] == asked.targets)])
+
+
+def forward_pairs_of_hubs(
+    index: GraphIndex, edge_set: str, partition: int, asked: PairRequests
+) -> dict[int, PairRequests]:
+    """Asks on behalf of a block about the edges of hubs.
+
+    Args:
+        index: the graph.
+        edge_set: the seed edge set.
+        partition: number of the partition of the sources.
+        asked: pairs of a block.
+
+    Returns:
+        By partition of buckets, the pairs whose source has a bucket there.
+    """
+    hubs = index.load_hubs(edge_set, "forward", partition)
+    at_hub = hubs.positions_of(asked.sources)
+    of_hubs = np.flatnonzero(at_hub >= 0)
+    if not len(of_hubs):
+        return {}
+    num_partitions = index.info.num_partitions
+    used, which = np.unique(at_hub[of_hubs], return_inverse=True)
+    num_buckets = np.diff(hubs.offsets)[used]
+    hub = np.repeat(np.arange(len(used)), num_buckets)
+    buckets = expand_ranges(np.zeros(len(used), np.int64), num_buckets)
+    homes = bucket_partition_of(hubs.nodes[used][hub], buckets.astype(np.int32), num_partitions)
+    forwarded = {}
+    for home in np.unique(homes).tolist():
+        has_bucket = np.zeros(len(used), np.bool_)
+        has_bucket[hub[homes == home]] = True
+        forwarded[home] = asked.take(of_hubs[has_bucket[which]])
+    return forwarded

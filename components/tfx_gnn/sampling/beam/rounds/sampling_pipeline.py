@@ -1,0 +1,156 @@
+"""Samples subgraphs on Apache Beam: the same records as in memory, from graphs of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import apache_beam as beam
+import tensorflow as tf
+
+from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table
+from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.rounds.assembly_steps import AssembleBlocks, WriteShards
+from tfx_gnn.sampling.beam.rounds.block_state import list_runs
+from tfx_gnn.sampling.beam.rounds.negative_steps import draw_negatives
+from tfx_gnn.sampling.beam.rounds.round_steps import (
+    ANSWERS,
+    FORWARDED,
+    REQUESTS,
+    STATES,
+    AcceptAnswers,
+    AnswerNodes,
+    AnswerRequests,
+    StartBlocks,
+)
+from tfx_gnn.sampling.beam.shard_files import remove_blocks
+from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+
+DEFAULT_SEEDS_PER_BLOCK = 1024
+"""Seeds that are sampled together: more cost memory, fewer cost time."""
+
+
+def sample_with_beam(
+    *,
+    make_pipeline: Callable[[], beam.Pipeline],
+    index_dir: str,
+    examples_dir: str,
+    plan: SamplingPlan,
+    sampling_seed: int,
+    num_shards: int,
+    shards: Sequence[tuple[str, int]] | None = None,
+    seeds_per_block: int = DEFAULT_SEEDS_PER_BLOCK,
+) -> SubgraphStatistics:
+    """Samples the subgraphs of a plan and writes them as an examples folder.
+
+    A worker's memory depends on the size of a partition of the index and of a block
+    of seeds, not on that of the graph or the degree of a node. A shard appears whole
+    or not at all and is noted in the folder's `ShardLog`, so that what is missing
+    after a failure can be asked for. Whoever finishes the folder removes the log.
+
+    Args:
+        make_pipeline: makes an empty pipeline with the runner's options.
+        index_dir: folder of an index of the graph, built for this plan; all workers see it.
+        examples_dir: folder to write `Split-<name>` folders into, which all workers see.
+        plan: what to sample.
+        sampling_seed: seed of all random choices, in [0, 2**63).
+        num_shards: files a split.
+        shards: pairs (split, shard) of the files to make; all by default.
+        seeds_per_block: seeds that are sampled together, at least 1. The records do not
+            depend on it.
+
+    Returns:
+        The statistics of the shards that were made.
+
+    Raises:
+        ValueError: if there is no index, a number is out of range, or `shards` names
+            what the index has no seeds for.
+    """
+    for name, value in (("num_shards", num_shards), ("seeds_per_block", seeds_per_block)):
+        if value < 1:
+            raise ValueError(f"`{name}` must be at least 1; got {value}. Choose a larger number.")
+    if not 0 <= sampling_seed < 2**63:
+        raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
+    info = GraphIndex(index_dir).info
+    wanted = _wanted_shards(info, shards, num_shards)
+    tf.io.gfile.makedirs(examples_dir)
+    with make_pipeline() as pipeline:
+        seed_counts = {code: sum(info.seed_counts.get(name, ())) for code, name in enumerate(info.splits)}
+        runs = list(list_runs(wanted, seed_counts, num_shards, seeds_per_block))
+        blocks_to_read = pipeline | "Blocks" >> beam.Create(runs, reshuffle=False) | "Spread" >> beam.Reshuffle()
+        if plan.negatives:
+            started = draw_negatives(blocks_to_read, index_dir, plan, sampling_seed, info)
+        else:
+            started = blocks_to_read | "Start" >> beam.ParDo(StartBlocks(index_dir, plan, sampling_seed)).with_outputs(
+                REQUESTS, main=STATES
+            )
+        blocks = _with_answers(started, index_dir, plan, info)
+        written = blocks | "Assemble" >> beam.ParDo(
+            AssembleBlocks(index_dir, plan, examples_dir, info.splits, num_shards)
+        )
+        empty = pipeline | "Shards" >> beam.Create([(key, None) for key in wanted], reshuffle=False)
+        (
+            (written, empty)
+            | "WithEmptyShards" >> beam.Flatten()
+            | "ByShard" >> beam.GroupByKey()
+            | "WriteShards" >> beam.ParDo(WriteShards(examples_dir, info.splits, num_shards))
+        )
+    remove_blocks(examples_dir)
+    log = ShardLog(examples_dir).read()
+    statistics = SubgraphStatisticsBuilder()
+    for split, shard in wanted:
+        statistics.add_statistics(log[info.splits[split], shard])
+    return statistics.build()
+
+
+def _with_answers(started: Any, index_dir: str, plan: SamplingPlan, info: IndexInfo) -> Any:
+    """Adds the rounds, and the one that fetches nodes."""
+    states, requests = started[STATES], started[REQUESTS]
+    for number, hops in enumerate(rounds_of_plan(plan)):
+        answered = (
+            requests
+            | f"ByPartition{number}" >> beam.GroupByKey()
+            | f"Answer{number}"
+            >> beam.ParDo(AnswerRequests(index_dir, plan, number)).with_outputs(FORWARDED, main=ANSWERS)
+        )
+        answers = [answered[ANSWERS]]
+        if _has_hubs(info, hops):
+            answers.append(
+                answered[FORWARDED]
+                | f"ByBucketPartition{number}" >> beam.GroupByKey()
+                | f"AnswerBuckets{number}" >> beam.ParDo(AnswerRequests(index_dir, plan, number, of_buckets=True))
+            )
+        accepted = (
+            (states, *answers)
+            | f"WithStates{number}" >> beam.Flatten()
+            | f"ByBlock{number}" >> beam.GroupByKey()
+            | f"Accept{number}"
+            >> beam.ParDo(AcceptAnswers(index_dir, plan, number)).with_outputs(REQUESTS, main=STATES)
+        )
+        states, requests = accepted[STATES], accepted[REQUESTS]
+    nodes = (
+        requests | "ByPartitionOfNodes" >> beam.GroupByKey() | "AnswerNodes" >> beam.ParDo(AnswerNodes(index_dir, plan))
+    )
+    return (states, nodes) | "WithNodes" >> beam.Flatten() | "ByBlock" >> beam.GroupByKey()
+
+
+def _has_hubs(info: IndexInfo, hops: Iterable[Hop]) -> bool:
+    return any(info.tables[hub_table(hop.edge_set, hop.direction)].total for hop in hops)
+
+
+def _wanted_shards(info: IndexInfo, shards: Sequence[tuple[str, int]] | None, num_shards: int) -> list[tuple[int, int]]:
+    """Pairs (position of the split, shard)."""
+    codes = {name: code for code, name in enumerate(info.splits)}
+    if shards is None:
+        return [(codes[name], shard) for name in info.seed_counts for shard in range(num_shards)]
+    for name, shard in shards:
+        if name not in info.seed_counts or not 0 <= shard < num_shards:
+            raise ValueError(
+                f"`shards` must name splits of {sorted(info.seed_counts)} and numbers below {num_shards}; got "
+                f"{(name, shard)}. Ask for files that there will be."
+            )
+    return sorted({(codes[name], shard) for name, shard in shards})

@@ -1,0 +1,340 @@
+"""Writes tables of many small graphs as records on Apache Beam: the same files as in memory.
+
+Blocks of many graphs' tables, parted and put together again by graph.
+
+So a worker can have all rows of some graphs without anybody having all rows. Chunks
+of graphs are ranges of the hashes of their ids, as output shards are.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import tensorflow as tf
+from apache_beam import pvalue
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.beam.messages import pack, unpack
+from tfx_gnn.sampling.beam.rounds.assembly_steps import WriteShards, WrittenBlock
+from tfx_gnn.sampling.beam.shard_files import remove_blocks, write_block
+from tfx_gnn.sampling.engine.seeds import shard_starts
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.whole_graph_examples import WholeGraphConverter, WholeGraphReport, splits_with_graphs
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs, whole_graph_layouts
+from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import Table, TableBlock, TableUnit, list_units, read_unit
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
+
+# Rows are counted from a multiple of this in each unit: in order, without knowing how many each unit has.
+_ROWS_OF_UNIT = 1 << 40
+
+
+def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray[np.int64]:
+    """Finds the chunk of each key.
+
+    Chunk `i` of `k * n` belongs to output shard `i // k` of `n`.
+
+    Args:
+        keys: uint64 array, shape [num_rows].
+        num_chunks: number of chunks, at least 1.
+
+    Returns:
+        int64 array, shape [num_rows]: (key * num_chunks) >> 64.
+    """
+    return np.searchsorted(shard_starts(num_chunks), keys, side="right").astype(np.int64) - 1
+
+
+def part_block(block: TableBlock, spec: WholeGraphs, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
+    """Parts a block by the chunks of its rows' graphs.
+
+    Args:
+        block: rows of a table that was read as `whole_graph_layouts` describes it.
+        spec: what to make of the tables.
+        num_chunks: number of chunks, at least 1.
+
+    Yields:
+        For each chunk that has rows, its number and its rows, without problems.
+    """
+    chunks = chunks_of_keys(hash_ids(block.columns[EXTRA_PREFIX + spec.graph_id_column]), num_chunks)
+    order = np.argsort(chunks, kind="stable")
+    numbers, starts = np.unique(chunks[order], return_index=True)
+    for number, positions in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        taken = pa.array(positions)
+        yield (
+            number,
+            TableBlock(
+                columns={key: column.take(taken) for key, column in block.columns.items()},
+                unit=block.unit,
+                rows=block.rows[positions],
+                num_rows_read=len(positions),
+            ),
+        )
+
+
+def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequence[TableBlock]) -> Table:
+    """Puts the rows of a chunk together to a table.
+
+    Args:
+        layout: the table that the rows are from.
+        units: all units of that table, by index.
+        blocks: what `part_block` yielded for the chunk, in any order; none at all is a
+            table without rows.
+
+    Returns:
+        The rows in the order of the table. `Table.rows` tells their order and places;
+        they are no positions over all files.
+    """
+    in_order = sorted(blocks, key=lambda block: (block.unit, int(block.rows[0]) if block.num_rows else 0))
+    rows = np.concatenate([np.zeros(0, np.int64), *(block.rows + block.unit * _ROWS_OF_UNIT for block in in_order)])
+    return Table(
+        layout=layout,
+        columns={
+            key: pa.concat_arrays(
+                [pa.array([], column.arrow_type), *(block.columns[key].cast(column.arrow_type) for block in in_order)]
+            )
+            for key, column in layout.columns.items()
+        },
+        rows=rows,
+        units=tuple(units),
+        unit_starts=np.arange(len(units) + 1, dtype=np.int64) * _ROWS_OF_UNIT,
+        report=TableReport(table=layout.label, rows_read=len(rows), rows_used=len(rows)),
+        problems=(),
+    )
+
+
+_CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"
+
+
+_BYTES_PER_CHUNK = 1 << 24
+
+
+def write_whole_graphs_with_beam(
+    *,
+    make_pipeline: Callable[[], beam.Pipeline],
+    tables_dir: str,
+    tables_schema: GraphSchema,
+    examples_dir: str,
+    spec: WholeGraphs,
+    num_shards: int,
+    rules: RowRules | None = None,
+    access: TableAccess | None = None,
+    num_chunks: int = 0,
+) -> WholeGraphReport:
+    """Writes each graph of tables of many graphs as a record.
+
+    A worker's memory depends on the size of a chunk of graphs, not on that of the
+    tables. Shards are noted in the folder's `ShardLog`, with their statistics.
+
+    Args:
+        make_pipeline: makes an empty pipeline with the runner's options.
+        tables_dir: folder that the schema's file names are relative to; all workers see it.
+        tables_schema: schema of the tables, which `spec` fits.
+        examples_dir: folder to write `Split-<name>` folders into, which all workers see.
+        spec: how the tables are parted into graphs.
+        num_shards: files a split.
+        rules: what to do with rows that break a rule; by default every one is refused.
+        access: which files may be read; by default those inside of `tables_dir`.
+        num_chunks: parts that the graphs are converted in, a multiple of `num_shards`;
+            0: so many that 16 MiB of the tables' files come to one. The records do not depend on it.
+
+    Returns:
+        What became of the graphs and of the rows; `num_graphs` names the splits that
+        were written. Problems are in no particular order.
+
+    Raises:
+        ValueError: if tables or spec break a rule, a split has no graphs, or a number
+            is out of range.
+    """
+    rules = rules or RowRules()
+    declared = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
+    layouts = {layout.label: layout for layout in declared.all}
+    job = _Job(
+        layouts=layouts,
+        units={label: list_units(layout) for label, layout in layouts.items()},
+        spec=spec,
+        rules=rules,
+        schema=tables_schema.SerializeToString(),
+        examples_dir=examples_dir,
+        num_shards=num_shards,
+        num_chunks=_checked_chunks(num_shards, num_chunks, layouts),
+    )
+    names = spec.splits.names
+    report_file = os.path.join(examples_dir, f".report-{uuid.uuid4().hex}")
+    tf.io.gfile.makedirs(examples_dir)
+    with make_pipeline() as pipeline:
+        read = (
+            pipeline
+            | "Units"
+            >> beam.Create([(label, unit) for label, units in job.units.items() for unit in range(len(units))])
+            | "Read" >> beam.ParDo(_ReadUnits(job)).with_outputs(_REPORTS, main=_CHUNKS)
+        )
+        converted = (
+            read[_CHUNKS]
+            | "ByChunk" >> beam.GroupByKey()
+            | "Convert" >> beam.ParDo(_ConvertChunks(job)).with_outputs(_REPORTS, main=_WRITTEN)
+        )
+        total = (
+            (read[_REPORTS], converted[_REPORTS])
+            | "AllReports" >> beam.Flatten()
+            | "AddReports" >> beam.CombineGlobally(_add_reports)
+        )
+        empty = total | "Shards" >> beam.FlatMap(_list_shards, spec, num_shards)
+        (
+            (converted[_WRITTEN], empty)
+            | "WithEmptyShards" >> beam.Flatten()
+            | "ByShard" >> beam.GroupByKey()
+            | "WriteShards" >> beam.ParDo(WriteShards(examples_dir, names, num_shards))
+        )
+        _ = total | "WriteReport" >> beam.Map(_write_file, report_file)
+    remove_blocks(examples_dir)
+    with tf.io.gfile.GFile(report_file, "rb") as file:
+        report: WholeGraphReport = unpack(file.read())
+    tf.io.gfile.remove(report_file)
+    tables = {label: report.tables.get(label, TableReport(table=label, rows_read=0, rows_used=0)) for label in layouts}
+    for of_table in tables.values():
+        check_dropped_share(of_table, rules)
+    num_graphs = {name: report.num_graphs.get(name, 0) for name in names}
+    return dataclasses.replace(report, num_graphs=splits_with_graphs(num_graphs, spec), tables=tables)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Job:
+    """What the steps are told. It travels to every worker."""
+
+    layouts: Mapping[str, TableLayout]
+    units: Mapping[str, Sequence[TableUnit]]
+    spec: WholeGraphs
+    rules: RowRules
+    schema: bytes
+    examples_dir: str
+    num_shards: int
+    num_chunks: int
+
+
+class _ReadUnits(beam.DoFn):
+    """Pairs (label, position of the unit) to (chunk, its rows), and reports of rows that were left out."""
+
+    def __init__(self, job: _Job) -> None:
+        self._job = job
+
+    def process(self, element: tuple[str, int]) -> Iterator[Any]:
+        label, unit = element
+        job = self._job
+        for block in read_unit(job.layouts[label], job.units[label][unit], job.rules):
+            yield pvalue.TaggedOutput(_REPORTS, _report_of_block(label, block))
+            for chunk, part in part_block(block, job.spec, job.num_chunks):
+                yield chunk, pack((label, part))
+
+
+class _ConvertChunks(beam.DoFn):
+    """(chunk, rows) to records in files, by shard, and reports."""
+
+    def __init__(self, job: _Job) -> None:
+        self._job = job
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
+        chunk, messages = element
+        job = self._job
+        parts: dict[str, list[TableBlock]] = {label: [] for label in job.layouts}
+        for message in messages:
+            label, part = unpack(message)
+            parts[label].append(part)
+        tables = {label: join_blocks(job.layouts[label], job.units[label], blocks) for label, blocks in parts.items()}
+        converter = WholeGraphConverter(tables, job.spec, GraphSchema.FromString(job.schema), job.rules)
+        for position, split in enumerate(job.spec.splits.names):
+            records: list[bytes] = []
+            statistics = SubgraphStatisticsBuilder()
+            for batch in converter.convert(split):
+                statistics.add(split, batch.graphs)
+                records += batch.records
+            if records:
+                written: WrittenBlock = chunk, write_block(job.examples_dir, records), statistics.build()
+                yield (position, chunk // (job.num_chunks // job.num_shards)), written
+        yield pvalue.TaggedOutput(_REPORTS, _report_of_chunk(converter))
+
+
+def _report_of_block(label: str, block: TableBlock) -> WholeGraphReport:
+    # Only what was left out: the rest is counted where its graph is.
+    dropped = collections.Counter(problem.rule for problem in block.problems)
+    report = TableReport(table=label, rows_read=len(block.problems), rows_used=0, dropped=dict(dropped))
+    return WholeGraphReport(
+        num_graphs={}, num_unused=0, num_empty=0, tables={label: report}, problems=tuple(block.problems)
+    )
+
+
+def _report_of_chunk(converter: WholeGraphConverter) -> WholeGraphReport:
+    grouped = converter.grouped
+    num_nodes = np.sum([np.diff(nodes.splits) for nodes in grouped.node_sets.values()], axis=0)
+    return WholeGraphReport(
+        num_graphs=converter.num_graphs,
+        num_unused=converter.num_unused,
+        num_empty=int((num_nodes == 0).sum()),
+        tables=grouped.reports,
+        problems=grouped.problems,
+    )
+
+
+def _add_reports(reports: Iterable[WholeGraphReport]) -> WholeGraphReport:
+    num_graphs: collections.Counter[str] = collections.Counter()
+    tables: dict[str, TableReport] = {}
+    problems: list[Any] = []
+    num_unused = num_empty = 0
+    for report in reports:
+        num_graphs.update(report.num_graphs)
+        num_unused += report.num_unused
+        num_empty += report.num_empty
+        problems += report.problems
+        for label, of_table in report.tables.items():
+            tables[label] = _add_tables(tables[label], of_table) if label in tables else of_table
+    return WholeGraphReport(
+        num_graphs=dict(num_graphs), num_unused=num_unused, num_empty=num_empty, tables=tables, problems=tuple(problems)
+    )
+
+
+def _add_tables(one: TableReport, other: TableReport) -> TableReport:
+    return TableReport(
+        table=one.table,
+        rows_read=one.rows_read + other.rows_read,
+        rows_used=one.rows_used + other.rows_used,
+        dropped=dict(collections.Counter(one.dropped) + collections.Counter(other.dropped)),
+        duplicate_edges=one.duplicate_edges + other.duplicate_edges,
+        self_loops=one.self_loops + other.self_loops,
+    )
+
+
+def _checked_chunks(num_shards: int, num_chunks: int, layouts: Mapping[str, TableLayout]) -> int:
+    if num_shards < 1:
+        raise ValueError(f"`num_shards` must be at least 1; got {num_shards}. Choose a larger number.")
+    if num_chunks < 0 or num_chunks % num_shards:
+        raise ValueError(
+            f"`num_chunks` must be a multiple of `num_shards`, or 0; got {num_chunks} for {num_shards} shards. "
+            "Use 0 to have it chosen by size."
+        )
+    num_bytes = sum(tf.io.gfile.stat(path).length for layout in layouts.values() for path in layout.files)
+    return num_chunks or num_shards * max(1, -(-num_bytes // (_BYTES_PER_CHUNK * num_shards)))
+
+
+def _list_shards(
+    report: WholeGraphReport, spec: WholeGraphs, num_shards: int
+) -> Iterator[tuple[tuple[int, int], None]]:
+    """Names every shard that there is to be, with graphs or without."""
+    for position, split in enumerate(spec.splits.names):
+        if report.num_graphs.get(split) or not spec.splits.may_be_missing:
+            for shard in range(num_shards):
+                yield (position, shard), None
+
+
+def _write_file(report: WholeGraphReport, path: str) -> None:
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(pack(report))

@@ -1,0 +1,126 @@
+"""Records from the blocks where they are made to the shards where they stay.
+
+A block's records are written to a file of their own at once, so that no worker
+holds, and no shuffle moves, more than one block. One worker a shard then joins
+the files in the order of the blocks. Every file is written under another name
+first: work that a runner does twice does no harm.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from tfx_gnn.io.disk_sync import sync_path
+
+_BLOCKS_DIR = ".blocks"
+_COUNT_DTYPE = np.dtype("<i8")
+
+
+def shard_path(examples_dir: str, split: str, shard: int, num_shards: int) -> str:
+    """Names the file of a shard, as examples folders have it.
+
+    Args:
+        examples_dir: folder with `Split-<name>` folders.
+        split: name of the split.
+        shard: position of the file, in [0, num_shards).
+        num_shards: files of the split.
+
+    Returns:
+        Path of the file.
+    """
+    return os.path.join(examples_dir, f"Split-{split}", f"graphs-{shard:05d}-of-{num_shards:05d}.gz")
+
+
+def write_block(examples_dir: str, records: Sequence[bytes]) -> str:
+    """Keeps the records of one block until its shard is written.
+
+    Args:
+        examples_dir: folder that all workers see.
+        records: serialized tf.Examples, in order.
+
+    Returns:
+        Path of a new file.
+    """
+    path = _new_path(examples_dir)
+    lengths = np.fromiter(map(len, records), _COUNT_DTYPE, len(records))
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(np.array([len(records)], _COUNT_DTYPE).tobytes() + lengths.tobytes())
+        file.write(b"".join(records))
+    return path
+
+
+def read_block(path: str) -> Iterator[bytes]:
+    """Reads the records of one block back.
+
+    Args:
+        path: what `write_block` gave.
+
+    Yields:
+        Serialized tf.Examples, in order.
+    """
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data = file.read()
+    count = int(np.frombuffer(data, _COUNT_DTYPE, 1)[0])
+    begin = _COUNT_DTYPE.itemsize * (count + 1)
+    lengths = np.frombuffer(data, _COUNT_DTYPE, count, _COUNT_DTYPE.itemsize)
+    ends = (begin + np.cumsum(lengths)).tolist()
+    for start, stop in itertools.pairwise([begin, *ends]):
+        yield data[start:stop]
+
+
+def write_shard(
+    examples_dir: str, split: str, shard: int, num_shards: int, block_paths: Iterable[tuple[int, str]]
+) -> int:
+    """Joins the blocks of one shard; the file appears whole or not at all.
+
+    Args:
+        examples_dir: folder with `Split-<name>` folders; made if missing.
+        split: name of the split.
+        shard: position of the file, in [0, num_shards).
+        num_shards: files of the split.
+        block_paths: pairs (position of the block, path of its records), in any order;
+            none makes a file without records.
+
+    Returns:
+        How many records were written.
+    """
+    path = shard_path(examples_dir, split, shard, num_shards)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    partial = _new_path(examples_dir)
+    count = 0
+    with tf.io.TFRecordWriter(partial, options="GZIP") as writer:
+        for _, block_path in sorted(block_paths):
+            for record in read_block(block_path):
+                writer.write(record)
+                count += 1
+    is_local = "://" not in path
+    if is_local:
+        # Who notes that the shard is whole relies on it, after a power failure too.
+        sync_path(partial)
+    tf.io.gfile.rename(partial, path, overwrite=True)
+    if is_local:
+        sync_path(os.path.dirname(path))
+    return count
+
+
+def remove_blocks(examples_dir: str) -> None:
+    """Removes the records of all blocks, when the shards are written.
+
+    Args:
+        examples_dir: folder that `write_block` wrote to.
+    """
+    folder = os.path.join(examples_dir, _BLOCKS_DIR)
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+
+
+def _new_path(examples_dir: str) -> str:
+    folder = os.path.join(examples_dir, _BLOCKS_DIR)
+    tf.io.gfile.makedirs(folder)
+    return os.path.join(folder, uuid.uuid4().hex)

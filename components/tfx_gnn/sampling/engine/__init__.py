@@ -1,0 +1,1 @@
+"""Sampling in memory, in blocks of seeds; Beam's rounds use its parts."""

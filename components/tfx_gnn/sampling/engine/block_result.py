@@ -1,0 +1,325 @@
+"""What sampling found for a block of subgraphs, before nodes have positions.
+
+Gives the nodes of sampled subgraphs their order, and edges the positions of their ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.sampling.engine.node_pairs import NodePairs
+from tfx_gnn.sampling.engine.sampled_subgraphs import (
+    HopCounts,
+    SampledEdges,
+    SampledNodes,
+    SampledReadouts,
+    SampledSubgraphs,
+    TruncatedHub,
+)
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.engine.subgraph_statistics import MAX_TRUNCATED_HUBS
+from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+
+_Integers = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockEdges:
+    """Edges of one edge set in a block of subgraphs.
+
+    Attributes:
+        subgraphs: int64 array, shape [num_edges]: position of the subgraph in the block.
+        rows: int64 array, shape [num_edges]: row of the edge in its table as written.
+        copies: int64 array, shape [num_edges]: 0, 1, ... where draws with replacement
+            put an edge into a subgraph several times; None if all are 0.
+        sources: int64 array, shape [num_edges]: number of the source node.
+        targets: int64 array, shape [num_edges]: number of the target node.
+    """
+
+    subgraphs: _Integers
+    rows: _Integers
+    copies: _Integers | None
+    sources: _Integers
+    targets: _Integers
+
+    @classmethod
+    def union(cls, parts: Sequence[BlockEdges]) -> BlockEdges:
+        """Collects every edge once, sorted by subgraph, edge row, copy.
+
+        Args:
+            parts: edges, repeated or not.
+
+        Returns:
+            The union.
+        """
+        if not parts:
+            none = np.zeros(0, np.int64)
+            return cls(subgraphs=none, rows=none, copies=None, sources=none, targets=none)
+        subgraphs = np.concatenate([part.subgraphs for part in parts])
+        rows = np.concatenate([part.rows for part in parts])
+        copies = None
+        if any(part.copies is not None for part in parts):
+            copies = np.concatenate(
+                [np.zeros(len(part.rows), np.int64) if part.copies is None else part.copies for part in parts]
+            )
+        kept = _sorted_firsts(subgraphs, rows, copies)
+        return cls(
+            subgraphs=subgraphs[kept],
+            rows=rows[kept],
+            copies=None if copies is None else copies[kept],
+            sources=np.concatenate([part.sources for part in parts])[kept],
+            targets=np.concatenate([part.targets for part in parts])[kept],
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TruncatedNodes:
+    """Nodes of which a hop did not take every edge that it might have taken.
+
+    Attributes:
+        node_set: their node set.
+        nodes: int64 array, shape [num_nodes]: number of each, ascending.
+        degrees: int64 array, shape [num_nodes]: edges that each has in the whole graph.
+        times_truncated: int64 array, shape [num_nodes]: in how many subgraphs.
+    """
+
+    node_set: str
+    nodes: _Integers
+    degrees: _Integers
+    times_truncated: _Integers
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BlockResult:
+    """What sampling found for a block of subgraphs.
+
+    Nodes are given by numbers: rows of the node table in memory, else positions in
+    `node_handles`.
+
+    Attributes:
+        num_subgraphs: subgraphs of the block.
+        roots: by root, its node set and the root of each readout.
+        nodes: by node set, every node of every subgraph once, sorted.
+        edges: by edge set, every edge of every subgraph, sorted.
+        edge_ends: by edge set, the node sets of its sources and targets.
+        node_handles: by node set, int64 array with the handle of each number; None where
+            handles are rows.
+        hop_counts: by hop.
+        truncated: by hop, for hops that left out edges.
+    """
+
+    num_subgraphs: int
+    roots: Mapping[str, tuple[str, NodePairs]]
+    nodes: Mapping[str, NodePairs]
+    edges: Mapping[str, BlockEdges]
+    edge_ends: Mapping[str, tuple[str, str]]
+    node_handles: Mapping[str, _Integers | None]
+    hop_counts: Mapping[str, HopCounts]
+    truncated: Mapping[str, TruncatedNodes]
+
+    def with_rows(self, rows: Mapping[str, _Integers]) -> BlockResult:
+        """Replaces the numbers of nodes by rows of (local) node tables.
+
+        Args:
+            rows: by node set, int64 array, shape [number of handles]: the row of each of
+                `node_handles`, no two equal.
+
+        Returns:
+            The same block, whose node numbers are rows. Its nodes are sorted by them.
+        """
+        nodes = {}
+        for name, pairs in self.nodes.items():
+            renamed = rows[name][pairs.nodes]
+            order = np.lexsort((renamed, pairs.subgraphs))
+            nodes[name] = NodePairs(pairs.subgraphs[order], renamed[order])
+        edges = {}
+        for name, found in self.edges.items():
+            source_set, target_set = self.edge_ends[name]
+            sources, targets = rows[source_set][found.sources], rows[target_set][found.targets]
+            edges[name] = dataclasses.replace(found, sources=sources, targets=targets)
+        truncated = {}
+        for name, cut in self.truncated.items():
+            renamed = rows[cut.node_set][cut.nodes]
+            order = np.argsort(renamed)
+            truncated[name] = TruncatedNodes(
+                node_set=cut.node_set,
+                nodes=renamed[order],
+                degrees=cut.degrees[order],
+                times_truncated=cut.times_truncated[order],
+            )
+        return dataclasses.replace(
+            self,
+            roots={
+                root: (name, NodePairs(pairs.subgraphs, rows[name][pairs.nodes]))
+                for root, (name, pairs) in self.roots.items()
+            },
+            nodes=nodes,
+            edges=edges,
+            truncated=truncated,
+            node_handles=dict.fromkeys(self.node_handles),
+        )
+
+
+def _sorted_firsts(subgraphs: _Integers, rows: _Integers, copies: _Integers | None) -> _Integers:
+    """Returns the positions of the different (subgraph, row, copy), sorted."""
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    num_rows, num_copies = int(rows.max()) + 1, 1 if copies is None else int(copies.max()) + 1
+    if (int(subgraphs.max()) + 1) * num_rows * num_copies < 2**63:
+        keys = subgraphs * num_rows + rows
+        if copies is not None:
+            keys = keys * num_copies + copies
+        order = np.argsort(keys)
+        in_order = keys[order]
+        is_first = np.ones(len(order), np.bool_)
+        np.not_equal(in_order[1:], in_order[:-1], out=is_first[1:])
+        return order[is_first]
+    columns = [subgraphs, rows] if copies is None else [subgraphs, rows, copies]
+    order = np.lexsort(columns[::-1])
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = np.logical_or.reduce([column[order][1:] != column[order][:-1] for column in columns])
+    return order[is_first]
+
+
+def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: SamplingPlan) -> SampledSubgraphs:
+    """Brings a block of sampled subgraphs into the form in which it is written.
+
+    Args:
+        result: what was found; numbers of nodes are rows of the tables.
+        seeds: the seeds of the block.
+        tables: the whole graph, or the part of it that the block has found: node tables
+            sorted by id, edge tables sorted by their rows as written.
+        plan: the plan by which the block was sampled.
+
+    Returns:
+        The subgraphs, in the order of the seeds.
+    """
+    num_subgraphs = result.num_subgraphs
+    roots: dict[str, list[NodePairs]] = {}
+    for node_set, pairs in result.roots.values():
+        roots.setdefault(node_set, []).append(pairs)
+    ordered = {
+        name: _OrderedNodes(pairs, roots.get(name, []), tables.node_tables[name].num_nodes, num_subgraphs)
+        for name, pairs in result.nodes.items()
+    }
+    edge_sets = {}
+    for name, edges in result.edges.items():
+        source_set, target_set = result.edge_ends[name]
+        edge_sets[name] = SampledEdges(
+            rows=positions_of_rows(tables.edge_tables[name], edges.rows),
+            sources=ordered[source_set].positions_of(NodePairs(edges.subgraphs, edges.sources)),
+            targets=ordered[target_set].positions_of(NodePairs(edges.subgraphs, edges.targets)),
+            splits=_splits(edges.subgraphs, num_subgraphs),
+        )
+    return SampledSubgraphs(
+        num_subgraphs=num_subgraphs,
+        node_sets={name: nodes.sampled for name, nodes in ordered.items()},
+        edge_sets=edge_sets,
+        readouts=SampledReadouts(
+            splits=seeds.readout_splits,
+            positions={root: ordered[name].positions_of(pairs) for root, (name, pairs) in result.roots.items()},
+            seed_rows=_seed_rows(result, seeds, tables, plan),
+            labels=seeds.readout_labels,
+            seed_edges=_seed_edges(result, seeds, plan) if plan.keeps_seed_edge else None,
+        ),
+        hop_counts=result.hop_counts,
+        truncated_hubs={
+            hop: _largest(truncated, tables.node_tables[truncated.node_set].ids)
+            for hop, truncated in result.truncated.items()
+        },
+    )
+
+
+def positions_of_rows(table: EdgeTable, rows: _Integers) -> _Integers:
+    """Finds edges, given by their rows as written, among those that a table holds.
+
+    Args:
+        table: an edge table; all `rows` are in it.
+        rows: int64 array, shape [n].
+
+    Returns:
+        int64 array, shape [n], values in [0, table.num_edges).
+    """
+    if table.num_edges and int(table.rows[-1]) == table.num_edges - 1:
+        return rows  # none is missing
+    return np.searchsorted(table.rows, rows).astype(np.int64)
+
+
+class _OrderedNodes:
+    """Nodes of one set in the order in which subgraphs have them: roots first."""
+
+    def __init__(self, nodes: NodePairs, roots: list[NodePairs], num_nodes: int, num_subgraphs: int) -> None:
+        self._num_nodes = num_nodes
+        self._keys = nodes.packed(num_nodes)
+        splits = _splits(nodes.subgraphs, num_subgraphs)
+        # For each node, sorted by row, its position in the subgraph.
+        self._positions = np.arange(len(nodes)) - np.repeat(splits[:-1], np.diff(splits))
+        if roots:
+            self._put_first(nodes, roots, splits)
+        rows = np.empty(len(nodes), np.int64)
+        rows[self._positions + np.repeat(splits[:-1], np.diff(splits))] = nodes.nodes
+        self.sampled = SampledNodes(rows=rows, splits=splits)
+
+    def positions_of(self, pairs: NodePairs) -> _Integers:
+        return self._positions[np.searchsorted(self._keys, pairs.packed(self._num_nodes))]
+
+    def _put_first(self, nodes: NodePairs, roots: list[NodePairs], splits: _Integers) -> None:
+        subgraphs = np.concatenate([pairs.subgraphs for pairs in roots])
+        numbers = np.concatenate([pairs.nodes for pairs in roots])
+        by_subgraph = np.argsort(subgraphs, kind="stable")
+        all_roots = NodePairs(subgraphs[by_subgraph], numbers[by_subgraph])
+        _, firsts = np.unique(all_roots.packed(self._num_nodes), return_index=True)
+        firsts.sort()  # each root once, in the order of readouts
+        distinct = NodePairs(all_roots.subgraphs[firsts], all_roots.nodes[firsts])
+        root_splits = _splits(distinct.subgraphs, len(splits) - 1)
+        where = np.searchsorted(self._keys, distinct.packed(self._num_nodes))
+        is_root = np.zeros(len(nodes), np.bool_)
+        is_root[where] = True
+        # Others move back by the roots of their subgraph that come after them.
+        roots_so_far: _Integers = np.cumsum(is_root) - np.repeat(root_splits[:-1], np.diff(splits))
+        self._positions += np.repeat(np.diff(root_splits), np.diff(splits)) - roots_so_far
+        self._positions[where] = np.arange(len(firsts)) - np.repeat(root_splits[:-1], np.diff(root_splits))
+
+
+def _seed_rows(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: SamplingPlan) -> _Integers:
+    if plan.seed_table:
+        return seeds.rows
+    if plan.is_link_plan:
+        # Without labels nobody reads from the seed edges, and the table may lack them.
+        if not plan.label_features:
+            return seeds.rows
+        return positions_of_rows(tables.edge_tables[plan.seed_edge_set], seeds.rows)
+    (_, pairs), *_ = result.roots.values()
+    return pairs.nodes
+
+
+def _seed_edges(result: BlockResult, seeds: Seeds, plan: SamplingPlan) -> _Integers:
+    edges: BlockEdges = result.edges[plan.seed_edge_set]
+    num_rows = int(max(edges.rows.max(initial=0), seeds.rows.max(initial=0))) + 1
+    keys = edges.subgraphs * num_rows + edges.rows
+    found = np.searchsorted(keys, np.arange(result.num_subgraphs) * num_rows + seeds.rows)
+    return found - _splits(edges.subgraphs, result.num_subgraphs)[:-1]
+
+
+def _largest(truncated: TruncatedNodes, ids: pa.Array) -> tuple[TruncatedHub, ...]:
+    # Rows are in the order of ids, which settles ties.
+    order = np.lexsort((truncated.nodes, -truncated.degrees))[:MAX_TRUNCATED_HUBS]
+    return tuple(
+        TruncatedHub(node_id=node_id, degree=degree, times_truncated=times)
+        for node_id, degree, times in zip(
+            ids.take(pa.array(truncated.nodes[order])).to_pylist(),
+            truncated.degrees[order].tolist(),
+            truncated.times_truncated[order].tolist(),
+            strict=True,
+        )
+    )
+
+
+def _splits(subgraphs: _Integers, num_subgraphs: int) -> _Integers:
+    return np.searchsorted(subgraphs, np.arange(num_subgraphs + 1)).astype(np.int64)

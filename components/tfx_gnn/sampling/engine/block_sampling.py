@@ -1,0 +1,300 @@
+"""Samples a block of subgraphs in rounds: asks for edges, is told, asks further.
+
+The state of a block knows no graph. It asks for the edges of nodes, all hops at
+once whose starting points are known, and learns what they lead to. In memory the
+answers come from whole adjacencies; in a pipeline, from one partition of the
+graph after the other. What is asked depends on the plan and the seeds alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, TruncatedNodes
+from tfx_gnn.sampling.engine.edge_filters import hidden_pairs, ranked_edge_sets, timed_edge_sets
+from tfx_gnn.sampling.engine.edge_requests import AllowedNodes, EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.node_pairs import NodeNumbers, NodePairs, is_among, union
+from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts
+from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, SOURCE, TARGET, Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+    from tfx_gnn.sampling.engine.seeds import Seeds
+
+_Integers = npt.NDArray[np.int64]
+
+
+def rounds_of_plan(plan: SamplingPlan) -> tuple[tuple[Hop, ...], ...]:
+    """Lists the hops that each round asks for.
+
+    A hop is in the round after those that it starts from. Induced edges are asked
+    for last of all, by hops of their own: all edges of every sampled node, between
+    sampled nodes.
+
+    Args:
+        plan: any plan.
+
+    Returns:
+        Hops by round; the rounds of `BlockSampling.next_requests`.
+    """
+    rounds: list[list[Hop]] = []
+    done_in = dict.fromkeys(plan.root_names, 0)
+    for hop in plan.hops:
+        done_in[hop.name] = 1 + max(done_in[name] for name in hop.inputs)
+        rounds.extend([] for _ in range(done_in[hop.name] - len(rounds)))
+        rounds[done_in[hop.name] - 1].append(hop)
+    if plan.induced_edge_sets:
+        rounds.append([_induced_hop(edge_set) for edge_set in plan.induced_edge_sets])
+    return tuple(tuple(hops) for hops in rounds)
+
+
+def _induced_hop(edge_set: str) -> Hop:
+    return Hop(edge_set=edge_set, strategy="full", name=INDUCED_PREFIX + edge_set)
+
+
+class BlockSampling:
+    """The state of a block of subgraphs while it is sampled. It can be pickled.
+
+    while requests := block.next_requests():
+        block.accept([answer(each) for each in requests])
+    result = block.finish()
+    """
+
+    def __init__(
+        self,
+        plan: SamplingPlan,
+        schema: GraphSchema,
+        seeds: Seeds,
+        *,
+        sampling_seed: int,
+        node_codes: Mapping[str, npt.NDArray[np.uint64]] | None = None,
+    ) -> None:
+        """Starts with the roots.
+
+        Args:
+            plan: what to sample; it fits the schema.
+            schema: schema of the whole graph.
+            seeds: the seeds of the block.
+            sampling_seed: seed of all random choices, in [0, 2**63).
+            node_codes: by node set that the plan reaches, uint64 array with the code of
+                each row, if handles of nodes are rows; None if handles are codes.
+        """
+        self._plan = plan
+        self._seeds = seeds
+        self._sampling_seed = sampling_seed
+        self._codes = node_codes
+        self._root_sets = root_node_sets(plan, schema)
+        self._edge_ends = {
+            name: (schema.edge_sets[name].source, schema.edge_sets[name].target) for name in plan.edge_set_names
+        }
+        self._rounds = rounds_of_plan(plan)
+        self._induced = {_induced_hop(edge_set).name for edge_set in plan.induced_edge_sets}
+        self._hops = {hop.name: hop for hops in self._rounds for hop in hops}
+        self._hop_ends = {name: hop_ends(hop, schema) for name, hop in self._hops.items()}
+        self._timed = frozenset(timed_edge_sets(plan))
+        self._ranked = frozenset(ranked_edge_sets(plan, schema)) if seeds.rank_limits is not None else frozenset()
+        node_sets = reached_node_sets(plan, schema)
+        self._numbers = {name: NodeNumbers(None if node_codes is None else len(node_codes[name])) for name in node_sets}
+        self._round = 0
+        self._asked: dict[str, NodePairs] = {}
+        self._found: dict[str, NodePairs] = {}
+        self._roots: dict[str, NodePairs] = {}
+        self._nodes: dict[str, list[NodePairs]] = {name: [] for name in node_sets}
+        self._edges: dict[str, list[BlockEdges]] = {name: [] for name in plan.edge_set_names}
+        self._counts: dict[str, HopCounts] = {}
+        self._truncated: dict[str, TruncatedNodes] = {}
+        readouts = np.repeat(np.arange(seeds.num_subgraphs), np.diff(seeds.readout_splits))
+        for root, node_set in self._root_sets.items():
+            numbers = self._numbers[node_set].number(seeds.readout_nodes[root])
+            pairs = NodePairs(readouts, numbers)
+            self._roots[root] = pairs
+            self._found[root] = union([pairs], self._numbers[node_set].size)
+        for node_set in node_sets:
+            self._nodes[node_set] += [self._found[root] for root in self._roots if self._root_sets[root] == node_set]
+
+    @property
+    def seeds(self) -> Seeds:
+        """The seeds of the block."""
+        return self._seeds
+
+    def next_requests(self) -> list[EdgeRequests]:
+        """Asks for the edges of the next round.
+
+        Returns:
+            One batch of requests for each hop of the round, sorted by subgraph, then
+            node number, even if it is empty; no batch at all once all rounds are over.
+
+        Raises:
+            RuntimeError: if the last requests have not been answered.
+        """
+        if self._asked:
+            raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more is asked. Call it.")
+        if self._round == len(self._rounds):
+            return []
+        requests = [self._ask(hop) for hop in self._rounds[self._round]]
+        self._round += 1
+        return requests
+
+    def accept(self, answers: Iterable[FoundEdges]) -> None:
+        """Takes in the edges of a round.
+
+        Args:
+            answers: one for each batch of requests of the last `next_requests`, in any order.
+
+        Raises:
+            ValueError: if an answer is missing, or was not asked for.
+        """
+        by_hop = {answer.hop: answer for answer in answers}
+        if sorted(by_hop) != sorted(self._asked):
+            raise ValueError(
+                f"`answers` must be those to the last requests, {sorted(self._asked)}; got {sorted(by_hop)}. "
+                "Answer each batch of requests once."
+            )
+        # Numbers of nodes are given in the order of hops, whatever the order of the answers.
+        for name in tuple(self._asked):
+            self._take_in(self._hops[name], by_hop[name], self._asked.pop(name))
+
+    def finish(self) -> BlockResult:
+        """Collects what was found.
+
+        Returns:
+            The nodes and edges of every subgraph of the block.
+
+        Raises:
+            RuntimeError: if there is more to ask.
+        """
+        if self._asked or self._round < len(self._rounds):
+            raise RuntimeError("`finish` must come after the last round. Call `next_requests` until it asks nothing.")
+        if self._plan.keeps_seed_edge:
+            self._edges[self._plan.seed_edge_set].append(
+                BlockEdges(
+                    subgraphs=self._roots[SOURCE].subgraphs,
+                    rows=self._seeds.rows,
+                    copies=np.zeros(self._seeds.num_subgraphs, np.int64),
+                    sources=self._roots[SOURCE].nodes,
+                    targets=self._roots[TARGET].nodes,
+                )
+            )
+        return BlockResult(
+            num_subgraphs=self._seeds.num_subgraphs,
+            roots={root: (self._root_sets[root], pairs) for root, pairs in self._roots.items()},
+            nodes={name: union(parts, self._numbers[name].size) for name, parts in self._nodes.items()},
+            edges={name: BlockEdges.union(parts) for name, parts in self._edges.items()},
+            edge_ends=self._edge_ends,
+            node_handles={name: numbers.all_handles for name, numbers in self._numbers.items()},
+            hop_counts={hop.name: self._counts[hop.name] for hop in self._plan.hops},
+            truncated=self._truncated,
+        )
+
+    def _ask(self, hop: Hop) -> EdgeRequests:
+        start_set, end_set = self._hop_ends[hop.name]
+        numbers = self._numbers[start_set]
+        is_induced = hop.name in self._induced
+        found = self._nodes[start_set] if is_induced else [self._found[name] for name in hop.inputs]
+        inputs = found[0] if len(found) == 1 else union(found, numbers.size)
+        self._asked[hop.name] = inputs
+        limits, ranks = self._seeds.time_limits, self._seeds.rank_limits
+        splits, excluded = self._exclusions(hop, inputs, numbers)
+        return EdgeRequests(
+            hop=hop.name,
+            subgraphs=inputs.subgraphs,
+            nodes=numbers.handles(inputs.nodes),
+            keys=self._keys(hop, start_set, inputs),
+            time_limits=limits[inputs.subgraphs] if limits is not None and hop.edge_set in self._timed else None,
+            rank_limits=ranks[inputs.subgraphs] if ranks is not None and hop.edge_set in self._ranked else None,
+            excluded_splits=splits,
+            excluded_neighbors=excluded,
+            allowed=self._sampled_nodes(end_set) if is_induced else None,
+        )
+
+    def _keys(self, hop: Hop, start_set: str, inputs: NodePairs) -> npt.NDArray[np.uint64]:
+        if hop.strategy in ("full", "top_k"):
+            return np.zeros(len(inputs), np.uint64)  # nothing is left to chance
+        if self._codes is None:
+            codes = self._numbers[start_set].handles(inputs.nodes).view(np.uint64)
+        else:
+            codes = self._codes[start_set][inputs.nodes]
+        return random_choice.choice_keys(self._sampling_seed, hop.name, self._seeds.keys[inputs.subgraphs], codes)
+
+    def _sampled_nodes(self, node_set: str) -> AllowedNodes:
+        pairs = union(self._nodes[node_set], self._numbers[node_set].size)
+        return AllowedNodes(subgraphs=pairs.subgraphs, nodes=self._numbers[node_set].handles(pairs.nodes))
+
+    def _exclusions(
+        self, hop: Hop, inputs: NodePairs, numbers: NodeNumbers
+    ) -> tuple[_Integers | None, _Integers | None]:
+        hidden = hidden_pairs(self._plan, hop, self._seeds)
+        if hidden is None:
+            return None, None
+        subgraphs, starts, ends = hidden
+        # Roots have been numbered: the size does not grow here.
+        keys = NodePairs(subgraphs, numbers.number(starts)).packed(numbers.size)
+        asked = inputs.packed(numbers.size)
+        concerned = is_among(keys, asked)
+        if not concerned.any():
+            return None, None
+        requests = np.searchsorted(asked, keys[concerned])
+        pairs = np.unique(np.stack([requests, ends[concerned]], axis=1), axis=0)
+        return np.searchsorted(pairs[:, 0], np.arange(len(inputs) + 1)), pairs[:, 1].copy()
+
+    def _take_in(self, hop: Hop, answer: FoundEdges, inputs: NodePairs) -> None:
+        _, end_set = self._hop_ends[hop.name]
+        numbers = self._numbers[end_set]
+        subgraphs = inputs.subgraphs[answer.requests]
+        near, far = inputs.nodes[answer.requests], numbers.number(answer.neighbors)
+        is_forward = hop.direction == "forward"
+        self._edges[hop.edge_set].append(
+            BlockEdges(
+                subgraphs=subgraphs,
+                rows=answer.edge_rows,
+                copies=_copies(answer) if hop.strategy == "uniform_with_replacement" else None,
+                sources=near if is_forward else far,
+                targets=far if is_forward else near,
+            )
+        )
+        if hop.name in self._induced:
+            return
+        found = union([NodePairs(subgraphs, far)], numbers.size)
+        if not self._plan.expands_seed_again:
+            for root, node_set in self._root_sets.items():
+                if node_set == end_set:
+                    found = found.without(self._found[root], numbers.size)
+        self._found[hop.name] = found
+        self._nodes[end_set].append(found)
+        self._count(hop, answer, inputs)
+
+    def _count(self, hop: Hop, answer: FoundEdges, inputs: NodePairs) -> None:
+        cut = np.flatnonzero(answer.num_eligible > hop.fan_out) if hop.fan_out else np.zeros(0, np.int64)
+        self._counts[hop.name] = HopCounts(
+            num_inputs=len(inputs),
+            num_truncated=len(cut),
+            num_edges=answer.num_edges,
+            num_candidates=int(answer.num_candidates.sum()),
+            num_eligible=int(answer.num_eligible.sum()),
+        )
+        if len(cut):
+            nodes, first, times = np.unique(inputs.nodes[cut], return_index=True, return_counts=True)
+            self._truncated[hop.name] = TruncatedNodes(
+                node_set=self._hop_ends[hop.name][0],
+                nodes=nodes,
+                degrees=answer.num_candidates[cut[first]],
+                times_truncated=times,
+            )
+
+
+def _copies(answer: FoundEdges) -> _Integers:
+    """Numbers the times that a request drew the same edge: 0, 1, ..."""
+    order = np.lexsort((answer.draws, answer.edge_rows, answer.requests))
+    requests, rows = answer.requests[order], answer.edge_rows[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (requests[1:] != requests[:-1]) | (rows[1:] != rows[:-1])
+    begins = np.flatnonzero(is_first)
+    copies = np.empty(len(order), np.int64)
+    copies[order] = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return copies

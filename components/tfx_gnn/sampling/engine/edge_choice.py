@@ -1,0 +1,469 @@
+"""Which edges of a node a hop takes: by position, or by a score of each edge.
+
+Where all edges of a node have equal chances, positions among them are drawn, at
+a cost that does not depend on their number. Everywhere else each edge gets a
+score that is a pure function of the request and the edge, and those of smallest
+score are taken. So the edges of one node may lie in several places: each place
+answers with its best ones, and `merge_scored` finds the best of all.
+
+Finds the smallest scores of many groups at once.
+
+The edges of each node, ready to be looked up: compressed sparse rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges, expand_ranges
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.random_choice import edge_hash
+
+_Integers = npt.NDArray[np.int64]
+
+
+_Scores = npt.NDArray[np.float64]
+
+
+def bound_smallest(scores: _Scores, sizes: _Integers, count: int) -> _Scores:
+    """Bounds the `count`-th smallest score of each group from above, without sorting.
+
+    A group is cut into `count` parts. Each part has a smallest score, so `count` of
+    the group's scores are at most the largest of these. Of scores in random order,
+    about `count * log(count)` are below the bound, however large the group is.
+
+    Args:
+        scores: float64 array, shape [total], group after group.
+        sizes: int64 array, shape [num_groups]: scores of each group; they sum to total.
+        count: how many are looked for, at least 1.
+
+    Returns:
+        float64 array, shape [num_groups]; infinite for groups of at most `count` scores.
+
+    Example:
+        >>> bound_smallest(np.array([4.0, 1.0, 3.0, 2.0, 9.0]), np.array([4, 1]), 2).tolist()
+        [2.0, inf]
+    """
+    bounds = np.full(len(sizes), np.inf)
+    large = np.flatnonzero(sizes > count)
+    if not len(large):
+        return bounds
+    begins = (np.cumsum(sizes) - sizes)[large, np.newaxis]
+    # The parts of each group, and what lies between it and the next large one.
+    cuts = begins + sizes[large, np.newaxis] * np.arange(count + 1) // count
+    padded = np.append(scores, np.inf)
+    bounds[large] = np.minimum.reduceat(padded, cuts.ravel()).reshape(cuts.shape)[:, :count].max(axis=1)
+    return bounds
+
+
+def find_smallest(group: _Integers, scores: _Scores, edge_rows: _Integers, count: int) -> _Integers:
+    """Finds the `count` smallest pairs of score and edge row in each group.
+
+    Args:
+        group: int64 array, shape [n], not negative: group of each score.
+        scores: float64 array, shape [n].
+        edge_rows: int64 array, shape [n]: what decides among equal scores.
+        count: how many to find in each group; smaller groups are taken whole.
+
+    Returns:
+        int64 array of positions in [0, n), by group, from small to large.
+    """
+    if not len(group):
+        return np.zeros(0, np.int64)
+    order = np.argsort(scores)
+    # Stable sorting of 16-bit integers takes linear time.
+    small = group.astype(np.uint16) if group.max() < 1 << 16 else group
+    order = order[np.argsort(small[order], kind="stable")]
+    in_order, ordered_scores = group[order], scores[order]
+    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
+        order = np.lexsort((edge_rows, scores, group))
+        in_order = group[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    found: _Integers = order[rank < count]
+    return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Adjacency:
+    """Edges of one edge set by the node at one of their ends.
+
+    Node `i` has the edges at positions `offsets[i]` to `offsets[i + 1]`, in the
+    order of their hashes (`random_choice.edge_hash`), so that it does not matter in
+    which order edges were read.
+
+    Attributes:
+        offsets: int64 array, shape [num_nodes + 1], from 0 to num_edges.
+        edge_rows: int64 array, shape [num_edges]: row of each edge in its table as written.
+        neighbors: int64 array, shape [num_edges]: handle of the node at the other end.
+        times: int64 array, shape [num_edges]: time of each edge; None if nothing filters by it.
+        ranks: int8 array, shape [num_edges]: rank of each edge; None if nothing filters by it.
+        weights: float64 array, shape [num_edges]: what the strategy of a hop weighs edges
+            by; None if it does not.
+    """
+
+    offsets: _Integers
+    edge_rows: _Integers
+    neighbors: _Integers
+    times: _Integers | None = None
+    ranks: npt.NDArray[np.int8] | None = None
+    weights: npt.NDArray[np.float64] | None = None
+
+    @functools.cached_property
+    def edge_hashes(self) -> npt.NDArray[np.uint64]:
+        """uint64 array, shape [num_edges]: hash of each edge, computed once."""
+        return edge_hash(self.edge_rows)
+
+    @property
+    def degrees(self) -> _Integers:
+        """int64 array, shape [num_nodes]: number of edges of each node."""
+        return np.diff(self.offsets)
+
+
+def build_adjacency(
+    starts: _Integers,
+    ends: _Integers,
+    num_nodes: int,
+    *,
+    edge_rows: _Integers | None = None,
+    times: _Integers | None = None,
+    ranks: npt.NDArray[np.int8] | None = None,
+    weights: npt.NDArray[np.float64] | None = None,
+) -> Adjacency:
+    """Groups edges by the node that they start from.
+
+    Args:
+        starts: int64 array, shape [num_edges], values in [0, num_nodes): the end to look up by.
+        ends: int64 array, shape [num_edges]: the other end.
+        num_nodes: number of nodes to look up.
+        edge_rows: int64 array, shape [num_edges], all different: row of each edge in its
+            table as written; 0, 1, ... if left out.
+        times: int64 array, shape [num_edges]: time of each edge.
+        ranks: int8 array, shape [num_edges]: rank of each edge.
+        weights: float64 array, shape [num_edges]: weight of each edge.
+
+    Returns:
+        The adjacency, which costs 16 bytes an edge and 8 bytes a node, and what times,
+        ranks and weights take.
+
+    Example:
+        >>> build_adjacency(np.array([1, 0, 1]), np.array([5, 6, 7]), 3).offsets.tolist()
+        [0, 1, 3, 3]
+    """
+    rows = np.arange(len(starts), dtype=np.int64) if edge_rows is None else edge_rows
+    order = np.lexsort((edge_hash(rows), starts))
+    offsets = np.zeros(num_nodes + 1, np.int64)
+    np.cumsum(np.bincount(starts, minlength=num_nodes), out=offsets[1:])
+    return Adjacency(
+        offsets=offsets,
+        edge_rows=rows[order],
+        neighbors=np.asarray(ends, np.int64)[order],
+        times=None if times is None else np.asarray(times, np.int64)[order],
+        ranks=None if ranks is None else np.asarray(ranks, np.int8)[order],
+        weights=None if weights is None else np.asarray(weights, np.float64)[order],
+    )
+
+
+_MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
+
+
+_MAX_REQUESTS = 1 << 16
+
+
+def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
+    """Tells which requests look at every edge of their node rather than at drawn positions.
+
+    Args:
+        hop: the hop.
+        requests: its requests.
+
+    Returns:
+        Bool array, shape [num_requests].
+    """
+    if hop.strategy in ("uniform", "uniform_with_replacement"):
+        return requests.is_filtered
+    return np.ones(requests.num_requests, np.bool_)
+
+
+def positions_of_requests(
+    hop: Hop, keys: npt.NDArray[np.uint64], degrees: _Integers
+) -> tuple[_Integers, _Integers, npt.NDArray[np.int16]]:
+    """Draws positions among the edges of nodes, where all edges have equal chances.
+
+    Args:
+        hop: a hop with strategy "uniform" or "uniform_with_replacement".
+        keys: uint64 array, shape [num_requests]: keys of the choices.
+        degrees: int64 array, shape [num_requests]: number of edges of each node.
+
+    Returns:
+        Arrays of one length, one item for each edge: the request, ascending; the
+        position in [0, degree) among the edges in the order of their hashes; the
+        number of the draw.
+    """
+    if hop.strategy == "uniform_with_replacement":
+        drawn = np.flatnonzero(degrees)
+        positions = random_choice.draw_positions(keys[drawn], degrees[drawn], hop.fan_out)
+        draws = np.tile(np.arange(hop.fan_out, dtype=np.int16), len(drawn))
+        return np.repeat(drawn, hop.fan_out), positions.ravel(), draws
+    taken = np.minimum(degrees, hop.fan_out)
+    positions = expand_ranges(np.zeros(len(taken), np.int64), taken)
+    truncated = np.flatnonzero(degrees > hop.fan_out)
+    if len(truncated):
+        where = (np.cumsum(taken) - taken)[truncated, np.newaxis] + np.arange(hop.fan_out)
+        positions[where] = random_choice.choose_positions(keys[truncated], degrees[truncated], hop.fan_out)
+    return np.repeat(np.arange(len(taken)), taken), positions, np.zeros(len(positions), np.int16)
+
+
+def find_edges(
+    hop: Hop,
+    adjacency: Adjacency,
+    local_nodes: _Integers,
+    requests: EdgeRequests,
+    *,
+    inclusive: bool = False,
+    keeps_scores: bool = False,
+) -> FoundEdges:
+    """Answers the requests of a hop from an adjacency.
+
+    Args:
+        hop: the hop.
+        adjacency: edges of the hop's edge set in the hop's direction, with the times,
+            ranks and weights that the requests and the strategy need.
+        local_nodes: int64 array, shape [num_requests]: position of each request's node in
+            the adjacency; -1 for a node without edges.
+        requests: the requests.
+        inclusive: whether edges of the very time of a request's limit may be chosen.
+        keeps_scores: whether the adjacency holds only some of a node's edges, so that
+            scores are needed to merge answers.
+
+    Returns:
+        The edges. Requests ascend among those with one kind of choice.
+
+    Raises:
+        ValueError: if scores are to be kept of requests that draw positions.
+    """
+    counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
+    firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
+    visiting = visits_all_edges(hop, requests)
+    eligible = counts.copy()
+    parts: list[_Chosen] = []
+    if not visiting.any() or not visiting.all():
+        if keeps_scores and len(visiting):
+            raise ValueError(
+                "`keeps_scores` must be False for requests that draw positions; got True in hop "
+                f"{hop.name!r}. Send them to the edges at the drawn positions."
+            )
+        drawing = np.flatnonzero(~visiting)
+        which, positions, draws = positions_of_requests(hop, requests.keys[drawing], counts[drawing])
+        parts.append(_Chosen(drawing[which], firsts[drawing][which] + positions, draws, np.zeros(len(which))))
+    if visiting.any():
+        visited = np.flatnonzero(visiting)
+        search = _Search(hop, adjacency, requests, inclusive=inclusive)
+        chosen, eligible[visited] = search.find(visited, firsts[visited], counts[visited])
+        parts.append(chosen)
+    chosen = parts[0] if len(parts) == 1 else _Chosen.join(parts)
+    return FoundEdges(
+        hop=hop.name,
+        requests=chosen.requests,
+        edge_rows=adjacency.edge_rows[chosen.positions],
+        neighbors=adjacency.neighbors[chosen.positions],
+        draws=chosen.draws,
+        scores=chosen.scores if keeps_scores and hop.strategy != "full" else None,
+        num_candidates=counts,
+        num_eligible=eligible,
+    )
+
+
+def merge_scored(
+    hop: Hop,
+    parts: Sequence[FoundEdges],
+    positions: Sequence[_Integers],
+    num_requests: int,
+    *,
+    keeps_scores: bool = False,
+) -> FoundEdges:
+    """Puts answers together that are about different nodes, or different edges of one node.
+
+    Args:
+        hop: the hop.
+        parts: answers, at least one. Those without scores are complete for their
+            requests (or of a hop that takes all edges).
+        positions: by part, int64 array with the position among all requests of each of
+            the part's requests; one may be there several times, for several places
+            where its node has edges.
+        num_requests: number of all requests.
+        keeps_scores: whether these are not all answers yet, so that scores are needed to
+            merge again; then all parts have scores, or none has.
+
+    Returns:
+        The answers to all requests, without scores unless they are kept.
+    """
+    num_candidates = np.zeros(num_requests, np.int64)
+    num_eligible = np.zeros(num_requests, np.int64)
+    for part, where in zip(parts, positions, strict=True):
+        np.add.at(num_candidates, where, part.num_candidates)
+        np.add.at(num_eligible, where, part.num_eligible)
+    requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])
+    edge_rows = np.concatenate([part.edge_rows for part in parts])
+    neighbors = np.concatenate([part.neighbors for part in parts])
+    draws = np.concatenate([part.draws for part in parts])
+    scored = np.concatenate([np.full(part.num_edges, part.scores is not None) for part in parts])
+    merged_scores: _Scores | None = None
+    if scored.any():
+        scores = np.concatenate([np.zeros(part.num_edges) if part.scores is None else part.scores for part in parts])
+        again = np.flatnonzero(scored)
+        best = _best_of(hop, requests[again], draws[again], scores[again], edge_rows[again])
+        kept = np.concatenate([np.flatnonzero(~scored), again[best]])
+        merged_scores = scores[kept] if keeps_scores else None
+        requests, edge_rows, neighbors, draws = requests[kept], edge_rows[kept], neighbors[kept], draws[kept]
+    return FoundEdges(
+        hop=hop.name,
+        requests=requests,
+        edge_rows=edge_rows,
+        neighbors=neighbors,
+        draws=draws,
+        scores=merged_scores,
+        num_candidates=num_candidates,
+        num_eligible=num_eligible,
+    )
+
+
+class _Chosen:
+    """Chosen edges by their position in an adjacency."""
+
+    def __init__(
+        self, requests: _Integers, positions: _Integers, draws: npt.NDArray[np.int16], scores: _Scores
+    ) -> None:
+        self.requests = requests
+        self.positions = positions
+        self.draws = draws
+        self.scores = scores
+
+    @classmethod
+    def join(cls, parts: Sequence[_Chosen]) -> _Chosen:
+        return cls(
+            np.concatenate([part.requests for part in parts]),
+            np.concatenate([part.positions for part in parts]),
+            np.concatenate([part.draws for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+        )
+
+
+class _Search:
+    """Looks at every edge of nodes, a bounded number at a time."""
+
+    def __init__(self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool) -> None:
+        self._hop = hop
+        self._inclusive = inclusive
+        self._adjacency = adjacency
+        self._requests = requests
+
+    def find(self, visited: _Integers, firsts: _Integers, counts: _Integers) -> tuple[_Chosen, _Integers]:
+        """Returns the chosen edges and how many were eligible, for the requests `visited`."""
+        # A hub is looked at piece by piece; its best edges are then found among those of the pieces.
+        num_pieces = np.maximum(-(-counts // _MAX_CANDIDATES), 1)
+        request = np.repeat(np.arange(len(visited)), num_pieces)
+        number = expand_ranges(np.zeros(len(visited), np.int64), num_pieces)
+        starts = firsts[request] + number * _MAX_CANDIDATES
+        sizes = np.minimum(counts[request] - number * _MAX_CANDIDATES, _MAX_CANDIDATES)
+        is_cut = num_pieces > 1
+        eligible = np.zeros(len(visited), np.int64)
+        batch = np.maximum(np.cumsum(sizes) // _MAX_CANDIDATES, np.arange(len(sizes)) // _MAX_REQUESTS)
+        bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1))
+        parts = []
+        for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+            pieces = slice(start, stop)
+            which = request[pieces]
+            candidates = expand_ranges(starts[pieces], sizes[pieces])
+            group = np.repeat(np.arange(stop - start), sizes[pieces])
+            allowed = self._allowed(visited[which], group, candidates)
+            if allowed is not None:
+                candidates, group = candidates[allowed], group[allowed]
+            num_eligible = np.bincount(group, minlength=stop - start)
+            np.add.at(eligible, which, num_eligible)
+            chosen = self._choose(visited[which], group, candidates, num_eligible)
+            parts.append(chosen)
+        joined = parts[0] if len(parts) == 1 else _Chosen.join(parts)
+        if is_cut.any() and self._hop.strategy != "full":
+            rows = self._adjacency.edge_rows[joined.positions]
+            best = _best_of(self._hop, joined.requests, joined.draws, joined.scores, rows)
+            joined = _Chosen(joined.requests[best], joined.positions[best], joined.draws[best], joined.scores[best])
+        return joined, eligible
+
+    def _allowed(self, requests: _Integers, group: _Integers, candidates: _Integers) -> npt.NDArray[np.bool_] | None:
+        """Tells which candidates the filters and weights let through; None: all of them."""
+        asked, adjacency = self._requests, self._adjacency
+        masks = []
+        if asked.time_limits is not None:
+            assert adjacency.times is not None
+            times, limits = adjacency.times[candidates], asked.time_limits[requests][group]
+            masks.append(times <= limits if self._inclusive else times < limits)
+        if asked.rank_limits is not None:
+            assert adjacency.ranks is not None
+            masks.append(adjacency.ranks[candidates] <= asked.rank_limits[requests][group])
+        if asked.excluded_splits is not None and asked.excluded_neighbors is not None:
+            first = asked.excluded_splits[requests]
+            num_excluded = asked.excluded_splits[requests + 1] - first
+            for number in range(int(num_excluded.max(initial=0))):
+                has = num_excluded > number
+                excluded = np.zeros(len(requests), np.int64)
+                excluded[has] = asked.excluded_neighbors[first[has] + number]
+                masks.append((adjacency.neighbors[candidates] != excluded[group]) | ~has[group])
+        if asked.allowed is not None:
+            masks.append(asked.allowed.contains(asked.subgraphs[requests][group], adjacency.neighbors[candidates]))
+        if self._hop.strategy in ("weighted", "in_degree"):
+            assert adjacency.weights is not None
+            masks.append(adjacency.weights[candidates] > 0)
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _choose(self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers) -> _Chosen:
+        """Returns the best candidates of each group; candidates come group after group, `sizes` of each."""
+        hop = self._hop
+        if hop.strategy == "full":
+            none = np.zeros(len(candidates), np.int16)
+            return _Chosen(requests[group], candidates, none, np.zeros(len(candidates)))
+        if hop.strategy == "uniform_with_replacement":
+            parts = [self._best(requests, group, candidates, sizes, draw=draw, count=1) for draw in range(hop.fan_out)]
+            return _Chosen.join(parts)
+        return self._best(requests, group, candidates, sizes, draw=0, count=hop.fan_out)
+
+    def _best(
+        self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers, *, draw: int, count: int
+    ) -> _Chosen:
+        adjacency, strategy = self._adjacency, self._hop.strategy
+        is_weighted = strategy in ("weighted", "in_degree")
+        uniforms: _Scores | None = None
+        if strategy == "top_k":
+            assert adjacency.weights is not None
+            scores = -adjacency.weights[candidates]
+        else:
+            keys = np.repeat(self._requests.keys[requests], sizes)
+            scores = uniforms = random_choice.uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
+        if is_weighted:
+            assert adjacency.weights is not None
+            # Fast logarithms differ in the last bits from machine to machine. They leave out what is far from
+            # the best; the few that are left get scores that are the same everywhere.
+            scores = -np.log(scores) / adjacency.weights[candidates]
+        bounds = bound_smallest(scores, sizes, count)
+        near = np.flatnonzero(scores <= np.repeat(bounds * (1 + 1e-9) if is_weighted else bounds, sizes))
+        group, candidates, scores = group[near], candidates[near], scores[near]
+        if is_weighted and uniforms is not None and adjacency.weights is not None:
+            scores = random_choice.exponential_scores(uniforms[near], adjacency.weights[candidates])
+        kept = find_smallest(group, scores, adjacency.edge_rows[candidates], count)
+        draws = np.full(len(kept), draw, np.int16)
+        return _Chosen(requests[group[kept]], candidates[kept], draws, scores[kept])
+
+
+def _best_of(
+    hop: Hop, requests: _Integers, draws: npt.NDArray[np.int16], scores: _Scores, edge_rows: _Integers
+) -> _Integers:
+    """Returns the positions of the best edges of each request, or of each of its draws."""
+    if hop.strategy == "uniform_with_replacement":
+        return find_smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
+    return find_smallest(requests, scores, edge_rows, hop.fan_out)

@@ -1,0 +1,197 @@
+"""Samples rooted subgraphs from tables in memory: the reference for every other sampler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.engine.block_result import index_block
+from tfx_gnn.sampling.engine.block_sampling import BlockSampling, rounds_of_plan
+from tfx_gnn.sampling.engine.edge_choice import Adjacency, build_adjacency, find_edges
+from tfx_gnn.sampling.engine.edge_filters import ranked_edge_sets, timed_edge_sets
+from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.plan.hop import SEED, Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
+from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables
+
+_Integers = npt.NDArray[np.int64]
+
+
+class InMemorySampler:
+    """Executes a sampling plan over tables in memory.
+
+    A subgraph depends on the tables, the plan, the sampling seed and its own seed,
+    not on the batch that it is sampled in. Nodes are known to the random choice by
+    their ids and edges by their rows, so what is elsewhere in the graph does not
+    change it.
+
+    Memory beside the tables: 16 bytes an edge for each direction in which the plan
+    follows it, 8 more for each of times, weights and hashes that its choices need, and
+    8 bytes a node.
+    """
+
+    def __init__(
+        self,
+        tables: GraphTables,
+        plan: SamplingPlan,
+        *,
+        sampling_seed: int,
+        edge_ranks: Mapping[str, npt.NDArray[np.int8]] | None = None,
+    ) -> None:
+        """Indexes the edges that the plan follows.
+
+        Args:
+            tables: the graph; it must hold every node set and edge set of the plan.
+            plan: what to sample.
+            sampling_seed: seed of all random choices, in [0, 2**63).
+            edge_ranks: by edge set, int8 array, shape [num_edges]: rank of each edge of
+                the table, for edge sets that seeds with rank limits must not see whole.
+
+        Raises:
+            ValueError: if the plan does not fit the graph, the seed is out of range, or
+                a weight is NaN.
+        """
+        if not 0 <= sampling_seed < 2**63:
+            raise ValueError(f"`sampling_seed` must be in [0, 2**63); got {sampling_seed}. Choose another number.")
+        check_plan(plan, tables.schema)
+        self._tables = tables
+        self._plan = plan
+        self._sampling_seed = sampling_seed
+        self._node_codes = {
+            name: random_choice.hash_ids(tables.node_tables[name].ids)
+            for name in reached_node_sets(plan, tables.schema)
+        }
+        self._edge_ranks = dict(edge_ranks or {})
+        self._hops = {hop.name: hop for hops in rounds_of_plan(plan) for hop in hops}
+        self._adjacencies: dict[tuple[str, str, str], Adjacency] = {}
+        for hop in self._hops.values():
+            key = _adjacency_key(hop)
+            if key not in self._adjacencies:
+                self._adjacencies[key] = self._build_adjacency(hop)
+
+    def sample(self, seeds: Seeds, *, sampling_seed: int | None = None) -> SampledSubgraphs:
+        """Samples one subgraph around each seed.
+
+        Args:
+            seeds: the seeds; their nodes are rows of the node tables.
+            sampling_seed: seed of all random choices, in [0, 2**63), if another than the
+                sampler's own.
+
+        Returns:
+            The subgraphs, in the order of the seeds.
+
+        Raises:
+            ValueError: if the seeds have rank limits and `edge_ranks` were not given.
+        """
+        ranked = ranked_edge_sets(self._plan, self._tables.schema) if seeds.rank_limits is not None else ()
+        for name in ranked:
+            if name not in self._edge_ranks:
+                raise ValueError(
+                    f"`edge_ranks` must hold ranks of the edge sets {list(ranked)} for seeds with rank limits; got "
+                    f"{sorted(self._edge_ranks)}. Make them with the seeds."
+                )
+        block = BlockSampling(
+            self._plan,
+            self._tables.schema,
+            seeds,
+            sampling_seed=self._sampling_seed if sampling_seed is None else sampling_seed,
+            node_codes=self._node_codes,
+        )
+        while requests := block.next_requests():
+            block.accept([self._answer(asked) for asked in requests])
+        return index_block(block.finish(), seeds, self._tables, self._plan)
+
+    def sample_nodes(self, rows: _Integers) -> SampledSubgraphs:
+        """Samples one subgraph around each of some nodes, for plans without time and splits.
+
+        Args:
+            rows: int64 array, shape [num_subgraphs]: rows of the seed node table.
+
+        Returns:
+            The subgraphs, in the order of the rows.
+
+        Raises:
+            ValueError: if the plan needs more to be known about its seeds.
+        """
+        plan = self._plan
+        if plan.is_link_plan or plan.temporal or plan.seed_table or self._edge_ranks:
+            raise ValueError(
+                "`plan` must have nodes as seeds, and neither times nor ranks, to sample around rows alone; got "
+                f"seeds {plan.seed_set!r}. Make Seeds and call `sample`."
+            )
+        rows = np.asarray(rows, np.int64)
+        seeds = Seeds(
+            keys=self._node_codes[plan.seed_node_set][rows],
+            rows=rows,
+            readout_splits=np.arange(len(rows) + 1),
+            readout_nodes={SEED: rows},
+        )
+        return self.sample(seeds)
+
+    def _answer(self, requests: EdgeRequests) -> FoundEdges:
+        hop = self._hops[requests.hop]
+        inclusive = self._plan.temporal is not None and self._plan.temporal.inclusive
+        return find_edges(hop, self._adjacencies[_adjacency_key(hop)], requests.nodes, requests, inclusive=inclusive)
+
+    def _build_adjacency(self, hop: Hop) -> Adjacency:
+        table = self._tables.edge_tables[hop.edge_set]
+        starts, ends, start_set = table.sources, table.targets, table.source_set
+        if hop.direction == "backward":
+            starts, ends, start_set = table.targets, table.sources, table.target_set
+        temporal = self._plan.temporal
+        is_timed = hop.edge_set in timed_edge_sets(self._plan)
+        return build_adjacency(
+            starts,
+            ends,
+            self._tables.node_tables[start_set].num_nodes,
+            edge_rows=table.rows,
+            times=_integers(table, temporal.edge_times[hop.edge_set]) if temporal and is_timed else None,
+            ranks=self._edge_ranks.get(hop.edge_set),
+            weights=edge_weights(hop, table),
+        )
+
+
+def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
+    """Gives the weights by which a hop chooses among edges.
+
+    Args:
+        hop: any hop.
+        table: the table of its edge set.
+
+    Returns:
+        float64 array, shape [num_edges]; None if the hop's strategy needs none.
+
+    Raises:
+        ValueError: if a weight is NaN.
+    """
+    if hop.strategy == "in_degree":
+        ends = table.targets if hop.direction == "forward" else table.sources
+        return np.bincount(ends)[ends].astype(np.float64) if len(ends) else np.zeros(0)
+    if not hop.weight_feature:
+        return None
+    weights = table.features[hop.weight_feature].to_numpy(zero_copy_only=False).astype(np.float64)
+    unknown = np.flatnonzero(np.isnan(weights))
+    if len(unknown):
+        raise ValueError(
+            f"`weight_feature` must hold numbers; got NaN in {hop.weight_feature!r} of row {table.rows[unknown[0]]} of "
+            f"{table.path}, one of {len(unknown)} such edges. Correct the table or choose another feature."
+        )
+    return weights
+
+
+def _integers(table: EdgeTable, feature: str) -> _Integers:
+    column: pa.Array = table.features[feature]
+    return column.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _adjacency_key(hop: Hop) -> tuple[str, str, str]:
+    # Hops with the same weights share one adjacency.
+    weights = "#in_degree" if hop.strategy == "in_degree" else hop.weight_feature
+    return hop.edge_set, hop.direction, weights

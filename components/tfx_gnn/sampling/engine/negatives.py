@@ -1,0 +1,304 @@
+"""Negative pairs: nodes drawn beside the true target of a source.
+
+A draw is a number below the sum of all weights; laid end to end, the weights of
+the nodes, in order of their codes, say which node it falls on. So a draw means
+the same node wherever the nodes are kept, and is a pure function of the sampling
+seed and the pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tfx_gnn.sampling.plan.plan import Negatives
+from tfx_gnn.sampling.random_choice import mix
+
+_STREAM = np.uint64(0x6E65676174697665)  # ASCII of "negative"
+_PAIRS_AT_ONCE = 1 << 18
+_MISSING = -1
+
+_Nodes = npt.NDArray[np.int64]
+_Codes = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DrawableNodes:
+    """Nodes that negatives are drawn from, by group, in order of their codes.
+
+    Attributes:
+        nodes: int64 array, shape [num_nodes], sorted by group, then code.
+        group_starts: int64 array, shape [num_groups + 1]: where each group starts in `nodes`.
+        ends: int64 array, shape [num_nodes]: sum of the weights up to each node,
+            itself included; None if every weight is 1.
+    """
+
+    nodes: _Nodes
+    group_starts: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64] | None = None
+
+    def totals(self, groups: npt.NDArray[np.int64]) -> _Codes:
+        """Sums the weights of groups.
+
+        Args:
+            groups: int64 array of any shape.
+
+        Returns:
+            uint64 array of the same shape; 0 where nothing can be drawn.
+        """
+        return (self._before(self.group_starts[groups + 1]) - self._before(self.group_starts[groups])).astype(np.uint64)
+
+    def nodes_at(self, groups: npt.NDArray[np.int64], offsets: _Codes) -> _Nodes:
+        """Finds the nodes that draws fall on.
+
+        Args:
+            groups: int64 array of any shape.
+            offsets: uint64 array of the same shape, below `totals(groups)`.
+
+        Returns:
+            int64 array of the same shape.
+        """
+        places = self._before(self.group_starts[groups]) + offsets.astype(np.int64)
+        positions = places if self.ends is None else np.searchsorted(self.ends, places, side="right")
+        nodes: _Nodes = self.nodes[positions]
+        return nodes
+
+    def _before(self, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        if self.ends is None:
+            return positions
+        return np.where(positions > 0, self.ends[positions - 1], 0)
+
+
+def order_drawable_nodes(
+    codes: _Codes,
+    *,
+    weights: npt.NDArray[np.int64] | None = None,
+    groups: npt.NDArray[np.int64] | None = None,
+) -> DrawableNodes:
+    """Lays the nodes of a node set out for drawing.
+
+    Args:
+        codes: uint64 array, shape [num_nodes]: hashes of the nodes' ids.
+        weights: int64 array, shape [num_nodes], at least 0; 1 each by default.
+        groups: int64 array, shape [num_nodes], values in [0, num_groups); one group by default.
+
+    Returns:
+        The nodes, known by their positions in `codes`.
+    """
+    if groups is None:
+        groups = np.zeros(len(codes), np.int64)
+    nodes = np.lexsort((codes, groups)).astype(np.int64)
+    num_groups = int(groups.max(initial=-1)) + 1
+    return DrawableNodes(
+        nodes=nodes,
+        group_starts=np.searchsorted(groups[nodes], np.arange(num_groups + 1)).astype(np.int64),
+        ends=None if weights is None else np.cumsum(weights[nodes], dtype=np.int64),
+    )
+
+
+def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _Codes:
+    """Draws the numbers whose remainders, by the sum of weights, are draws.
+
+    Args:
+        keys: uint64 array, shape [n]: `pair_keys` of the positive pairs.
+        sampling_seed: seed of all random choices, in [0, 2**63).
+        negatives: how many negatives, and how many draws for each.
+
+    Returns:
+        uint64 array, shape [n, num_per_positive, num_draws].
+    """
+    shape = negatives.num_per_positive, negatives.num_draws
+    numbers = np.arange(shape[0] * shape[1], dtype=np.uint64).reshape(shape)
+    return mix(_starts(keys, sampling_seed)[:, np.newaxis, np.newaxis] + numbers)
+
+
+def accept_candidates(
+    candidates: _Nodes,
+    *,
+    can_draw: npt.NDArray[np.bool_],
+    positives: _Nodes,
+    sources: _Nodes | None,
+    is_neighbor: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
+) -> npt.NDArray[np.int16]:
+    """Takes the first good candidate for each negative.
+
+    A candidate is refused if it is the true target, an earlier accepted negative of
+    the same pair, the source itself, or a true neighbor of the source.
+
+    Args:
+        candidates: int64 array, shape [n, num_per_positive, num_draws], in the order of drawing.
+        can_draw: bool array, shape [n]: whether the candidates of a pair mean anything.
+        positives: int64 array, shape [n]: true target of each pair.
+        sources: int64 array, shape [n]: source of each pair, if it is a node of the
+            candidates' node set; None if it is not.
+        is_neighbor: called with rows of `candidates` (int64 array, shape [m]), a
+            negative's number and a draw's; returns a bool array, shape [m], true where
+            that candidate is a neighbor of the source. None: neighbors are accepted.
+
+    Returns:
+        int16 array, shape [n, num_per_positive]: number of the accepted draw, or -1
+        where all were refused.
+    """
+
+    def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
+        return candidates[rows, number, draw]
+
+    def is_neighbor_at(rows: _Nodes, number: int, draw: int, _: _Nodes) -> npt.NDArray[np.bool_]:
+        assert is_neighbor is not None
+        return is_neighbor(rows, number, draw)
+
+    accepted, _ = _accept(
+        candidates.shape,
+        candidate,
+        can_draw=can_draw,
+        positives=positives,
+        sources=sources,
+        is_neighbor=is_neighbor_at if is_neighbor else None,
+    )
+    return accepted
+
+
+def _accept(
+    shape: tuple[int, ...],
+    candidate: Callable[[_Nodes, int, int], _Nodes],
+    *,
+    can_draw: npt.NDArray[np.bool_],
+    positives: _Nodes,
+    sources: _Nodes | None,
+    is_neighbor: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
+) -> tuple[npt.NDArray[np.int16], _Nodes]:
+    """Asks for candidates only while a negative waits for one; returns draws and nodes."""
+    num_pairs, num_negatives, num_draws = shape
+    accepted = np.full((num_pairs, num_negatives), _MISSING, np.int16)
+    taken = np.zeros((num_pairs, num_negatives), np.int64)
+    for number in range(num_negatives):
+        waiting = np.flatnonzero(can_draw)
+        for draw in range(num_draws):
+            if not len(waiting):
+                break
+            nodes = candidate(waiting, number, draw)
+            is_good = nodes != positives[waiting]
+            if sources is not None:
+                is_good &= nodes != sources[waiting]
+            for earlier in range(number):
+                is_good &= (nodes != taken[waiting, earlier]) | (accepted[waiting, earlier] == _MISSING)
+            if is_neighbor is not None:
+                is_good[is_good] = ~is_neighbor(waiting[is_good], number, draw, nodes[is_good])
+            accepted[waiting[is_good], number] = draw
+            taken[waiting[is_good], number] = nodes[is_good]
+            waiting = waiting[~is_good]
+    return accepted, taken
+
+
+class PairLookup:
+    """Tells whether pairs of nodes are edges, 8 bytes an edge."""
+
+    def __init__(self, sources: _Nodes, targets: _Nodes, *, num_targets: int) -> None:
+        """Sorts the edges.
+
+        Args:
+            sources: int64 array, shape [num_edges].
+            targets: int64 array, shape [num_edges], values in [0, num_targets).
+            num_targets: number of nodes that edges may end in.
+        """
+        self._num_targets = num_targets
+        self._pairs = np.unique(sources * num_targets + targets)
+
+    def contains(self, sources: _Nodes, targets: _Nodes) -> npt.NDArray[np.bool_]:
+        """Looks pairs up.
+
+        Args:
+            sources: int64 array, shape [n].
+            targets: int64 array, shape [n].
+
+        Returns:
+            bool array, shape [n].
+        """
+        pairs = sources * self._num_targets + targets
+        positions = np.searchsorted(self._pairs, pairs)
+        positions[positions == len(self._pairs)] = 0
+        if not len(self._pairs):
+            return np.zeros(len(pairs), np.bool_)
+        found: npt.NDArray[np.bool_] = self._pairs[positions] == pairs
+        return found
+
+
+def choose_negatives(
+    keys: _Codes,
+    sources: _Nodes,
+    targets: _Nodes,
+    *,
+    negatives: Negatives,
+    sampling_seed: int,
+    drawable: DrawableNodes,
+    groups: npt.NDArray[np.int64] | None,
+    edges: PairLookup,
+    has_one_node_set: bool,
+) -> tuple[_Nodes, npt.NDArray[np.bool_]]:
+    """Draws the negatives of pairs whose graph is in memory.
+
+    Args:
+        keys: uint64 array, shape [n]: `pair_keys` of the positive pairs.
+        sources: int64 array, shape [n].
+        targets: int64 array, shape [n]: the true targets.
+        negatives: what to draw.
+        sampling_seed: seed of all random choices, in [0, 2**63).
+        drawable: the target nodes.
+        groups: int64 array, shape [number of target nodes]: group of each; None if
+            there is one group.
+        edges: the true edges.
+        has_one_node_set: whether sources and targets are nodes of one set; no node is
+            then a negative of itself.
+
+    Returns:
+        int64 array, shape [n, num_per_positive], of nodes, and a bool array of that
+        shape, false where a negative is missing and the node means nothing.
+    """
+    nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
+    is_there = np.zeros(nodes.shape, np.bool_)
+    for start in range(0, len(keys), _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        part_sources = sources[part]
+        part_groups = None if groups is None else groups[targets[part]]
+        draws = _Draws(_starts(keys[part], sampling_seed), part_groups, drawable, negatives.num_draws)
+        accepted, nodes[part] = _accept(
+            (len(part_sources), negatives.num_per_positive, negatives.num_draws),
+            draws.candidate,
+            can_draw=draws.totals > 0,
+            positives=targets[part],
+            sources=part_sources if has_one_node_set else None,
+            is_neighbor=_neighbor_test(edges, part_sources) if negatives.excludes_neighbors else None,
+        )
+        is_there[part] = accepted != _MISSING
+    return nodes, is_there
+
+
+class _Draws:
+    """Candidates of some pairs, drawn when they are asked for."""
+
+    def __init__(
+        self, starts: _Codes, groups: npt.NDArray[np.int64] | None, drawable: DrawableNodes, num_draws: int
+    ) -> None:
+        self._starts = starts
+        self._groups = np.zeros(len(starts), np.int64) if groups is None else groups
+        self._drawable = drawable
+        self._num_draws = num_draws
+        self.totals = drawable.totals(self._groups)
+
+    def candidate(self, rows: _Nodes, number: int, draw: int) -> _Nodes:
+        numbers = mix(self._starts[rows] + np.uint64(number * self._num_draws + draw))
+        return self._drawable.nodes_at(self._groups[rows], numbers % self.totals[rows])
+
+
+def _neighbor_test(edges: PairLookup, sources: _Nodes) -> Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]]:
+    def is_neighbor(rows: _Nodes, _number: int, _draw: int, nodes: _Nodes) -> npt.NDArray[np.bool_]:
+        return edges.contains(sources[rows], nodes)
+
+    return is_neighbor
+
+
+def _starts(keys: _Codes, sampling_seed: int) -> _Codes:
+    return mix(keys ^ mix(mix(np.array([sampling_seed], np.uint64)) ^ _STREAM))

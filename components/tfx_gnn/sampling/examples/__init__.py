@@ -1,0 +1,1 @@
+"""Sampled subgraphs as serialized tf.Examples."""

@@ -1,0 +1,301 @@
+"""Chooses the seeds of a plan from tables in memory, split by split."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes
+from tfx_gnn.sampling.engine.seeds import Seeds
+from tfx_gnn.sampling.plan.edge_ranks import rank_limit
+from tfx_gnn.sampling.plan.hop import SOURCE, TARGET
+from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.seed_splits import (
+    UNUSED,
+    SplitColumns,
+    edge_split_codes,
+    node_split_codes,
+    pair_keys,
+    supervision_only,
+)
+from tfx_gnn.sampling.plan.seed_tables import find_table_seeds
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.sampling.plan.split_tables import edge_split_columns, node_split_columns
+from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.graph_tables import GraphTables
+from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
+from tfx_gnn.tables.table_files import Table
+
+_Rows = npt.NDArray[np.int64]
+_Codes = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeedReport:
+    """What became of everything that might have been a seed.
+
+    Attributes:
+        num_seeds: by split.
+        num_unused: rows that `SplitPlan.unused_values` excludes.
+        num_message_passing_only: edges of the first split that are no seeds, as others
+            of that split are supervision only.
+        num_negatives: by split, negatives that were drawn; none without negatives.
+        num_missing_negatives: by split, negatives for which every draw was refused.
+        table: what became of the rows of the seed table; None without one.
+        problems: rows of the seed table that were dropped.
+    """
+
+    num_seeds: Mapping[str, int]
+    num_unused: int = 0
+    num_message_passing_only: int = 0
+    num_negatives: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    num_missing_negatives: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    table: TableReport | None = None
+    problems: tuple[RowProblem, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Candidates:
+    """What might be seeds: by root its nodes, and what decides about splits."""
+
+    nodes: Mapping[str, _Rows]
+    rows: _Rows
+    columns: SplitColumns
+    times: npt.NDArray[np.int64] | None
+    table: TableReport | None = None
+    problems: tuple[RowProblem, ...] = ()
+
+
+def make_seeds(
+    tables: GraphTables,
+    plan: SamplingPlan,
+    sampling_seed: int,
+    *,
+    seed_table: Table | None = None,
+    rules: RowRules | None = None,
+) -> tuple[dict[str, Seeds], SeedReport]:
+    """Chooses the seeds of every split, and draws their negatives.
+
+    Args:
+        tables: the graph, read with the extra columns that `tables_with_splits` lists.
+        plan: a plan that fits the graph.
+        sampling_seed: seed of all random choices, in [0, 2**63); negatives depend on it.
+        seed_table: rows of the plan's seed table, if it has one.
+        rules: what to do with rows of the seed table that name no node:
+            `dangling_edges`. Refused by default.
+
+    Returns:
+        By split, in the order of `plan.splits.names`, its seeds; and the counts. Nodes
+        are rows of their node tables.
+
+    Raises:
+        ValueError: if a row has no split or a split no seeds, or the seed table names
+            nodes that are not there or a seed twice.
+    """
+    candidates = _find_candidates(tables, plan, seed_table, rules or RowRules())
+    sets = root_node_sets(plan, tables.schema)
+    codes = {root: hash_ids(tables.node_tables[sets[root]].ids)[rows] for root, rows in candidates.nodes.items()}
+    keys = pair_keys(codes[SOURCE], codes[TARGET]) if plan.is_link_plan else next(iter(codes.values()))
+    split_codes = _split_codes(plan, codes, candidates.columns)
+    is_passed_only = _is_message_passing_only(plan, codes, split_codes)
+    num_unused = int((split_codes == UNUSED).sum())
+    split_codes = np.where(is_passed_only, np.int16(UNUSED), split_codes)
+    written = splits_with_seeds(
+        plan.splits, {name: int((split_codes == code).sum()) for code, name in enumerate(plan.splits.names)}
+    )
+    drawer = _NegativeDrawer(tables, plan, sampling_seed) if plan.negatives else None
+    seeds_by_split: dict[str, Seeds] = {}
+    for code, name in enumerate(plan.splits.names):
+        if name not in written:
+            continue
+        chosen = np.flatnonzero(split_codes == code)
+        chosen = chosen[np.lexsort((candidates.rows[chosen], keys[chosen]))]
+        seeds_by_split[name] = _make_split(plan, candidates, keys, chosen, code=code, drawer=drawer)
+    return seeds_by_split, SeedReport(
+        num_seeds={name: seeds.num_subgraphs for name, seeds in seeds_by_split.items()},
+        num_unused=num_unused,
+        num_message_passing_only=int(is_passed_only.sum()),
+        num_negatives=_count_negatives(seeds_by_split) if drawer else {},
+        num_missing_negatives=_count_missing(plan, seeds_by_split),
+        table=candidates.table,
+        problems=candidates.problems,
+    )
+
+
+def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str, int]:
+    """Checks that splits have seeds, and leaves out those that need not.
+
+    Args:
+        splits: rule for splits.
+        counts: number of seeds by split, for all that the rule names.
+
+    Returns:
+        The counts of the splits to write, in the order of `splits.names`.
+
+    Raises:
+        ValueError: if a split has no seeds and must have some, or none has.
+    """
+    kept = {name: counts[name] for name in splits.names if counts[name] or not splits.may_be_missing}
+    total = sum(kept.values())
+    if not total:
+        raise ValueError(
+            "`splits` must give some split a seed; got none for any of them. "
+            "Look at the seed set or table, `unused_values` and `disjoint_train_share`."
+        )
+    empty = [name for name, count in kept.items() if not count]
+    if empty and not splits.allows_empty_splits:
+        raise ValueError(
+            f"`splits` must give every split at least one seed; got none for {empty}, and {total} for the others "
+            "together. Change the shares or bounds, or set `allows_empty_splits`."
+        )
+    return kept
+
+
+def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None, rules: RowRules) -> _Candidates:
+    if (plan.seed_table is None) != (seed_table is None):
+        raise ValueError(
+            "`seed_table` must be there if and only if the plan names one; got "
+            f"{'rows' if seed_table else 'none'} for {plan.seed_table!r}. Read it as `seed_table_layout` describes it."
+        )
+    if seed_table is not None:
+        found = find_table_seeds(tables, plan, seed_table, rules)
+        return _Candidates(
+            nodes=found.nodes,
+            rows=found.rows,
+            columns=found.columns,
+            times=found.times,
+            table=found.report,
+            problems=found.problems,
+        )
+    if plan.is_link_plan:
+        edges = tables.edge_tables[plan.seed_edge_set]
+        return _Candidates(
+            nodes={SOURCE: edges.sources, TARGET: edges.targets},
+            rows=edges.rows,
+            columns=edge_split_columns(plan, plan.seed_edge_set, edges),
+            times=_times(plan, edges.features),
+        )
+    nodes = tables.node_tables[plan.seed_node_set]
+    return _Candidates(
+        nodes={plan.root_names[0]: np.arange(nodes.num_nodes)},
+        rows=np.arange(nodes.num_nodes),
+        columns=node_split_columns(plan, nodes),
+        times=_times(plan, nodes.features),
+    )
+
+
+def _times(plan: SamplingPlan, features: Mapping[str, pa.Array]) -> npt.NDArray[np.int64] | None:
+    if plan.temporal is None:
+        return None
+    return np.asarray(features[plan.temporal.seed_time].to_numpy(zero_copy_only=False), np.int64)
+
+
+def _split_codes(plan: SamplingPlan, codes: Mapping[str, _Codes], columns: SplitColumns) -> npt.NDArray[np.int16]:
+    if not plan.is_link_plan:
+        return node_split_codes(plan.splits, codes=codes[plan.root_names[0]], columns=columns)
+    return edge_split_codes(
+        plan.splits,
+        source_codes=codes[SOURCE],
+        target_codes=codes[TARGET],
+        columns=columns,
+        is_symmetric=plan.seed_edge_set in plan.reverse_edge_sets,
+    )
+
+
+def _is_message_passing_only(
+    plan: SamplingPlan, codes: Mapping[str, _Codes], split_codes: npt.NDArray[np.int16]
+) -> npt.NDArray[np.bool_]:
+    if not plan.splits.disjoint_train_share:
+        return np.zeros(len(split_codes), np.bool_)
+    is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
+    keys = pair_keys(codes[SOURCE], codes[TARGET], is_symmetric=is_symmetric)
+    return (split_codes == 0) & ~supervision_only(plan.splits, keys)
+
+
+def _make_split(
+    plan: SamplingPlan,
+    candidates: _Candidates,
+    keys: _Codes,
+    chosen: _Rows,
+    *,
+    code: int,
+    drawer: _NegativeDrawer | None,
+) -> Seeds:
+    nodes = {root: rows[chosen] for root, rows in candidates.nodes.items()}
+    readout_splits = np.arange(len(chosen) + 1, dtype=np.int64)
+    labels = None
+    if drawer is not None:
+        nodes, readout_splits, labels = drawer.draw(keys[chosen], nodes[SOURCE], nodes[TARGET])
+    has_ranks = plan.is_link_plan or plan.splits.visibility == "inductive"
+    return Seeds(
+        keys=keys[chosen],
+        rows=candidates.rows[chosen],
+        readout_splits=readout_splits,
+        readout_nodes=nodes,
+        readout_labels=labels,
+        time_limits=None if candidates.times is None else candidates.times[chosen],
+        rank_limits=np.full(len(chosen), rank_limit(code), np.int8) if has_ranks else None,
+    )
+
+
+class _NegativeDrawer:
+    """Draws negatives from the graph in memory."""
+
+    def __init__(self, tables: GraphTables, plan: SamplingPlan, sampling_seed: int) -> None:
+        assert plan.negatives is not None
+        self._negatives = plan.negatives
+        self._sampling_seed = sampling_seed
+        edges = tables.edge_tables[plan.seed_edge_set]
+        targets = tables.node_tables[edges.target_set]
+        weights = None
+        if plan.negatives.distribution == "in_degree":
+            weights = np.bincount(edges.targets, minlength=targets.num_nodes).astype(np.int64)
+        self._groups = _groups(targets.features[plan.negatives.same_feature]) if plan.negatives.same_feature else None
+        self._drawable = order_drawable_nodes(hash_ids(targets.ids), weights=weights, groups=self._groups)
+        self._edges = PairLookup(edges.sources, edges.targets, num_targets=targets.num_nodes)
+        self._has_one_node_set = edges.source_set == edges.target_set
+
+    def draw(
+        self, keys: _Codes, sources: _Rows, targets: _Rows
+    ) -> tuple[dict[str, _Rows], npt.NDArray[np.int64], npt.NDArray[np.int8]]:
+        """Returns nodes by root, where the readouts of each pair start, and labels."""
+        nodes, is_there = choose_negatives(
+            keys,
+            sources,
+            targets,
+            negatives=self._negatives,
+            sampling_seed=self._sampling_seed,
+            drawable=self._drawable,
+            groups=self._groups,
+            edges=self._edges,
+            has_one_node_set=self._has_one_node_set,
+        )
+        is_readout = np.insert(is_there, 0, values=True, axis=1)
+        counts = is_readout.sum(axis=1)
+        labels = np.zeros(is_readout.shape, np.int8)
+        labels[:, 0] = 1
+        return (
+            {SOURCE: np.repeat(sources, counts), TARGET: np.insert(nodes, 0, targets, axis=1)[is_readout]},
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+            labels[is_readout],
+        )
+
+
+def _groups(values: pa.Array) -> npt.NDArray[np.int64]:
+    return np.asarray(values.dictionary_encode().indices.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _count_negatives(seeds_by_split: Mapping[str, Seeds]) -> dict[str, int]:
+    return {name: int(seeds.readout_splits[-1]) - seeds.num_subgraphs for name, seeds in seeds_by_split.items()}
+
+
+def _count_missing(plan: SamplingPlan, seeds_by_split: Mapping[str, Seeds]) -> dict[str, int]:
+    if plan.negatives is None:
+        return {}
+    wanted = plan.negatives.num_per_positive
+    counts = _count_negatives(seeds_by_split)
+    return {name: wanted * seeds.num_subgraphs - counts[name] for name, seeds in seeds_by_split.items()}

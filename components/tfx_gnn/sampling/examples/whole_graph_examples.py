@@ -1,0 +1,281 @@
+"""Whole graphs as serialized tf.Examples in TF-GNN's layout."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes, SampledSubgraphs
+from tfx_gnn.sampling.examples.graph_grouping import GroupedGraphs, group_graphs
+from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, Slices
+from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes
+from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs, make_whole_graph_schema, whole_graph_layouts
+from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
+from tfx_gnn.tables.schema_layouts import CONTEXT
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import Table, read_table
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
+
+_GRAPHS_AT_ONCE = 1024
+
+_Rows = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GraphBatch:
+    """Some graphs of one split, as records.
+
+    Attributes:
+        keys: uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
+        graphs: their nodes and edges; rows are positions in the columns of the tables.
+        records: one serialized tf.Example a graph.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    graphs: SampledSubgraphs
+    records: list[bytes]
+
+
+class WholeGraphConverter:
+    """Turns those rows of tables that some graphs have into records.
+
+    A record depends on the rows of its graph alone, not on the graphs beside it.
+
+    Attributes:
+        schema: graph schema of the records.
+        grouped: the graphs.
+        num_unused: graphs that `SplitPlan.unused_values` excludes.
+    """
+
+    def __init__(
+        self, tables: Mapping[str, Table], spec: WholeGraphs, tables_schema: GraphSchema, rules: RowRules
+    ) -> None:
+        """Parts the tables into graphs and finds the split of each.
+
+        Args:
+            tables: by label, all rows of the graphs; see `group_graphs`. Read as
+                `whole_graph_layouts` describes them.
+            spec: what to make of the tables.
+            tables_schema: schema of the tables.
+            rules: what to do with rows that break a rule.
+
+        Raises:
+            ValueError: if the rules refuse a row, a graph has no split, or it has no
+                nodes and may not.
+        """
+        self.schema = make_whole_graph_schema(tables_schema, spec)
+        self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
+        self._tables = tables
+        columns = _split_columns(tables.get(CONTEXT), spec, self.grouped)
+        self._split_codes = node_split_codes(spec.splits, codes=self.grouped.keys, columns=columns)
+        self._split_names = spec.splits.names
+        self.num_unused = int((self._split_codes == UNUSED).sum())
+
+    @property
+    def num_graphs(self) -> dict[str, int]:
+        """Number of graphs by split, for all splits that the plan names."""
+        return {name: int((self._split_codes == code).sum()) for code, name in enumerate(self._split_names)}
+
+    def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
+        """Lists the keys of the graphs of a split.
+
+        Args:
+            split: name of the split.
+
+        Returns:
+            uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
+        """
+        return self.grouped.keys[self._graphs_of(split)]
+
+    def convert(
+        self, split: str, *, start: int = 0, stop: int | None = None, batch_size: int = _GRAPHS_AT_ONCE
+    ) -> Iterator[GraphBatch]:
+        """Writes graphs of a split.
+
+        Args:
+            split: name of the split.
+            start: position of the first graph among those of the split.
+            stop: position after the last one; all by default.
+            batch_size: most graphs of a batch, at least 1.
+
+        Yields:
+            Batches, ascending by (key, row of the context table) within and from one to the next.
+        """
+        graphs = self._graphs_of(split)[start:stop]
+        for first in range(0, len(graphs), batch_size):
+            chosen = graphs[first : first + batch_size]
+            subgraphs = SampledSubgraphs(
+                num_subgraphs=len(chosen),
+                node_sets={name: _take_nodes(nodes, chosen) for name, nodes in self.grouped.node_sets.items()},
+                edge_sets={name: _take_edges(edges, chosen) for name, edges in self.grouped.edge_sets.items()},
+            )
+            records = self._encode(subgraphs, chosen)
+            yield GraphBatch(keys=self.grouped.keys[chosen], graphs=subgraphs, records=records)
+
+    def _graphs_of(self, split: str) -> _Rows:
+        return np.flatnonzero(self._split_codes == self._split_names.index(split))
+
+    def _encode(self, graphs: SampledSubgraphs, chosen: _Rows) -> list[bytes]:
+        one_each = np.arange(graphs.num_subgraphs + 1)
+        columns: dict[str, pa.Array] = {}
+        slices: dict[str, Slices] = {}
+        integers: dict[str, Slices] = {}
+
+        def add(key: str, column: pa.Array, rows: _Rows, splits: _Rows) -> None:
+            # Only the rows of the batch are encoded, which bounds the memory.
+            columns[key] = column.take(pa.array(rows))
+            slices[key] = np.arange(len(rows)), splits
+
+        for feature in self.schema.context.features:
+            if feature == ID_FEATURE:
+                add(f"context/{feature}", self.grouped.ids, chosen, one_each)
+            else:
+                add(f"context/{feature}", self._column(CONTEXT, feature), self.grouped.rows[chosen], one_each)
+        for name, node_set in self.schema.node_sets.items():
+            nodes = graphs.node_sets[name]
+            integers[f"nodes/{name}.#size"] = np.diff(nodes.splits), one_each
+            for feature in node_set.features:
+                add(f"nodes/{name}.{feature}", self._column(f"nodes/{name}", feature), nodes.rows, nodes.splits)
+        for name, edge_set in self.schema.edge_sets.items():
+            edges = graphs.edge_sets[name]
+            integers[f"edges/{name}.#size"] = np.diff(edges.splits), one_each
+            integers[f"edges/{name}.#source"] = edges.sources, edges.splits
+            integers[f"edges/{name}.#target"] = edges.targets, edges.splits
+            for feature in edge_set.features:
+                add(f"edges/{name}.{feature}", self._column(f"edges/{name}", feature), edges.rows, edges.splits)
+        return RecordEncoder(columns).encode(graphs.num_subgraphs, slices, integers)
+
+    def _column(self, label: str, feature: str) -> pa.Array:
+        return self._tables[label].columns[feature]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WholeGraphReport:
+    """What became of tables of many graphs.
+
+    Attributes:
+        num_graphs: by split.
+        num_unused: graphs that `SplitPlan.unused_values` excludes.
+        num_empty: graphs without nodes.
+        tables: what became of the rows, by label of the table.
+        problems: rows that were dropped.
+    """
+
+    num_graphs: Mapping[str, int]
+    num_unused: int
+    num_empty: int
+    tables: Mapping[str, TableReport]
+    problems: tuple[RowProblem, ...]
+
+
+def whole_graph_examples(
+    tables_dir: str,
+    tables_schema: GraphSchema,
+    spec: WholeGraphs,
+    *,
+    rules: RowRules | None = None,
+    access: TableAccess | None = None,
+) -> tuple[WholeGraphConverter, WholeGraphReport]:
+    """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
+
+    Args:
+        tables_dir: folder that the schema's file names are relative to.
+        tables_schema: schema of the tables.
+        spec: what to make of them.
+        rules: what to do with rows that break a rule; by default every one is refused.
+        access: which files may be read; by default those inside of `tables_dir`.
+
+    Returns:
+        The converter of all graphs, whose `convert` writes them split by split, and
+        what became of the rows. `report.num_graphs` names the splits to write.
+
+    Raises:
+        ValueError: if tables or spec break a rule, or a split has no graphs.
+    """
+    rules = rules or RowRules()
+    layouts = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
+    tables = {layout.label: read_table(layout, rules) for layout in layouts.all}
+    converter = WholeGraphConverter(tables, spec, tables_schema, rules)
+    grouped = converter.grouped
+    for report in grouped.reports.values():
+        check_dropped_share(report, rules)
+    num_nodes = np.sum([np.diff(nodes.splits) for nodes in grouped.node_sets.values()], axis=0)
+    return converter, WholeGraphReport(
+        num_graphs=splits_with_graphs(converter.num_graphs, spec),
+        num_unused=converter.num_unused,
+        num_empty=int((num_nodes == 0).sum()),
+        tables=grouped.reports,
+        problems=grouped.problems,
+    )
+
+
+def splits_with_graphs(num_graphs: Mapping[str, int], spec: WholeGraphs) -> dict[str, int]:
+    """Checks that splits have graphs, and leaves out those that need not.
+
+    Args:
+        num_graphs: by split, over all graphs.
+        spec: what to make of the tables.
+
+    Returns:
+        The splits to write, in the order of `spec.splits.names`.
+
+    Raises:
+        ValueError: if a split has no graphs and must have some.
+    """
+    splits = {name: count for name, count in num_graphs.items() if count or not spec.splits.may_be_missing}
+    empty = [name for name, count in splits.items() if not count]
+    if not any(splits.values()) or (empty and not spec.splits.allows_empty_splits):
+        raise ValueError(
+            f"`splits` must give every split at least one graph; got {dict(num_graphs)}. "
+            "Change the shares or bounds, or set `allows_empty_splits`."
+        )
+    return splits
+
+
+def _split_columns(context: Table | None, spec: WholeGraphs, grouped: GroupedGraphs) -> SplitColumns:
+    if context is None:
+        return SplitColumns()
+    rows = pa.array(grouped.rows)
+    splits = spec.splits
+
+    def place_of(position: int) -> str:
+        row = int(grouped.rows[position])
+        [(file, number)] = context.locate(context.rows[row : row + 1])
+        return f"{file}, {table_format(context.layout).row_word} {number}"
+
+    times = context.columns[splits.time_feature].take(rows) if splits.time_feature else None
+    return SplitColumns(
+        names=context.columns[EXTRA_PREFIX + splits.column].take(rows) if splits.column else None,
+        times=None if times is None else np.asarray(times.to_numpy(zero_copy_only=False), np.int64),
+        groups=context.columns[EXTRA_PREFIX + splits.group_column].take(rows) if splits.group_column else None,
+        place_of=place_of,
+    )
+
+
+def _take_nodes(nodes: SampledNodes, chosen: _Rows) -> SampledNodes:
+    positions, splits = _ranges(nodes.splits, chosen)
+    return SampledNodes(rows=nodes.rows[positions], splits=splits)
+
+
+def _take_edges(edges: SampledEdges, chosen: _Rows) -> SampledEdges:
+    positions, splits = _ranges(edges.splits, chosen)
+    return SampledEdges(
+        rows=edges.rows[positions],
+        sources=edges.sources[positions],
+        targets=edges.targets[positions],
+        splits=splits,
+    )
+
+
+def _ranges(splits: _Rows, chosen: _Rows) -> tuple[_Rows, _Rows]:
+    """Returns the positions of the chosen ranges, one after the other, and where each begins among them."""
+    sizes = np.diff(splits)[chosen]
+    starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+    positions = np.arange(starts[-1]) + np.repeat(splits[chosen] - starts[:-1], sizes)
+    return positions, starts

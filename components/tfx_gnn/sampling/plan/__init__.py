@@ -1,0 +1,1 @@
+"""What to sample: hops, seeds, splits and negatives, checked before anything is read."""

@@ -1,0 +1,449 @@
+"""What to sample around a seed: a plan of hops along named edge sets.
+
+The plan is data, not code. Samplers of any kind execute it, and it travels as
+JSON between machines.
+
+The parts of a sampling plan that are made by themselves: times, a table of seeds, negatives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal
+
+from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop, name_hops
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+
+__all__ = [
+    "LABEL_FEATURE",
+    "SEED",
+    "SOURCE",
+    "TARGET",
+    "Hop",
+    "Negatives",
+    "SamplingPlan",
+    "SeedTable",
+    "SplitPlan",
+    "Temporal",
+    "hop_ends",
+    "reached_node_sets",
+    "root_node_sets",
+]
+
+
+_SEED_DTYPES = ("int64", "float32", "string")
+
+
+_DISTRIBUTIONS = ("uniform", "in_degree")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Temporal:
+    """Hides edges that are newer than the seed.
+
+    Attributes:
+        seed_time: integer feature of the seed node set or seed edge set, or int64
+            column of the seed table, with the time of each seed.
+        edge_times: by edge set, its integer feature with the time of each edge, in the
+            unit of `seed_time`; at least one. Edge sets that are not named are not
+            filtered. `excluded_features` may keep the features out of the examples.
+        inclusive: whether an edge of the very time of the seed is visible.
+    """
+
+    seed_time: str
+    edge_times: Mapping[str, str]
+    inclusive: bool = False
+
+    def __post_init__(self) -> None:
+        check_text("seed_time", self.seed_time, " in `temporal`")
+        check_texts("edge_times", self.edge_times, " in `temporal`")
+        if not self.edge_times:
+            raise ValueError(
+                "`edge_times` must name at least one edge set in `temporal`; got none. "
+                "Leave `temporal` out to see edges of all times."
+            )
+        object.__setattr__(self, "edge_times", dict(self.edge_times))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SeedTable:
+    """A table of seeds: each row is the seed of one subgraph.
+
+    Attributes:
+        filename: file beside the graph schema, of any format that tables may have.
+        columns: other names of the columns "id" (node plans) or "source" and "target"
+            (link plans), by these names.
+        features: by column, its type: "int64", "float32" or "string". Those that
+            `label_features` names become features of `_readout`; they may also be the
+            plan's `seed_time` or split column.
+        identity_features: those of `features`, integers or strings, that tell seeds of the same
+            nodes apart, as the relation does where two nodes may be linked by several. Seeds that are
+            equal in all of this are refused.
+        splits_edges: whether the rule for splits also divides the edges of the seed edge set and of reverse
+            edge sets, so that those of later splits are hidden from earlier ones: their tables must then have
+            what the rule looks at. False: edges are of no split, and visible from all, as those of tables
+            that hold nothing but the edges of training. The pairs that are read out are hidden either way.
+    """
+
+    filename: str
+    columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    features: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    identity_features: tuple[str, ...] = ()
+    splits_edges: bool = True
+
+    def __post_init__(self) -> None:
+        check_text("filename", self.filename, " in `seed_table`")
+        check_texts("columns", self.columns, " in `seed_table`")
+        check_texts("features", self.features, " in `seed_table`")
+        for name, dtype in self.features.items():
+            if dtype not in _SEED_DTYPES:
+                raise ValueError(
+                    f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
+                    "`seed_table`. Choose one of them."
+                )
+        check_names("identity_features", self.identity_features)
+        unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
+        if unfit:
+            raise ValueError(
+                "`identity_features` must be integers or strings that `features` declares; got "
+                f"{unfit} in `seed_table`. Declare them, or name others."
+            )
+        object.__setattr__(self, "columns", dict(self.columns))
+        object.__setattr__(self, "features", dict(self.features))
+        object.__setattr__(self, "identity_features", tuple(self.identity_features))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Negatives:
+    """Pairs that are no edges, drawn for each seed pair from the same source.
+
+    Attributes:
+        num_per_positive: how many for one seed pair, at least 1.
+        distribution: "uniform" over the target nodes, or in proportion to their
+            "in_degree" in the seed edge set.
+        same_feature: feature of the target node set; if given, only nodes with the
+            value of the true target are drawn.
+        excludes_neighbors: never draws a true neighbor of the source.
+        num_draws: draws for each negative; if all of them are refused, the negative is
+            missing, which is counted.
+    """
+
+    num_per_positive: int
+    distribution: Literal["uniform", "in_degree"] = "uniform"
+    same_feature: str = ""
+    excludes_neighbors: bool = True
+    num_draws: int = 8
+
+    def __post_init__(self) -> None:
+        for field, value in (("num_per_positive", self.num_per_positive), ("num_draws", self.num_draws)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"`{field}` must be an integer of at least 1; got {value!r} in `negatives`. "
+                    "Leave `negatives` out to draw none."
+                )
+        if self.distribution not in _DISTRIBUTIONS:
+            raise ValueError(
+                f"`distribution` must be one of {list(_DISTRIBUTIONS)}; got {self.distribution!r} in `negatives`. "
+                "Choose one of them."
+            )
+
+
+def check_text(field: str, value: str, place: str) -> None:
+    """Checks that a field is a name.
+
+    Args:
+        field: the field.
+        value: its value.
+        place: where it is, in words that follow others.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
+
+
+def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
+    """Checks that a field maps names to names.
+
+    Args:
+        field: the field.
+        values: its value.
+        place: where it is, in words that follow others.
+
+    Raises:
+        ValueError: if it does not.
+    """
+    if not isinstance(values, Mapping) or not all(
+        isinstance(text, str) and text for pair in values.items() for text in pair
+    ):
+        raise ValueError(f"`{field}` must map names to names{place}; got {values!r}. Write {{'name': 'name'}}.")
+
+
+def check_names(field: str, names: Iterable[str]) -> None:
+    """Checks that a field is a tuple of different names.
+
+    Args:
+        field: the field.
+        names: its value.
+
+    Raises:
+        ValueError: if it is something else.
+    """
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
+    if len(set(names)) != len(tuple(names)):
+        raise ValueError(f"`{field}` must name each once; got {tuple(names)!r}. Remove the repetition.")
+
+
+LABEL_FEATURE = "label"
+
+
+"""Feature of `_readout` that tells positive (1) from negative pairs (0) where a plan draws negatives."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SamplingPlan:
+    """Which subgraph to cut out around each seed, and what its examples carry.
+
+    A node plan has `seed_node_set`; its subgraphs have one root, "seed". A link plan
+    has `seed_edge_set`; its roots are "source" and "target". The pairs that a
+    subgraph reads out are hidden from it: no edge of `seed_edge_set` or of
+    `reverse_edge_sets` between them is followed. What hides them otherwise is the
+    time, for edge sets that `temporal` filters without `inclusive`.
+
+    Attributes:
+        seed_node_set: every node of this set, or every row of `seed_table`, becomes the
+            seed of one subgraph.
+        seed_edge_set: every edge of this set, or every pair of `seed_table`, becomes the
+            seed of one subgraph. Exactly one of the two is given.
+        seed_table: where the seeds are, if not all of the seed set.
+        hops: steps outward, each after the hops that it starts from. None at all
+            leaves the roots alone. Every hop has a name once the plan is made.
+        label_features: features of the seed node set, the seed edge set or the seed
+            table that `_readout` carries. No ordinary node or edge does, so a label
+            cannot leak to a neighbor.
+        excluded_features: by name of a node set or edge set, the features that the
+            examples leave out.
+        splits: which split each seed belongs to. The split column is no feature of the
+            examples, declared as one or not.
+        temporal: hides edges that are newer than the seed.
+        induced_edge_sets: edge sets of which all edges between sampled nodes are added.
+        expands_seed_again: whether a hop expands a root also where a path leads back to
+            it, as TF-GNN's samplers do.
+        negatives: pairs to draw beside each seed pair; for link plans.
+        reverse_edge_sets: edge sets that hold the seed edges the other way round;
+            `seed_edge_set` itself if it holds both directions.
+        keeps_seed_edge: whether the seed edge is part of the subgraph and
+            `_readout/seed` reads from it, through `_shadow/<seed_edge_set>`: to classify
+            edges rather than to predict them.
+        context_features: features of the graph's context, the same in every example.
+    """
+
+    seed_node_set: str = ""
+    seed_edge_set: str = ""
+    seed_table: SeedTable | None = None
+    hops: tuple[Hop, ...] = ()
+    label_features: tuple[str, ...] = ()
+    excluded_features: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    splits: SplitPlan = dataclasses.field(default_factory=SplitPlan)
+    temporal: Temporal | None = None
+    induced_edge_sets: tuple[str, ...] = ()
+    expands_seed_again: bool = False
+    negatives: Negatives | None = None
+    reverse_edge_sets: tuple[str, ...] = ()
+    keeps_seed_edge: bool = False
+    context_features: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed_node_set, str) or bool(self.seed_node_set) == bool(self.seed_edge_set):
+            raise ValueError(
+                "`seed_node_set` must name a node set, or `seed_edge_set` an edge set, and only one of them; got "
+                f"{self.seed_node_set!r} and {self.seed_edge_set!r}. Use a name of the graph schema for one."
+            )
+        self._check_types()
+        for field in ("label_features", "induced_edge_sets", "reverse_edge_sets", "context_features"):
+            check_names(field, getattr(self, field))
+            object.__setattr__(self, field, tuple(getattr(self, field)))
+        for set_name, names in self.excluded_features.items():
+            check_names(f"excluded_features[{set_name!r}]", names)
+        object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
+        object.__setattr__(self, "hops", name_hops(self.hops))
+        self._check_labels()
+        self._check_links()
+        self._check_inputs()
+
+    @property
+    def is_link_plan(self) -> bool:
+        """Whether the seeds are pairs of nodes."""
+        return bool(self.seed_edge_set)
+
+    @property
+    def seed_set(self) -> str:
+        """Name of the node set or edge set that the seeds are from."""
+        return self.seed_node_set or self.seed_edge_set
+
+    @property
+    def root_names(self) -> tuple[str, ...]:
+        """Names of the roots: ("seed",) of a node plan, ("source", "target") of a link plan."""
+        return (SOURCE, TARGET) if self.is_link_plan else (SEED,)
+
+    @property
+    def edge_set_names(self) -> tuple[str, ...]:
+        """Names of the edge sets that subgraphs have, in alphabetical order."""
+        names = {hop.edge_set for hop in self.hops} | set(self.induced_edge_sets)
+        return tuple(sorted(names | ({self.seed_edge_set} if self.keeps_seed_edge else set())))
+
+    @property
+    def table_edge_sets(self) -> tuple[str, ...]:
+        """Names of the edge sets whose tables sampling needs, in alphabetical order."""
+        return tuple(sorted({*self.edge_set_names, *((self.seed_edge_set,) if self.is_link_plan else ())}))
+
+    @property
+    def split_edge_sets(self) -> tuple[str, ...]:
+        """Names of the edge sets whose edges belong to splits, in alphabetical order; none of a node plan."""
+        if not self.is_link_plan or (self.seed_table and not self.seed_table.splits_edges):
+            return ()
+        return tuple(sorted({self.seed_edge_set, *self.reverse_edge_sets} & set(self.table_edge_sets)))
+
+    @property
+    def seed_table_features(self) -> Mapping[str, str]:
+        """Types of the seed table's features, by name; none without a seed table."""
+        return self.seed_table.features if self.seed_table else {}
+
+    def _check_types(self) -> None:
+        for field, kind in (("seed_table", SeedTable), ("temporal", Temporal), ("negatives", Negatives)):
+            if not isinstance(getattr(self, field), kind | None):
+                raise TypeError(f"`{field}` must be a {kind.__name__} or None; got {getattr(self, field)!r}. Make one.")
+        if not isinstance(self.splits, SplitPlan):
+            raise TypeError(f"`splits` must be a SplitPlan; got {self.splits!r}. Write SplitPlan(column=...) or so.")
+        if isinstance(self.hops, Hop) or not all(isinstance(hop, Hop) for hop in self.hops):
+            raise TypeError(
+                f"`hops` must be a tuple of Hop; got {self.hops!r}. Write (Hop(edge_set=..., fan_out=...),) for one."
+            )
+
+    def _check_labels(self) -> None:
+        both = set(self.label_features) & set(self.excluded_features.get(self.seed_set, ()))
+        if both:
+            raise ValueError(
+                f"`excluded_features` must not name a label feature; got {sorted(both)} of {self.seed_set!r}. "
+                "Labels leave the seed set already."
+            )
+        if self.splits.column and self.splits.column in self.label_features:
+            raise ValueError(
+                f"`splits.column` must not be a label feature; got {self.splits.column!r}. "
+                "Name the column that assigns splits."
+            )
+        if self.negatives:
+            of_edges = sorted(set(self.label_features) - set(self.seed_table_features))
+            if of_edges or LABEL_FEATURE in self.label_features:
+                raise ValueError(
+                    f"`label_features` must be columns of the seed table other than {LABEL_FEATURE!r} in a plan with "
+                    f"`negatives`; got {of_edges or [LABEL_FEATURE]}. A negative pair is no edge and has no features; "
+                    f"{LABEL_FEATURE!r} tells it from a positive one."
+                )
+        keys = set(self.root_names) if self.is_link_plan else {"id"}
+        unknown = set(self.seed_table.columns if self.seed_table else ()) - keys
+        if unknown:
+            raise ValueError(
+                f"`columns` must give names for some of {sorted(keys)} in `seed_table`; got {sorted(unknown)}. "
+                "Declare other columns in `features`."
+            )
+
+    def _check_links(self) -> None:
+        for field in ("negatives", "reverse_edge_sets", "keeps_seed_edge"):
+            if getattr(self, field) and not self.is_link_plan:
+                raise ValueError(
+                    f"`{field}` must be left out of a node plan; got {getattr(self, field)!r}. "
+                    "Name a `seed_edge_set` to make a link plan."
+                )
+        if self.splits.disjoint_train_share and not self.is_link_plan:
+            raise ValueError(
+                "`splits.disjoint_train_share` must be 0 in a node plan, whose supervision are no edges; got "
+                f"{self.splits.disjoint_train_share}. Leave it out."
+            )
+        if self.splits.disjoint_train_share and self.seed_table:
+            raise ValueError(
+                "`splits.disjoint_train_share` must be 0 in a plan with a seed table, whose rows are all seeds; got "
+                f"{self.splits.disjoint_train_share}. Leave it out."
+            )
+        if self.splits.visibility == "inductive" and self.is_link_plan:
+            raise ValueError(
+                "`splits.visibility` must be 'transductive' in a link plan, whose splits are of edges; got "
+                "'inductive'. Leave it out: edges of later splits are hidden from earlier ones."
+            )
+        if self.seed_table and not self.seed_table.splits_edges and not self.is_link_plan:
+            raise ValueError(
+                "`splits_edges` must be left out of the `seed_table` of a node plan; got False. Its edges are of no "
+                "split anyway."
+            )
+        if self.keeps_seed_edge and (self.seed_table or self.negatives):
+            raise ValueError(
+                "`keeps_seed_edge` must not be set in a plan with `seed_table` or `negatives`, "
+                f"whose pairs are no rows of the edge table; got {self.keeps_seed_edge!r}. Leave one of them out."
+            )
+
+    def _check_inputs(self) -> None:
+        known = set(self.root_names)
+        for hop in self.hops:
+            for name in hop.inputs:
+                if name not in known:
+                    roots = " or ".join(repr(root) for root in self.root_names)
+                    raise ValueError(
+                        f"`inputs` must name {roots} or an earlier hop; got {name!r} in hop {hop.name!r}, "
+                        f"before which there are {sorted(known)}. Correct the name or the order of the hops."
+                    )
+            known.add(hop.name)
+
+
+def reached_node_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
+    """Lists the node sets that the plan's subgraphs consist of.
+
+    Args:
+        plan: a plan that fits the schema.
+        schema: the graph's schema.
+
+    Returns:
+        Names in alphabetical order: those of the roots and both ends of every edge set.
+    """
+    names = set(root_node_sets(plan, schema).values())
+    for edge_set_name in plan.edge_set_names:
+        edge_set = schema.edge_sets[edge_set_name]
+        names.update((edge_set.source, edge_set.target))
+    return tuple(sorted(names))
+
+
+def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
+    """Names the node set of each root.
+
+    Args:
+        plan: a plan that fits the schema.
+        schema: the graph's schema.
+
+    Returns:
+        Node set by "seed", or by "source" and "target".
+    """
+    if not plan.is_link_plan:
+        return {SEED: plan.seed_node_set}
+    edge_set = schema.edge_sets[plan.seed_edge_set]
+    return {SOURCE: edge_set.source, TARGET: edge_set.target}
+
+
+def hop_ends(hop: Hop, schema: GraphSchema) -> tuple[str, str]:
+    """Names the node sets where a hop starts and where it ends.
+
+    Args:
+        hop: a hop along an edge set of the schema.
+        schema: the graph's schema.
+
+    Returns:
+        The pair (start, end): for a backward hop, (target, source) of the edge set.
+    """
+    edge_set = schema.edge_sets[hop.edge_set]
+    if hop.direction == "forward":
+        return edge_set.source, edge_set.target
+    return edge_set.target, edge_set.source

@@ -1,0 +1,179 @@
+"""Checks that a sampling plan fits a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
+from tfx_gnn.sampling.plan.split_tables import check_split_features
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
+
+
+def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
+    """Checks that every name in the plan means something in the graph, and fits.
+
+    Args:
+        plan: the plan.
+        schema: the graph's schema.
+
+    Raises:
+        ValueError: if a node set, edge set or feature is unknown or of the wrong type,
+            a hop starts at another node set than one of its inputs ends in, or an
+            induced or reverse edge set has the wrong ends.
+    """
+    if plan.is_link_plan:
+        _check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
+    else:
+        _check_known("seed_node_set", plan.seed_node_set, schema.node_sets)
+    _check_hops(plan, schema)
+    _check_induced(plan, schema)
+    _check_links(plan, schema)
+    _check_temporal(plan, schema)
+    _check_features(plan, schema)
+    check_split_features(plan, schema)
+
+
+def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
+    ends = root_node_sets(plan, schema) if plan.is_link_plan else {"seed": plan.seed_node_set}
+    for hop in plan.hops:
+        place = f" in hop {hop.name!r}"
+        _check_known("edge_set", hop.edge_set, schema.edge_sets, place)
+        start, end = hop_ends(hop, schema)
+        for name in hop.inputs:
+            if ends[name] != start:
+                raise ValueError(
+                    f"`inputs` must end in node set {start!r}, where edge set {hop.edge_set!r} starts when followed "
+                    f"{hop.direction}; got {name!r}, which ends in {ends[name]!r}, in hop {hop.name!r}. "
+                    "Change `inputs` or `direction`."
+                )
+        ends[hop.name] = end
+        if hop.weight_feature:
+            _check_weight(hop, schema, place)
+
+
+def _check_weight(hop: Hop, schema: GraphSchema, place: str) -> None:
+    features = schema.edge_sets[hop.edge_set].features
+    _check_known("weight_feature", hop.weight_feature, features, f" for {hop.edge_set!r}{place}")
+    feature = features[hop.weight_feature]
+    dtype = tf.dtypes.as_dtype(feature.dtype)
+    if not (dtype.is_floating or dtype.is_integer) or not _is_scalar(feature):
+        raise ValueError(
+            f"`weight_feature` must be a number for each edge; got {hop.weight_feature!r} of type {dtype.name} and "
+            f"shape {_shape(feature)}{place}. Name a scalar numeric feature."
+        )
+
+
+def _check_induced(plan: SamplingPlan, schema: GraphSchema) -> None:
+    followed = {hop.edge_set for hop in plan.hops}
+    reached = set(root_node_sets(plan, schema).values())
+    for name in followed:
+        reached |= {schema.edge_sets[name].source, schema.edge_sets[name].target}
+    for name in plan.induced_edge_sets:
+        _check_known("induced_edge_sets", name, schema.edge_sets)
+        ends = {schema.edge_sets[name].source, schema.edge_sets[name].target}
+        if not ends <= reached:
+            raise ValueError(
+                f"`induced_edge_sets` must be between node sets that hops reach, {sorted(reached)}; got {name!r} "
+                f"between {sorted(ends)}. Add a hop that finds such nodes."
+            )
+
+
+def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
+    if not plan.is_link_plan:
+        return
+    seed_edges = schema.edge_sets[plan.seed_edge_set]
+    for name in plan.reverse_edge_sets:
+        _check_known("reverse_edge_sets", name, schema.edge_sets)
+        ends = schema.edge_sets[name].source, schema.edge_sets[name].target
+        if ends != (seed_edges.target, seed_edges.source):
+            raise ValueError(
+                f"`reverse_edge_sets` must lead from {seed_edges.target!r} to {seed_edges.source!r}, as "
+                f"{plan.seed_edge_set!r} the other way round; got {name!r}, which leads from {ends[0]!r} to "
+                f"{ends[1]!r}. Name the edge set that holds the reversed edges."
+            )
+    if plan.negatives and plan.negatives.same_feature:
+        node_set = seed_edges.target
+        features = schema.node_sets[node_set].features
+        _check_known("same_feature", plan.negatives.same_feature, features, f" for {node_set!r}")
+
+
+def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
+    if plan.temporal is None:
+        return
+    seed_time = plan.temporal.seed_time
+    if seed_time in plan.seed_table_features:
+        if plan.seed_table_features[seed_time] != "int64":
+            raise ValueError(
+                f"`seed_time` must be an int64 column; got {seed_time!r} of type "
+                f"{plan.seed_table_features[seed_time]!r} in `seed_table`. Declare it as 'int64'."
+            )
+    elif plan.seed_table:
+        raise ValueError(
+            f"`seed_time` must be a column of the seed table, whose rows are the seeds; got {seed_time!r}, and the "
+            f"columns {sorted(plan.seed_table_features)}. Declare it in `features`."
+        )
+    else:
+        _check_integer("seed_time", seed_time, _seed_features(plan, schema), f" for {plan.seed_set!r}")
+    for edge_set, feature in plan.temporal.edge_times.items():
+        _check_known("edge_times", edge_set, plan.edge_set_names, " among the edge sets of the plan")
+        _check_integer("edge_times", feature, schema.edge_sets[edge_set].features, f" for {edge_set!r}")
+
+
+def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
+    seed_features = _seed_features(plan, schema)
+    # A pair of a seed table need not be an edge, so it has no features of edges.
+    of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
+    known = {*of_seed_set, *plan.seed_table_features} - {"#id"}
+    for name in plan.label_features:
+        _check_known("label_features", name, known, f" for {plan.seed_set!r}")
+        if name in plan.seed_table_features and name in seed_features:
+            raise ValueError(
+                f"`label_features` must name a feature of the seed table or of {plan.seed_set!r}; got {name!r}, "
+                "which both have. Rename the column of the seed table."
+            )
+    for name in plan.context_features:
+        _check_known("context_features", name, schema.context.features, " for the context")
+    reached = {*reached_node_sets(plan, schema), *plan.edge_set_names}
+    for set_name, feature_names in plan.excluded_features.items():
+        _check_known("excluded_features", set_name, reached, " among the sets that the plan reaches")
+        features = {
+            *(schema.node_sets[set_name].features if set_name in schema.node_sets else ()),
+            *(schema.edge_sets[set_name].features if set_name in schema.edge_sets else ()),
+        }
+        for name in feature_names:
+            _check_known("excluded_features", name, features, f" for {set_name!r}")
+
+
+def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> Mapping[str, Feature]:
+    if plan.is_link_plan:
+        return schema.edge_sets[plan.seed_edge_set].features
+    return schema.node_sets[plan.seed_node_set].features
+
+
+def _check_integer(field: str, name: str, features: Mapping[str, Feature], place: str) -> None:
+    _check_known(field, name, features, place)
+    dtype = tf.dtypes.as_dtype(features[name].dtype)
+    if not dtype.is_integer or not _is_scalar(features[name]):
+        raise ValueError(
+            f"`{field}` must be an integer feature without a shape{place}; got {name!r} of type {dtype.name} and "
+            f"shape {_shape(features[name])}. Give times as integers, seconds for example."
+        )
+
+
+def _is_scalar(feature: Feature) -> bool:
+    return not feature.shape.dim and not feature.shape.unknown_rank
+
+
+def _shape(feature: Feature) -> list[int]:
+    return [dim.size for dim in feature.shape.dim]
+
+
+def _check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
+    if name not in known:
+        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")

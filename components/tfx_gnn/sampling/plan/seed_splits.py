@@ -1,0 +1,199 @@
+"""Which split each seed belongs to.
+
+Pure functions of arrays: of all seeds in memory, or of a block of them elsewhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.sampling.random_choice import hash_ids, mix
+
+UNUSED = -1
+"""Split code of what is no seed."""
+
+# Independent streams of hashes of one key: ASCII of "split" and "superv".
+_SPLIT_STREAM = np.uint64(0x73706C6974)
+_SUPERVISION_STREAM = np.uint64(0x737570657276)
+_SHARE_BITS = 53  # as many as a float64 holds exactly
+
+_Codes = npt.NDArray[np.uint64]
+_PlaceOf = Callable[[int], str]
+_Values = TypeVar("_Values")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SplitColumns:
+    """What a table says about the splits of its rows; only what the plan's rule needs is there.
+
+    Attributes:
+        names: array of strings or integers, shape [num_rows]: values of `SplitPlan.column`.
+            Integers are read as they are written.
+        times: int64 array, shape [num_rows]: values of `SplitPlan.time_feature`.
+        groups: the same for `SplitPlan.group_column`.
+        place_of: names the place of a row, from its position, for error messages.
+    """
+
+    names: pa.Array | None = None
+    times: npt.NDArray[np.int64] | None = None
+    groups: pa.Array | None = None
+    place_of: Callable[[int], str] = "row {}".format
+
+
+def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool = False) -> _Codes:
+    """Makes the identity of a pair of nodes from those of both.
+
+    Args:
+        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
+        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
+        is_symmetric: whether a pair and its reverse have one identity.
+
+    Returns:
+        uint64 array, shape [n].
+
+    Example:
+        >>> ends = np.array([7], np.uint64), np.array([9], np.uint64)
+        >>> bool(pair_keys(*ends) == pair_keys(*ends[::-1]))
+        False
+        >>> bool(pair_keys(*ends, is_symmetric=True) == pair_keys(*ends[::-1], is_symmetric=True))
+        True
+    """
+    if is_symmetric:
+        source_codes, target_codes = np.minimum(source_codes, target_codes), np.maximum(source_codes, target_codes)
+    return mix(mix(source_codes) ^ target_codes)
+
+
+def node_split_codes(splits: SplitPlan, *, codes: _Codes, columns: SplitColumns) -> npt.NDArray[np.int16]:
+    """Finds the split of each node.
+
+    Args:
+        splits: the rule.
+        codes: uint64 array, shape [n]: hashes of the nodes' ids.
+        columns: what the rule looks at beside the ids.
+
+    Returns:
+        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`.
+
+    Raises:
+        ValueError: if a row has no split; the message names its place.
+    """
+    return _split_codes(splits, codes, columns)
+
+
+def edge_split_codes(
+    splits: SplitPlan,
+    *,
+    source_codes: _Codes,
+    target_codes: _Codes,
+    columns: SplitColumns,
+    is_symmetric: bool = False,
+    is_reverse: bool = False,
+) -> npt.NDArray[np.int16]:
+    """Finds the split of each edge, or pair.
+
+    Args:
+        splits: the rule.
+        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
+        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
+        columns: what the rule looks at beside the ids.
+        is_symmetric: whether the seed edge set holds both directions.
+        is_reverse: whether these are edges of a reverse edge set.
+
+    Returns:
+        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`. By hash, an
+        edge and its reverse have one split.
+
+    Raises:
+        ValueError: if a row has no split; the message names its place.
+    """
+    if is_reverse:
+        source_codes, target_codes = target_codes, source_codes
+    return _split_codes(splits, pair_keys(source_codes, target_codes, is_symmetric=is_symmetric), columns)
+
+
+def supervision_only(splits: SplitPlan, keys: _Codes) -> npt.NDArray[np.bool_]:
+    """Chooses the edges that are supervision only, if they are in the first split.
+
+    Args:
+        splits: how large their share is.
+        keys: uint64 array, shape [n]: `pair_keys` of the edges; of a reverse edge, those
+            of its forward edge.
+
+    Returns:
+        bool array, shape [n].
+    """
+    threshold = np.uint64(int(splits.disjoint_train_share * 2**_SHARE_BITS))
+    hashes = _stream(splits, _SUPERVISION_STREAM, keys)
+    chosen: npt.NDArray[np.bool_] = (hashes >> np.uint64(64 - _SHARE_BITS)) < threshold
+    return chosen
+
+
+def _split_codes(splits: SplitPlan, keys: _Codes, columns: SplitColumns) -> npt.NDArray[np.int16]:
+    if splits.rule == "column":
+        return _codes_by_column(splits, _given(columns.names, splits.column), columns.place_of)
+    if splits.rule == "time":
+        return _codes_by_time(splits, _given(columns.times, splits.time_feature), columns.place_of)
+    if splits.group_column:
+        groups = _given(columns.groups, splits.group_column)
+        _refuse_nulls(groups, splits.group_column, columns.place_of)
+        keys = hash_ids(groups.cast(pa.large_string()))
+    ends = np.cumsum([splits.weights[name] for name in splits.names])
+    # The first 32 bits, as a fixed-point number in [0, total).
+    places = (_stream(splits, _SPLIT_STREAM, keys) >> np.uint64(32)) * np.uint64(ends[-1]) >> np.uint64(32)
+    return np.searchsorted(ends, places.astype(np.int64), side="right").astype(np.int16)
+
+
+def _codes_by_column(splits: SplitPlan, values: pa.Array, place_of: _PlaceOf) -> npt.NDArray[np.int16]:
+    _refuse_nulls(values, splits.column, place_of)
+    encoded = values.cast(pa.large_string()).dictionary_encode()
+    known = {name: code for code, name in enumerate(splits.names)} | dict.fromkeys(splits.unused_values, UNUSED)
+    distinct = encoded.dictionary.to_pylist()
+    indices = np.asarray(encoded.indices.to_numpy(zero_copy_only=False), np.int64)
+    for position, value in enumerate(distinct):
+        if value not in known:
+            row = int(np.flatnonzero(indices == position)[0])
+            raise ValueError(
+                f"`{splits.column}` must name one of the splits {list(splits.names)}; got {value!r} in "
+                f"{place_of(row)}. Correct it, name all splits in `order`, or list it in `unused_values`."
+            )
+    return np.array([known[value] for value in distinct], np.int16)[indices]
+
+
+def _codes_by_time(splits: SplitPlan, times: npt.NDArray[np.int64], place_of: _PlaceOf) -> npt.NDArray[np.int16]:
+    bounds = [bound for bound in splits.until.values() if bound is not None]
+    codes = np.searchsorted(np.array(bounds, np.int64), times, side="right").astype(np.int16)
+    late = np.flatnonzero(codes == len(splits.names))
+    if len(late):
+        raise ValueError(
+            f"`{splits.time_feature}` must lie before the last bound of `until`, {bounds[-1]}; got "
+            f"{int(times[late[0]])} in {place_of(int(late[0]))}, one of {len(late)}. "
+            "Give the last split the bound None."
+        )
+    return codes
+
+
+def _refuse_nulls(values: pa.Array, column: str, place_of: _PlaceOf) -> None:
+    if values.null_count:
+        row = pc.index(values.is_null(), pa.scalar(value=True)).as_py()
+        raise ValueError(
+            f"`{column}` must have a value in every row; got none in {place_of(row)}, one of {values.null_count}. "
+            "Fill in the cells."
+        )
+
+
+def _given(values: _Values | None, name: str) -> _Values:
+    if values is None:
+        raise ValueError(f"`columns` must hold the values of {name!r}; got none. Read the column with the table.")
+    return values
+
+
+def _stream(splits: SplitPlan, stream: np.uint64, keys: _Codes) -> _Codes:
+    return mix(keys ^ mix(mix(np.array([splits.hash_seed], np.uint64)) ^ stream))

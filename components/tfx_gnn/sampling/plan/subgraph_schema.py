@@ -1,0 +1,148 @@
+"""The graph schema of sampled subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, GraphSchema, NodeSet
+from tfx_gnn.sampling.plan.hop import SEED
+from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, reached_node_sets, root_node_sets
+from tfx_gnn.sampling.plan.plan_checks import check_plan
+from tfx_gnn.tables.graph_tables import ID_FEATURE
+
+READOUT_NODE_SET = "_readout"
+"""Auxiliary node set with one node a readout; it carries the labels."""
+
+READOUT_EDGE_SET = f"{READOUT_NODE_SET}/{SEED}"
+"""Auxiliary edge set from each seed to its `_readout` node."""
+
+_SEED_DTYPES = {"int64": tf.int64, "float32": tf.float32, "string": tf.string}
+
+
+def readout_edge_set(key: str) -> str:
+    """Names the auxiliary edge set by which values are read out.
+
+    Args:
+        key: "seed", "source" or "target".
+
+    Returns:
+        `_readout/<key>`.
+    """
+    return f"{READOUT_NODE_SET}/{key}"
+
+
+def shadow_node_set(edge_set: str) -> str:
+    """Names the auxiliary node set that stands for the edges of a set where they are read out.
+
+    Args:
+        edge_set: name of an edge set.
+
+    Returns:
+        `_shadow/<edge_set>`.
+    """
+    return f"_shadow/{edge_set}"
+
+
+def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> GraphSchema:
+    """Describes the subgraphs that a plan cuts out of a graph.
+
+    Args:
+        tables_schema: schema of the whole graph.
+        plan: a plan for that graph.
+
+    Returns:
+        Schema with the node sets and edge sets that the plan reaches, their features
+        without labels, excluded ones and the split column, an `#id` in each set, the
+        context features of the plan, and the `_readout` node set with the labels and
+        the edge sets that lead to it. Where the tables came from is left out.
+
+    Raises:
+        ValueError: if the plan does not fit the graph, or a set of the graph that has a
+            table has a name that is kept for the readout.
+    """
+    check_plan(plan, tables_schema)
+    reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}
+    for name, declared in (*tables_schema.node_sets.items(), *tables_schema.edge_sets.items()):
+        # Without a table it describes what examples will have, as TF-GNN wants it for pairs of seeds.
+        if name.startswith("_") and (name in reached or declared.HasField("metadata")):
+            raise ValueError(
+                f"`tables_schema` must not name a table with a leading underscore; got {name!r}. "
+                "Such names are kept for auxiliary sets; rename it."
+            )
+    schema = GraphSchema()
+    schema.info.graph_type = SUBGRAPH
+    root_sets = root_node_sets(plan, tables_schema)
+    schema.info.root_set.extend(dict.fromkeys(root_sets.values()))
+    for name in plan.context_features:
+        _copy_feature(schema.context.features[name], tables_schema.context.features[name])
+    for name in reached_node_sets(plan, tables_schema):
+        node_set = tables_schema.node_sets[name]
+        _copy_set(schema.node_sets[name], node_set, _left_out(plan, name, {plan.seed_node_set}))
+        id_feature = schema.node_sets[name].features[ID_FEATURE]
+        id_feature.dtype = tf.string.as_datatype_enum
+        if ID_FEATURE in node_set.features:
+            id_feature.CopyFrom(node_set.features[ID_FEATURE])
+            id_feature.ClearField("source")
+    for name in plan.edge_set_names:
+        edge_set = tables_schema.edge_sets[name]
+        # A reverse edge would tell the label of the seed edge.
+        _copy_set(
+            schema.edge_sets[name], edge_set, _left_out(plan, name, {plan.seed_edge_set, *plan.reverse_edge_sets})
+        )
+        schema.edge_sets[name].source = edge_set.source
+        schema.edge_sets[name].target = edge_set.target
+        id_feature = schema.edge_sets[name].features[ID_FEATURE]
+        id_feature.dtype = tf.int64.as_datatype_enum
+        id_feature.description = "Row of the edge in its table, from 0."
+    _describe_readout(schema, tables_schema, plan)
+    for root, root_set in root_sets.items():
+        schema.edge_sets[readout_edge_set(root)].source = root_set
+        schema.edge_sets[readout_edge_set(root)].target = READOUT_NODE_SET
+    if plan.keeps_seed_edge:
+        shadow = shadow_node_set(plan.seed_edge_set)
+        schema.node_sets[shadow].description = f"One node for each edge of {plan.seed_edge_set!r}, in their order."
+        schema.edge_sets[READOUT_EDGE_SET].source = shadow
+        schema.edge_sets[READOUT_EDGE_SET].target = READOUT_NODE_SET
+    return schema
+
+
+def _describe_readout(schema: GraphSchema, tables_schema: GraphSchema, plan: SamplingPlan) -> None:
+    readout = schema.node_sets[READOUT_NODE_SET]
+    if plan.negatives:
+        readout.description = "One node for the seed pair of each subgraph, then one for each negative pair."
+    else:
+        readout.description = "One node for the seed of each subgraph, with its labels."
+    for label in plan.label_features:
+        if label in plan.seed_table_features:
+            readout.features[label].dtype = _SEED_DTYPES[plan.seed_table_features[label]].as_datatype_enum
+        elif plan.is_link_plan:
+            _copy_feature(readout.features[label], tables_schema.edge_sets[plan.seed_edge_set].features[label])
+        else:
+            _copy_feature(readout.features[label], tables_schema.node_sets[plan.seed_node_set].features[label])
+    if plan.negatives:
+        readout.features[LABEL_FEATURE].dtype = tf.int64.as_datatype_enum
+        readout.features[LABEL_FEATURE].description = "1 for the seed pair, 0 for pairs drawn beside it."
+
+
+def _left_out(plan: SamplingPlan, set_name: str, seed_sets: Collection[str]) -> set[str]:
+    names = set(plan.excluded_features.get(set_name, ()))
+    if set_name in seed_sets:
+        names.update(set(plan.label_features) - set(plan.seed_table_features))
+        if not plan.seed_table:
+            names.add(plan.splits.column)
+    return names
+
+
+def _copy_set(copy: NodeSet | EdgeSet, original: NodeSet | EdgeSet, left_out: set[str]) -> None:
+    if original.HasField("description"):
+        copy.description = original.description
+    for name in sorted(original.features):
+        if name not in left_out and name != ID_FEATURE:
+            _copy_feature(copy.features[name], original.features[name])
+
+
+def _copy_feature(copy: Feature, original: Feature) -> None:
+    copy.CopyFrom(original)
+    copy.ClearField("source")  # the column of a table that the examples no longer show

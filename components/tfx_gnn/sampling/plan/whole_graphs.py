@@ -1,0 +1,230 @@
+"""Many small graphs in tables, molecules for example: each becomes one example without sampling."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema
+from tfx_gnn.graph.schema.context_labels import mark_context_labels
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.schema_layouts import CONTEXT, TableLayouts, layouts_of
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_layout import ID_FEATURE
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, NodeSet
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WholeGraphs:
+    """How tables of many graphs are parted into graphs, and what their examples carry.
+
+    Every node table and edge table, and the context table, which has one row a
+    graph, have a column with the id of the graph that each row is of. Ids of nodes
+    need only differ within a graph, and edges join nodes of one graph. Nodes and
+    edges keep the order of their tables.
+
+    Without a context table, the graphs are those that the node tables name.
+
+    Attributes:
+        graph_id_column: column with the id of the graph, in every table. It is no
+            feature of the examples, declared as one or not; the id is the feature
+            `#id` of the context.
+        label_features: features of the context that are to be predicted. They stay there, and the schema marks
+            them: a model sees none of them, and requests need not have them.
+        splits: which split each graph belongs to: by hash of its id, or by a column or
+            a feature of the context table.
+        excluded_features: by name of a node set or edge set, and "context", the
+            features that the examples leave out.
+        allows_empty_graphs: whether a graph may have no nodes. Otherwise that is an error.
+    """
+
+    graph_id_column: str = "graph_id"
+    label_features: tuple[str, ...] = ()
+    splits: SplitPlan = dataclasses.field(default_factory=SplitPlan)
+    excluded_features: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    allows_empty_graphs: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.graph_id_column, str) or not self.graph_id_column:
+            raise ValueError(
+                f"`graph_id_column` must name a column of every table; got {self.graph_id_column!r}. "
+                "Write it as a string."
+            )
+        if not isinstance(self.splits, SplitPlan):
+            raise TypeError(f"`splits` must be a SplitPlan; got {self.splits!r}. Write SplitPlan(column=...) or so.")
+        _check_names("label_features", self.label_features)
+        for name, features in self.excluded_features.items():
+            _check_names(f"excluded_features[{name!r}]", features)
+        object.__setattr__(self, "label_features", tuple(self.label_features))
+        object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
+        if self.splits.visibility != "transductive" or self.splits.disjoint_train_share:
+            raise ValueError(
+                "`splits` must leave `visibility` and `disjoint_train_share` as they are for whole graphs, which "
+                f"share no nodes; got {self.splits.visibility!r} and {self.splits.disjoint_train_share}. "
+                "Leave them out."
+            )
+        left_out = {self.graph_id_column, self.splits.column, *self.excluded_features.get(CONTEXT, ())}
+        lost = sorted(set(self.label_features) & left_out)
+        if lost:
+            raise ValueError(
+                f"`label_features` must be features of the examples; got {lost}, which `excluded_features`, "
+                "`splits` or `graph_id_column` take out of the context. Name other features."
+            )
+
+    @property
+    def context_columns(self) -> tuple[str, ...]:
+        """Columns that the context table is read with as text, beside features."""
+        names = (self.graph_id_column, self.splits.column, self.splits.group_column)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+
+def check_whole_graphs(spec: WholeGraphs, schema: GraphSchema) -> None:
+    """Checks that every name means something in the tables.
+
+    Args:
+        spec: what to make of the tables.
+        schema: their schema.
+
+    Raises:
+        ValueError: if a set or feature is unknown, or graphs have no context table where
+            labels or splits are looked up in it.
+    """
+    for name in (*schema.node_sets, *schema.edge_sets):
+        if name.startswith("_"):
+            raise ValueError(
+                f"`schema` must not name a set with a leading underscore; got {name!r}. "
+                "Such names are kept for auxiliary sets; rename it."
+            )
+    if not schema.node_sets:
+        raise ValueError("`schema` must have a node set; got none. Describe the tables of nodes.")
+    context = schema.context.features
+    for name in spec.label_features:
+        _check_known("label_features", name, context, " for the context")
+    needed = [name for name in (spec.splits.column, spec.splits.group_column) if name]
+    if needed and not has_context_table(schema):
+        raise ValueError(
+            f"`splits` must be by hash of the graph id where there is no context table; got {needed}. "
+            "Name the table in `context { metadata { filename } }`."
+        )
+    time = spec.splits.time_feature
+    if time:
+        _check_known("splits.time_feature", time, context, " for the context")
+        if not tf.dtypes.as_dtype(context[time].dtype).is_integer or context[time].shape.dim:
+            raise ValueError(
+                f"`splits.time_feature` must be one integer for each graph; got {time!r} of type "
+                f"{tf.dtypes.as_dtype(context[time].dtype).name}. Give times as integers, seconds for example."
+            )
+    sets: dict[str, Context | NodeSet | EdgeSet] = {CONTEXT: schema.context}
+    sets.update((name, node_set) for name, node_set in schema.node_sets.items())
+    sets.update((name, edge_set) for name, edge_set in schema.edge_sets.items())
+    for set_name, names in spec.excluded_features.items():
+        _check_known("excluded_features", set_name, sets)
+        for name in names:
+            _check_known("excluded_features", name, sets[set_name].features, f" for {set_name!r}")
+
+
+def has_context_table(schema: GraphSchema) -> bool:
+    """Tells whether graphs have rows of their own.
+
+    Args:
+        schema: schema of the tables.
+
+    Returns:
+        Whether the schema declares a context table.
+    """
+    metadata = schema.context.metadata
+    return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
+
+
+def whole_graph_layouts(
+    tables_dir: str, schema: GraphSchema, spec: WholeGraphs, *, access: TableAccess | None = None
+) -> TableLayouts:
+    """Finds the tables of many graphs and what to read from them.
+
+    Args:
+        tables_dir: folder that the schema's file names are relative to.
+        schema: schema of the tables.
+        spec: what to make of them.
+        access: which files may be read; by default those inside of `tables_dir`.
+
+    Returns:
+        The layouts of all tables, with the graph's id as text in each.
+
+    Raises:
+        ValueError: see `check_whole_graphs` and `layouts_of`.
+    """
+    check_whole_graphs(spec, schema)
+    return layouts_of(
+        schema,
+        tables_dir,
+        extra_columns={
+            **{f"nodes/{name}": (spec.graph_id_column,) for name in schema.node_sets},
+            **{f"edges/{name}": (spec.graph_id_column,) for name in schema.edge_sets},
+            CONTEXT: spec.context_columns,
+        },
+        access=access,
+    )
+
+
+def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> GraphSchema:
+    """Describes the examples of whole graphs.
+
+    Args:
+        tables_schema: schema of the tables.
+        spec: what to make of them.
+
+    Returns:
+        Schema with all node sets and edge sets and their features, but for excluded
+        ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
+        Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
+        id, declare a feature with that column as its `source`. Where the tables came
+        from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
+
+    Raises:
+        ValueError: if the spec does not fit the tables.
+    """
+    check_whole_graphs(spec, tables_schema)
+    schema = GraphSchema()
+    schema.info.graph_type = FULL
+    _copy_features(schema.context.features, tables_schema.context.features, _left_out(spec, CONTEXT))
+    schema.context.features[ID_FEATURE].dtype = tf.string.as_datatype_enum
+    schema.context.features[ID_FEATURE].description = "Id of the graph."
+    mark_context_labels(schema, spec.label_features)
+    for name, node_set in sorted(tables_schema.node_sets.items()):
+        copy = schema.node_sets[name]
+        if node_set.HasField("description"):
+            copy.description = node_set.description
+        _copy_features(copy.features, node_set.features, _left_out(spec, name))
+    for name, edge_set in sorted(tables_schema.edge_sets.items()):
+        edges = schema.edge_sets[name]
+        edges.source, edges.target = edge_set.source, edge_set.target
+        if edge_set.HasField("description"):
+            edges.description = edge_set.description
+        _copy_features(edges.features, edge_set.features, _left_out(spec, name))
+    return schema
+
+
+def _left_out(spec: WholeGraphs, name: str) -> set[str]:
+    names = {ID_FEATURE, spec.graph_id_column, *spec.excluded_features.get(name, ())}
+    return names | {spec.splits.column} if name == CONTEXT else names
+
+
+def _copy_features(copies: Mapping[str, Feature], originals: Mapping[str, Feature], left_out: set[str]) -> None:
+    for name in sorted(set(originals) - left_out):
+        copies[name].CopyFrom(originals[name])
+        copies[name].ClearField("source")  # the column of a table that the examples no longer show
+
+
+def _check_names(field: str, names: Collection[str]) -> None:
+    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
+
+
+def _check_known(field: str, name: str, known: Collection[str], place: str = "") -> None:
+    if name not in known:
+        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")

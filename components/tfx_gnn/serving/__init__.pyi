@@ -1,0 +1,13 @@
+from tfx_gnn.serving.prediction import Prediction as Prediction
+from tfx_gnn.serving.prediction import ServingModel as ServingModel
+from tfx_gnn.serving.prediction import read_records as read_records
+from tfx_gnn.serving.request_records import label_keys as label_keys
+from tfx_gnn.serving.request_records import without_labels as without_labels
+from tfx_gnn.serving.signature import SIGNATURE as SIGNATURE
+from tfx_gnn.serving.verification import ServingVerificationError as ServingVerificationError
+from tfx_gnn.serving.verification import VerificationReport as VerificationReport
+from tfx_gnn.serving.verification import verify_saved_model as verify_saved_model
+from tfx_gnn.serving.versions import list_versions as list_versions
+from tfx_gnn.serving.versions import resolve_saved_model as resolve_saved_model
+from tfx_gnn.serving.warmup_requests import read_warmup_requests as read_warmup_requests
+from tfx_gnn.serving.warmup_requests import write_warmup_requests as write_warmup_requests

@@ -1,1 +1,0 @@
-"""The flow as plain functions on files, one file a stage."""

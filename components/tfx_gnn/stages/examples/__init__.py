@@ -1,1 +1,0 @@
-"""What graph tf.Examples hold: their layout, and one pass over them."""

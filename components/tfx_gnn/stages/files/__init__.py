@@ -1,1 +1,0 @@
-"""Files and folders of a stage: written whole or not at all, read with their places."""

@@ -1,1 +1,0 @@
-"""Examples made from tables, in one process or by Beam."""

@@ -1,1 +1,0 @@
-"""Pages for people: one look for the reports of all stages."""

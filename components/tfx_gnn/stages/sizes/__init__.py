@@ -1,1 +1,0 @@
-"""Sizes of graphs, the padding budgets learned from them, and the report."""

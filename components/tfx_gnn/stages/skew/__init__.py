@@ -1,1 +1,0 @@
-"""Training and serving side by side."""

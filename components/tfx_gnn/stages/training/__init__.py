@@ -1,1 +1,0 @@
-"""The parts of GraphTrainer: input, epochs, what is written."""

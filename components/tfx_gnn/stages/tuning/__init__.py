@@ -1,1 +1,0 @@
-"""The search for hyperparameters: what is searched, how, and what was found."""

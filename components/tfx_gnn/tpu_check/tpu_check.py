@@ -1,0 +1,270 @@
+"""Does a step run on a TPU? An answer without one, before one is paid for.
+
+Running a step through XLA on a CPU proves too little: it takes data types that TPUs lack, and reads
+shapes from the values of the one batch that it is given. Four steps find what a TPU would refuse:
+inputs must be static and numeric; every operation, those of functions, loops and branches included,
+must have a kernel of XLA and a data type of TPUs; the step must lower to HLO from the specs of its inputs
+alone; and the HLO must not hold a dimension of which only an upper bound is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.tpu_check import tpu_fixes, tpu_hlo, tpu_kernels
+from tfx_gnn.tpu_check.tpu_graph import StepGraph
+from tfx_gnn.tpu_check.tpu_problem import TpuProblem
+
+LARGE_CONSTANT_BYTES = 2**24
+"""Constants above this size, 16 MiB, are told of."""
+
+_OF_UNKNOWN_SIZE = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition"})
+"""Operations whose results are of unknown size whatever they are given."""
+
+
+def check_step(
+    step: Callable[..., Any],
+    specs: Sequence[Any],
+    *,
+    module: tf.Module | None = None,
+    own_variables: Collection[tf.Variable] | None = None,
+) -> tuple[TpuProblem, ...]:
+    """Finds what would keep a step from running on a TPU.
+
+    The step is traced, not run, with its variables on the CPU. What it makes when it is first called, such as the
+    slots of an optimizer or metrics, it makes. Lowering, which comes last, is only tried on steps that have
+    no other problem, and stops at the first that it meets: after a fix, check again.
+
+    Args:
+        step: function or tf.function of the arguments that `specs` describe.
+        specs: nests of `tf.TensorSpec`, `GraphTensorSpec` and other type specs, one an argument.
+        module: model whose layers name the places of problems.
+        own_variables: variables that were made in the scope of the strategy; others that the step uses are
+            problems. Looked at after the step was traced. None to let all be.
+
+    Returns:
+        The problems in the order of the step; the result is empty if a TPU would run it. Those with
+        `blocks=False` make it slow only.
+    """
+    specs = tuple(specs)
+    problems = list(_problems_of_inputs(specs))
+    flat_specs = _without_names(tf.nest.flatten(specs, expand_composites=True))
+    called_in_context = tf.__internal__.autograph.tf_convert
+
+    def flat_step(*flat: tf.Tensor) -> Any:
+        convert = called_in_context(step, tf.__internal__.autograph.control_status_ctx())
+        return convert(*tf.nest.pack_sequence_as(specs, flat, expand_composites=True))
+
+    # The call inside of a call: only then XLA leaves out, as it does in a run, what no result needs.
+    inner = tf.function(flat_step)
+    function = tf.function(inner.__call__, jit_compile=True, autograph=False)
+    concrete = function.get_concrete_function(*flat_specs)
+    graph = StepGraph(concrete, module, boundary=__file__)
+    problems += _problems_of_operations(graph)
+    if own_variables is not None:
+        problems += _problems_of_variables(concrete, graph, own_variables)
+    if not any(problem.blocks for problem in problems):
+        problems += _problems_of_lowering(function, flat_specs, graph)
+    return tuple(problems)
+
+
+def _without_names(specs: Sequence[tf.TensorSpec]) -> list[tf.TensorSpec]:
+    # Two arguments of a function must not have the same name.
+    return [tf.TensorSpec(spec.shape, spec.dtype) for spec in specs]
+
+
+def _problems_of_inputs(specs: Sequence[Any]) -> Iterator[TpuProblem]:
+    leaves = tf.nest.flatten(specs)
+    for number, leaf in enumerate(leaves):
+        for name, spec in _named_tensors(leaf, number):
+            numeric = spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_complex or spec.dtype.is_bool
+            if not numeric or spec.dtype in tpu_kernels.REFUSED_DTYPES:
+                fix = tpu_fixes.fix_of_refused_dtype(spec.dtype.name)
+                yield _problem_of_input("input_dtype", name, spec, fix)
+            if not spec.shape.is_fully_defined():
+                fix = (
+                    "Make the ragged feature dense in `preprocessing_fn`, or pad it to a fixed length."
+                    if isinstance(leaf, tf.RaggedTensorSpec) or ".splits" in name or name + ".splits1" in _keys(leaf)
+                    else "Pad graphs to a budget, and batch with drop_remainder=True."
+                )
+                yield _problem_of_input("static_shape", name, spec, fix)
+
+
+def _named_tensors(leaf: Any, number: int) -> Iterator[tuple[str, tf.TensorSpec]]:
+    if isinstance(leaf, GraphTensorSpec):
+        yield from graph_flat_tensor_specs(leaf).items()
+        return
+    parts = tf.nest.flatten(leaf, expand_composites=True)
+    for part, spec in enumerate(parts):
+        name = getattr(leaf, "name", None) or f"input {number}"
+        yield (name if len(parts) == 1 else f"{name}, part {part}"), spec
+
+
+def _keys(leaf: Any) -> Collection[str]:
+    return graph_flat_tensor_specs(leaf) if isinstance(leaf, GraphTensorSpec) else ()
+
+
+def _problem_of_input(rule: str, name: str, spec: tf.TensorSpec, fix: str) -> TpuProblem:
+    return TpuProblem(rule=rule, op=name, layer="the input", where="", tensor=_described(spec), fix=fix)
+
+
+def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
+    seen: set[tuple[str, ...]] = set()
+    from_constants: set[tf.Operation] = set()
+    for op in graph.operations:
+        is_alright = tpu_kernels.is_known(op.type) and not graph.has_branches_of_other_shapes(op)
+        if graph.calls_functions(op) and is_alright:
+            # What is called is looked at itself.
+            continue
+        is_computed = op.inputs and not op.op_def.is_stateful
+        if op.type == "Const" or (is_computed and all(tensor.op in from_constants for tensor in op.inputs)):
+            # The compiler knows the value, and computes it once.
+            from_constants.add(op)
+        for rule, fix in _broken_rules(op, graph, from_constants):
+            layer, where = graph.place(op)
+            # What an operation breaks, its gradient breaks again, and those that take its result.
+            key = (layer, where) if graph.is_of_gradient(op) else (rule, layer, where)
+            if key not in seen:
+                seen |= {(rule, layer, where), (layer, where)}
+                tensor = "list of 0" if rule == "loop_shape" else _described_result(op)
+                yield TpuProblem(rule=rule, op=op.type, layer=layer, where=where, tensor=tensor, fix=fix)
+
+
+def _broken_rules(
+    op: tf.Operation, graph: StepGraph, from_constants: Collection[tf.Operation]
+) -> Iterator[tuple[str, str]]:
+    if _grows_an_empty_list(op, graph):
+        yield "loop_shape", tpu_fixes.GIVE_LOOPS_SIZES
+    if graph.has_branches_of_other_shapes(op):
+        yield "dynamic_shape", tpu_fixes.fix_of_dynamic_shape(op.type)
+    if not tpu_kernels.has_kernel(op):
+        host_fix = None if tpu_kernels.is_known(op.type) else tpu_fixes.fix_of_host_operation(op.type)
+        if host_fix is not None:
+            yield "host_only", host_fix
+        elif not tpu_kernels.is_known(op.type):
+            yield "no_kernel", tpu_fixes.fix_of_missing_kernel(op.type)
+        elif not _hands_text_on(op):
+            dtype = tpu_kernels.refused_dtype(op)
+            yield "dtype", tpu_fixes.fix_of_refused_dtype("" if dtype is None else dtype.name)
+    elif op.type != "Placeholder" and op not in from_constants:
+        dtype = tpu_kernels.refused_dtype(op)
+        handed_on = any(
+            tensor.dtype in tpu_kernels.REFUSED_DTYPES for tensor in op.inputs if tensor.op not in from_constants
+        )
+        # A gradient has the type of what it is the gradient of.
+        if dtype is not None and not handed_on and not graph.is_of_gradient(op):
+            yield "dtype", tpu_fixes.fix_of_refused_dtype(dtype.name)
+    elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
+        yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
+
+
+def _hands_text_on(op: tf.Operation) -> bool:
+    """Tells whether an operation merely hands on a text that another one of the step made, which is told of itself."""
+    if op.type != "Identity" or op.inputs[0].dtype != tf.string:
+        return False
+    return op.inputs[0].op.type not in ("Placeholder", "Const")
+
+
+def _grows_an_empty_list(op: tf.Operation, graph: StepGraph) -> bool:
+    """Newer releases of XLA lower writing to a list without room, and lose what is written."""
+    if op.type != "TensorListSetItem" or not op.get_attr("resize_if_index_out_of_bounds"):
+        return False
+    made = (source for source in graph.sources(op) if source.type == "TensorListReserve")
+    return any(tf.get_static_value(reserve.inputs[1]) == 0 for reserve in made)
+
+
+def _problems_of_variables(concrete: Any, graph: StepGraph, own: Collection[tf.Variable]) -> Iterator[TpuProblem]:
+    known = {variable.ref() for variable in own}
+    for variable in sorted(concrete.graph.variables, key=lambda variable: variable.name):
+        if variable.ref() not in known:
+            layer, where = graph.first_use(variable)
+            fix = "Make all variables and layers inside of `model_fn`, not when its module is imported."
+            yield TpuProblem(
+                rule="foreign_variable",
+                op=variable.name,
+                layer=layer,
+                where=where,
+                tensor=_described(variable),
+                fix=fix,
+            )
+
+
+def _problems_of_lowering(function: Any, specs: Sequence[tf.TensorSpec], graph: StepGraph) -> Iterator[TpuProblem]:
+    try:
+        hlo = tpu_hlo.lower(function, specs)
+    except tpu_hlo.LoweringError as error:
+        yield _problem_of_error(error, graph)
+        return
+    bounded: dict[tf.Operation, str] = {}
+    lost = []
+    for result in tpu_hlo.bounded_results(hlo):
+        op = graph.find(result.op_name, result.op_type)
+        if op is None:
+            lost.append(result)
+        else:
+            bounded[op] = result.shape
+    # Others take their unknown size from what they are given.
+    origins = [
+        op
+        for op in bounded
+        if op.type in _OF_UNKNOWN_SIZE or not any(source in bounded for source in graph.sources(op))
+    ]
+    yield from (_problem_of_bounded(op, bounded[op], graph) for op in origins)
+    if not origins and lost:
+        first = lost[0]
+        fix = tpu_fixes.fix_of_dynamic_shape(first.op_type)
+        yield TpuProblem(
+            rule="dynamic_shape", op=first.op_type, layer=first.op_name, where="", tensor=f"[{first.shape}]", fix=fix
+        )
+
+
+def _problem_of_error(error: tpu_hlo.LoweringError, graph: StepGraph) -> TpuProblem:
+    op = next((found for found in map(graph.find, error.op_names) if found is not None), None)
+    layer, where = ("the step", "") if op is None else graph.place(op)
+    op_type = "step" if op is None else op.type
+    tensor = "no result" if op is None else _described_result(op)
+    if error.input_index is not None and op is not None:
+        rule, fix = "compile_time_constant", tpu_fixes.fix_of_unknown_constant(op_type)
+        tensor = f"input {error.input_index}, {_described(op.inputs[error.input_index])}"
+    elif error.is_unbounded_loop:
+        rule, fix = "unbounded_loop", tpu_fixes.BOUND_LOOPS
+    elif error.change:
+        rule, fix, tensor = "loop_shape", tpu_fixes.GIVE_LOOPS_SIZES, error.change
+    else:
+        rule, fix = "not_compiled", f"XLA says: {error.summary}"
+    return TpuProblem(rule=rule, op=op_type, layer=layer, where=where, tensor=tensor, fix=fix)
+
+
+def _problem_of_bounded(op: tf.Operation, shape: str, graph: StepGraph) -> TpuProblem:
+    tensor = f"{op.outputs[0].dtype.name} [{shape}]"
+    origin = graph.origin_of_gradient(op) if op.type.startswith("Unique") else None
+    if origin is None:
+        layer, where = graph.place(op)
+        fix = tpu_fixes.fix_of_dynamic_shape(op.type)
+        return TpuProblem(rule="dynamic_shape", op=op.type, layer=layer, where=where, tensor=tensor, fix=fix)
+    layer, where = graph.place(origin)
+    fix = (
+        "Use tfx_gnn's DenseEmbedding instead of tf_keras.layers.Embedding, or make the gradient dense by "
+        "tf.convert_to_tensor before the optimizer gets it."
+    )
+    return TpuProblem(rule="sparse_gradient", op=op.type, layer=layer, where=where, tensor=tensor, fix=fix)
+
+
+def _described_result(op: tf.Operation) -> str:
+    tensor = op.outputs[0] if op.outputs else op.inputs[0] if op.inputs else None
+    return "no result" if tensor is None else _described(tensor)
+
+
+def _described(tensor: Any) -> str:
+    if tensor.shape.rank is None:
+        return f"{tensor.dtype.name} of unknown rank"
+    return f"{tensor.dtype.name} [{', '.join('?' if size is None else str(size) for size in tensor.shape)}]"
+
+
+def _num_bytes(tensor: tf.Tensor) -> int:
+    return int(tensor.shape.num_elements() or 0) * tensor.dtype.size

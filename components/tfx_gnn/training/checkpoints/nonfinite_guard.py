@@ -1,0 +1,314 @@
+"""Ends a training whose loss or weights are no numbers any more, and finds out why.
+
+In normal steps this costs nothing but a look at the loss, which the loop has read anyway. Once it is NaN or
+infinite, the weights are spoilt too, and it may have been an earlier step that spoilt them. So the last
+checkpoint is restored, and the steps since then are done again, one at a time, until a number is not finite.
+
+The first number of a step that is not finite: in what goes in, in the weights, or in what follows from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
+from tfx_gnn.training.checkpoints.nonfinite_batch import NonfiniteCause, example_ids, write_nonfinite_batch
+from tfx_gnn.training.data.padded_batches import PaddedBatch
+from tfx_gnn.training.data.replica_input import TrainingInput
+from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingPosition
+
+
+def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
+    """Names the first weight with a number that is not finite.
+
+    Args:
+        model: model with weights.
+
+    Returns:
+        Name of the variable, or None.
+    """
+    for variable in model.trainable_variables:
+        if not _is_finite(tf.convert_to_tensor(variable)):
+            return str(variable.name)
+    return None
+
+
+def first_nonfinite_tensor(
+    model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: tuple[GraphTensor, Any, Any]
+) -> str:
+    """Repeats a step up to its gradients, and names the first tensor that is not finite.
+
+    Args:
+        model: compiled model, with the weights before the step.
+        strategy: what it was created under; all workers in step call this.
+        replica: graph, labels and weights of the step on one replica.
+
+    Returns:
+        "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" or "gradient of
+        dense/kernel"; empty if all of them are finite.
+    """
+    graph, labels, weights = replica
+    for name, value in _features(graph):
+        if not _is_finite(value):
+            return f"feature {name}"
+    for name, values in (("labels", labels), ("sample weights", weights)):
+        if not all(map(_is_finite, tf.nest.flatten(values))):
+            return name
+    weight = first_nonfinite_weight(model)
+    if weight is not None:
+        return f"weight {weight}"
+    return _first_computed(model, strategy, replica)
+
+
+def _first_computed(model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: Any) -> str:
+    names = ["output", "loss", *(f"gradient of {variable.name}" for variable in model.trainable_variables)]
+
+    def step(graph: GraphTensor, labels: Any, weights: Any) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            outputs = model(graph, training=True)
+            loss = model.compute_loss(graph, labels, outputs, weights)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        stages = [tf.nest.flatten(outputs), [loss], *([] if g is None else [g] for g in gradients)]
+        return [
+            tf.reduce_all([tf.reduce_all(tf.math.is_finite(_dense(t))) for t in stage] or [True]) for stage in stages
+        ]
+
+    # Nothing here needs AutoGraph.
+    finite = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)(*replica)
+    for name, is_finite in zip(names, finite, strict=True):
+        if not bool(strategy.experimental_local_results(is_finite)[0]):
+            return name
+    return ""
+
+
+def _features(graph: GraphTensor) -> Iterator[tuple[str, Any]]:
+    pieces = {
+        "context/": graph.context,
+        **{f"nodes/{name}.": piece for name, piece in graph.node_sets.items()},
+        **{f"edges/{name}.": piece for name, piece in graph.edge_sets.items()},
+    }
+    for start, piece in pieces.items():
+        for name, value in piece.features.items():
+            yield f"{start}{name}", value
+
+
+def _is_finite(value: Any) -> bool:
+    values = value.flat_values if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
+    return not values.dtype.is_floating or bool(tf.reduce_all(tf.math.is_finite(values)))
+
+
+def _dense(value: Any) -> Any:
+    return value.values if isinstance(value, tf.IndexedSlices) else value
+
+
+LOSS = "loss"
+
+
+class NonfiniteError(ValueError):
+    """Loss or weights of a training are NaN or infinite.
+
+    Attributes:
+        cause: what is known of the reason.
+        folder: where the batch is; empty in a process that is not the chief.
+    """
+
+    def __init__(self, found: str, cause: NonfiniteCause, folder: str) -> None:
+        position = cause.position
+        first = f"The first tensor that is not finite is {cause.tensor}. " if cause.tensor else ""
+        if not cause.example_ids and position.step_in_epoch:
+            first = "Its batch cannot be found, as workers of parameter servers are not in step; another strategy can. "
+        elif not cause.found_again and position.step_in_epoch:
+            first = "It did not come up again when the steps since the last checkpoint were repeated. " + first
+        ids = f" of the examples {_shortened(cause.example_ids)}" if any(cause.example_ids) else ""
+        batch = f" The batch{ids} is in {folder!r}; `read_nonfinite_batch` reads it." if folder else ""
+        super().__init__(
+            f"`model_fn` must give a model whose loss stays finite; got {found} {_place(position)}. {first}"
+            f"{_advice(cause)}{batch}"
+        )
+        self.cause = cause
+        self.folder = folder
+
+
+class NonfiniteGuard:
+    """Looks at the loss after each execution, and at the weights before each checkpoint; a `TrainingHook`.
+
+    Args:
+        model: the model.
+        explain: finds out what happened up to a position, and where the batch was written to.
+    """
+
+    def __init__(
+        self, model: tf_keras.Model, explain: Callable[[TrainingPosition], tuple[NonfiniteCause, str]]
+    ) -> None:
+        self._model = model
+        self._explain = explain
+
+    def check_weights(self, position: TrainingPosition) -> None:
+        """Refuses to save weights that are worth nothing: a training could only go on from them in vain.
+
+        Args:
+            position: where training is.
+
+        Raises:
+            NonfiniteError: if a weight is not finite.
+        """
+        name = first_nonfinite_weight(self._model)
+        if name is not None:
+            raise NonfiniteError(f"weight {name!r} that is not finite", *self._explain(position))
+
+    def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
+        """Looks at the mean loss of the epoch so far, which one bad step spoils.
+
+        Raises:
+            NonfiniteError: if it is not finite.
+        """
+        loss = float(logs.get(LOSS, 0.0))
+        if not np.isfinite(loss):
+            raise NonfiniteError(str(loss), *self._explain(position))
+
+    def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
+        """Its steps have been looked at."""
+
+    def on_stop(self, position: TrainingPosition) -> None:
+        """Its steps have been looked at."""
+
+
+class NonfiniteSearch:
+    """Finds the step, the tensor and the batch that made a training end.
+
+    Args:
+        model: the model.
+        strategy: what it was created under.
+        data: what is trained on.
+        checkpoints: of the training.
+        single_steps: makes steps that run one at a time.
+        run_dir: folder of the model run, for the batch; empty not to write it.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: tf_keras.Model,
+        strategy: tf.distribute.Strategy,
+        data: TrainingInput,
+        checkpoints: TrainingCheckpoints,
+        single_steps: Callable[[], EpochSteps],
+        run_dir: str,
+    ) -> None:
+        self._model, self._strategy, self._data = model, strategy, data
+        self._checkpoints = checkpoints
+        self._single_steps = single_steps
+        self._run_dir = run_dir
+
+    def explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:
+        """Finds out what happened. The model is of no use afterwards.
+
+        Under parameter servers steps cannot be repeated: there, workers are not in step, and nothing is known but
+        the position.
+
+        Args:
+            position: where training is; a number was not finite in one of the steps since the last checkpoint.
+
+        Returns:
+            What is known, and the folder of the batch; empty if it was not written.
+        """
+        position = self._end_of_epoch(position)
+        if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
+            return NonfiniteCause(position=position, found_again=False, tensor="", example_ids=()), ""
+        if not position.step_in_epoch:
+            weight = first_nonfinite_weight(self._model)
+            tensor = "" if weight is None else f"weight {weight}"
+            return NonfiniteCause(position=position, found_again=False, tensor=tensor, example_ids=()), ""
+        found = self._repeat(position)
+        position = position if found is None else found
+        batches = self._batches(position)
+        replicas = [self._as_trained_on(batch) for batch in batches]
+        tensors = [first_nonfinite_tensor(self._model, self._strategy, replica) for replica in replicas]
+        tensor = next(filter(None, tensors), "")
+        cause = NonfiniteCause(
+            position=position,
+            found_again=found is not None,
+            tensor=tensor or ("weight after the step" if found else ""),
+            example_ids=tuple(map(example_ids, batches)),
+        )
+        return cause, write_nonfinite_batch(self._run_dir, cause, replicas) if self._run_dir else ""
+
+    def _end_of_epoch(self, position: TrainingPosition) -> TrainingPosition:
+        """Turns the start of the next epoch, where weights are looked at, into the end of the one that was trained."""
+        saved = self._checkpoints.saved_position
+        if position.step_in_epoch or saved is None or saved.epoch + 1 != position.epoch:
+            return position
+        return saved.after_steps(position.global_step - saved.global_step)
+
+    def _repeat(self, last: TrainingPosition) -> TrainingPosition | None:
+        """Goes back to the last checkpoint, and on to the first bad step, of which the weights before come back."""
+        position = self._checkpoints.saved_position
+        if position is None or position.epoch != last.epoch:
+            return None
+        self._checkpoints.restore(position)
+        if not position.step_in_epoch:
+            self._model.reset_metrics()
+        steps = self._single_steps()
+        steps.begin_epoch(position)
+        while position.global_step < last.global_step:
+            before = self._model.get_weights()
+            execution = steps.run()
+            if not execution.num_steps:
+                return None
+            position = position.after_steps(1)
+            loss = float(execution.logs.get(LOSS, 0.0))
+            if not np.isfinite(loss) or first_nonfinite_weight(self._model) is not None:
+                self._model.set_weights(before)
+                return position
+        return None
+
+    def _batches(self, position: TrainingPosition) -> list[PaddedBatch]:
+        """The batches of all replicas in the step before a position, as all pipelines read them."""
+        num_replicas = self._strategy.num_replicas_in_sync
+        num_pipelines = self._data.sharding.num_pipelines
+        a_pipeline = num_replicas // num_pipelines
+        first = (position.step_in_epoch - 1) * a_pipeline
+        found: list[PaddedBatch] = []
+        for pipeline in range(num_pipelines):
+            batches = self._data.of_pipeline(
+                tf.distribute.InputContext(num_pipelines, pipeline, num_replicas),
+                epochs=tf.data.Dataset.from_tensors(tf.constant(position.epoch, tf.int64)),
+                keep=lambda number: tf.logical_and(number >= first, number < first + a_pipeline),
+            )
+            # Replicas that had nothing more to read got padding, which is not worth keeping.
+            found.extend(batches.take(a_pipeline))
+        return found
+
+    def _as_trained_on(self, batch: PaddedBatch) -> tuple[Any, Any, Any]:
+        parts = self._data.labelled(batch.graph, batch.is_real)
+        weights = tf.nest.map_structure(
+            lambda counts, weights: tf.where(counts, weights, 0.0), parts.counts, parts.weights
+        )
+        return parts.graph, parts.labels, weights
+
+
+def _place(position: TrainingPosition) -> str:
+    if not position.step_in_epoch:
+        return f"before the first step of epoch {position.epoch + 1}"
+    return f"in epoch {position.epoch + 1}, step {position.step_in_epoch} (step {position.global_step} of all)"
+
+
+def _advice(cause: NonfiniteCause) -> str:
+    if cause.tensor.startswith("feature "):
+        return "Clip the feature in `preprocessing_fn`, as tf.math.log1p(tf.maximum(x, 0.0)) does before a logarithm."
+    if not cause.position.step_in_epoch:
+        return "Correct the initializers of the model."
+    return "Lower the learning rate, clip gradients, or look for unbounded features."
+
+
+def _shortened(ids: Any, most: int = 5) -> str:
+    """The first few ids."""
+    values = [value for replica in ids for found in replica.values() for value in found]
+    more = f", and {len(values) - most} more" if len(values) > most else ""
+    return ", ".join(map(str, values[:most])) + more

@@ -1,0 +1,171 @@
+"""State of Python objects, kept in a checkpoint beside the variables of a model.
+
+What happens beside the training steps: stopping, and keeping the best weights.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+import tf_keras
+
+State = dict[str, Any]
+
+
+"""Names to arrays, or to what JSON can say; arrays keep their dtype, bfloat16 included."""
+
+
+class ResumableState(Protocol):
+    """An object that a training cannot go on without: the best weights so far, figures of earlier epochs."""
+
+    def state(self) -> State:
+        """Returns what `restore` needs, a copy of it."""
+        ...
+
+    def restore(self, state: State) -> None:
+        """Takes up where `state` was called.
+
+        Args:
+            state: what `state` returned, in this process or another one.
+        """
+        ...
+
+
+class PackedStates(tf.train.experimental.PythonState):
+    """Saves the states of named objects as one string of a `tf.train.Checkpoint`.
+
+    Args:
+        states: names to objects; a checkpoint is restored into objects of the same names.
+    """
+
+    def __init__(self, states: Mapping[str, ResumableState]) -> None:
+        self._states = dict(states)
+
+    def serialize(self) -> bytes:
+        """Returns the states as bytes, for TensorFlow."""
+        return pack_state({name: owner.state() for name, owner in self._states.items()})
+
+    def deserialize(self, string_value: bytes) -> None:
+        """Restores the states, for TensorFlow.
+
+        Args:
+            string_value: what `serialize` returned.
+
+        Raises:
+            ValueError: if the objects have other names.
+        """
+        found = unpack_state(string_value)
+        if found.keys() != self._states.keys():
+            raise ValueError(
+                f"`states` must be {sorted(found)}, as in the checkpoint; got {sorted(self._states)}. Go on with the "
+                "options that the checkpoint was made with."
+            )
+        for name, owner in self._states.items():
+            owner.restore(found[name])
+
+
+def pack_state(state: Mapping[str, Mapping[str, Any]]) -> bytes:
+    """Writes states as a line of JSON, followed by the bytes of all arrays.
+
+    Args:
+        state: names to states.
+
+    Returns:
+        The bytes.
+
+    Raises:
+        TypeError: if a state holds what is neither an array of numbers nor JSON.
+    """
+    blocks: list[bytes] = []
+
+    def described(value: Any) -> Any:
+        if not isinstance(value, np.ndarray):
+            return {"json": value}
+        if value.dtype.hasobject:
+            raise TypeError(f"`state` must hold arrays of numbers; got dtype={value.dtype}. Keep texts as lists.")
+        blocks.append(value.tobytes())
+        return {"dtype": tf.as_dtype(value.dtype).name, "shape": list(value.shape)}
+
+    header = {owner: {name: described(value) for name, value in content.items()} for owner, content in state.items()}
+    return b"".join([json.dumps(header).encode(), b"\n", *blocks])
+
+
+def unpack_state(packed: bytes) -> dict[str, State]:
+    """Reads what `pack_state` wrote.
+
+    Args:
+        packed: the bytes.
+
+    Returns:
+        Names to states.
+    """
+    line, _, content = packed.partition(b"\n")
+    place = 0
+
+    def read(description: Mapping[str, Any]) -> Any:
+        nonlocal place
+        if "json" in description:
+            return description["json"]
+        dtype = tf.as_dtype(description["dtype"]).as_numpy_dtype
+        count = int(np.prod(description["shape"], dtype=np.int64))
+        array: npt.NDArray[Any] = np.frombuffer(content, dtype, count, offset=place).reshape(description["shape"])
+        place += array.nbytes
+        return array.copy()
+
+    header = json.loads(line)
+    return {
+        owner: {name: read(description) for name, description in values.items()} for owner, values in header.items()
+    }
+
+
+class BestWeights(tf_keras.callbacks.Callback):
+    """Stops when the validation loss no longer falls, and brings back the weights of its minimum.
+
+    Args:
+        patience: epochs without a lower validation loss before training stops, at
+            least 1. The best weights come back at the end, whether it stopped or not.
+    """
+
+    MONITOR = "val_loss"
+
+    def __init__(self, *, patience: int) -> None:
+        super().__init__()
+        self.best_epoch = 0
+        self.stopped_early = False
+        self._patience = patience
+        self._best = math.inf
+        self._weights: list[npt.NDArray[Any]] = []
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Ends a training at once that was taken up after it had stopped early."""
+        self.model.stop_training = self.stopped_early
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Compares the epoch with the best one."""
+        value = float((logs or {})[self.MONITOR])
+        if value < self._best:
+            self._best, self.best_epoch, self._weights = value, epoch + 1, self.model.get_weights()
+        elif epoch + 1 - self.best_epoch >= self._patience:
+            self.stopped_early = True
+            self.model.stop_training = True
+
+    def state(self) -> State:
+        """Returns what a training goes on with."""
+        weights = {f"weight_{index}": weight for index, weight in enumerate(self._weights)}
+        return {"best": self._best, "best_epoch": self.best_epoch, "stopped_early": self.stopped_early, **weights}
+
+    def restore(self, state: State) -> None:
+        """Takes up where `state` was called."""
+        self._best, self.best_epoch, self.stopped_early = state["best"], state["best_epoch"], state["stopped_early"]
+        self._weights = [state[f"weight_{index}"] for index in range(len(state) - 3)]
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Brings the best weights back."""
+        if self._weights:
+            self.model.set_weights(self._weights)

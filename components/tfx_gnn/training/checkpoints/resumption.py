@@ -1,0 +1,99 @@
+"""What lets a training go on after its processes were ended, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
+from tfx_gnn.training.checkpoints.nonfinite_batch import NonfiniteCause
+from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteGuard, NonfiniteSearch
+from tfx_gnn.training.checkpoints.resumable_state import BestWeights, ResumableState
+from tfx_gnn.training.data.replica_input import TrainingInput
+from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingHook, TrainingPosition, TrainingState
+
+
+class Resumption:
+    """Checkpoints of a training, and the refusal to go on with numbers that are not finite.
+
+    Args:
+        model: compiled model with all its variables: see `create_training_variables`.
+        strategy: what it was created under.
+        data: what is trained on.
+        state: where the training is; `resume` sets it.
+        best: the best weights so far, if these are looked for.
+        single_steps: makes steps of the training that run one at a time.
+        fingerprint: what must not change while it goes on.
+        checkpoint_dir: folder of checkpoints, the same in all processes.
+        every_steps: steps between checkpoints; 0 for one after each epoch.
+        writes: whether this process writes.
+        run_dir: folder of the model run, for a batch that spoils the training.
+        say: gets lines for people.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: tf_keras.Model,
+        strategy: tf.distribute.Strategy,
+        data: TrainingInput,
+        state: TrainingState,
+        best: BestWeights | None,
+        single_steps: Callable[[], EpochSteps],
+        fingerprint: Mapping[str, str],
+        checkpoint_dir: str,
+        every_steps: int,
+        writes: bool,
+        run_dir: str,
+        say: Callable[[str], None],
+    ) -> None:
+        self._state = state
+        self._checkpoint_dir = checkpoint_dir
+        self._say = say
+        states: dict[str, ResumableState] = {"training": state}
+        if best is not None:
+            states["best"] = best
+        self._guard = NonfiniteGuard(model, self._explain)
+        self._checkpoints = TrainingCheckpoints(
+            folder=checkpoint_dir,
+            model=model,
+            strategy=strategy,
+            fingerprint=fingerprint,
+            states=states,
+            every_steps=every_steps,
+            writes=writes,
+            say=say,
+            check=self._guard.check_weights,
+        )
+        self._search = NonfiniteSearch(
+            model=model,
+            strategy=strategy,
+            data=data,
+            checkpoints=self._checkpoints,
+            single_steps=single_steps,
+            run_dir=run_dir if writes else "",
+        )
+
+    @property
+    def hooks(self) -> Sequence[TrainingHook]:
+        """Whom the loop tells, in this order: nothing is saved that has not been looked at."""
+        return self._guard, self._checkpoints
+
+    def resume(self) -> None:
+        """Goes back to the newest whole checkpoint, or saves the beginning.
+
+        Raises:
+            ValueError: if it is of another training, or not all workers see it.
+            OSError: if there is no room for a checkpoint.
+        """
+        position = self._checkpoints.resume()
+        if position.global_step:
+            self._say(
+                f"Going on in epoch {position.epoch + 1} after {position.step_in_epoch} of its steps, "
+                f"{position.global_step} of all, from {self._checkpoint_dir!r}."
+            )
+
+    def _explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:
+        return self._search.explain(position)

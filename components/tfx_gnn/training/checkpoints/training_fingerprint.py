@@ -1,0 +1,94 @@
+"""What must not change while a training goes on, by name."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+import tfx_gnn
+from tfx_gnn.io import options_json
+from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
+from tfx_gnn.io.user_code import fingerprint_function
+from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE, read_size_constraints
+from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
+from tfx_gnn.training.options import GraphTrainerOptions
+
+MAY_CHANGE = (
+    "num_epochs",
+    "steps_per_execution",
+    "checkpoint_every_steps",
+    "checkpoint_dir",
+    "verify_tpu",
+    "tpu",
+    "allow_unsafe_operations",
+)
+"""Options that the steps which were done do not hang on."""
+
+
+def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
+    """Takes down what the state of a training hangs on, whatever the names of the folders.
+
+    Args:
+        folders: what is read.
+        options: what to train.
+        num_replicas: replicas in step.
+
+    Returns:
+        "options.<name>" to the option as JSON, and other names to hashes of content: data, budgets, the transform,
+        the user's code, and the version of this library.
+    """
+    plain = json.loads(options_json.to_json(options))
+    budgets = read_size_constraints(folders.size_constraints_dir)
+    found = {f"options.{name}": json.dumps(value) for name, value in plain.items() if name not in MAY_CHANGE}
+    found |= {
+        "code": fingerprint_function(options.model_fn),
+        "library_version": tfx_gnn.__version__,
+        "num_replicas": str(num_replicas),
+        # Checked against the examples and their schema by whoever takes the budgets.
+        "transformed_examples": budgets.data_fingerprint,
+        "transformed_graph_schema": budgets.graph_schema_fingerprint,
+        "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),
+        "transform_graph": fingerprint_files(_files(folders.transform_graph_dir)),
+    }
+    if folders.ready_batches_dir:
+        found["ready_batches"] = fingerprint_files(
+            path for path in _files(folders.ready_batches_dir) if path.endswith(".json")
+        )
+    return found
+
+
+def name_of(fingerprint: Mapping[str, str]) -> str:
+    """Makes one name of a fingerprint, for folders.
+
+    Args:
+        fingerprint: of a training.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    return fingerprint_text(json.dumps(dict(fingerprint), sort_keys=True))
+
+
+def differences(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """Says what differs between two trainings.
+
+    Args:
+        found: fingerprint of one that was begun or has ended.
+        wanted: fingerprint of the one that is asked for.
+
+    Returns:
+        "<name> <found> -> <wanted>" for each difference; empty if there is none.
+    """
+    names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
+    return ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
+
+
+def _short(value: str | None) -> str:
+    return "absent" if value is None else repr(value if len(value) <= 40 else value[:12] + "...")
+
+
+def _files(folder: str) -> list[str]:
+    return [os.path.join(path, name) for path, _, names in tf.io.gfile.walk(folder) for name in names]

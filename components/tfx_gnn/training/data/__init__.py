@@ -1,0 +1,1 @@
+"""From transformed examples to padded, labelled batches of every replica."""

@@ -1,0 +1,246 @@
+"""Padded batches of graphs from serialized tf.Examples, in the three ways a budget can be spent.
+
+- "packed": `pack_batches` fills the budget with as many graphs as fit. Nothing is left out.
+- "fit_or_skip": batches of a fixed number of graphs; those that do not fit are removed, and counted.
+- "tight": batches of a fixed number of graphs, and a budget that each of them fits.
+
+Sizes are read before anything is parsed, so what is removed costs little. Training reads its batches
+through this function, and ready-made batches are written through it: both are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.codec.batch_packing import pack_batches
+from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
+from tfx_gnn.graph.codec.example_sizes import ExampleItems
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget
+
+BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
+"""Ways of batching, and the kind of budget that each of them takes."""
+
+
+class PaddedBatch(NamedTuple):
+    """One element of a data set of padded batches.
+
+    The two counters of all batches of a pass add up to what that pass removed: a batch carries what was
+    removed after it, up to the next one that was kept; the first one also what was removed before.
+
+    Attributes:
+        graph: scalar graph of the sizes of the budget, in static shapes.
+        is_real: bool [total_num_components]; False for padding.
+        num_removed_batches: int64 scalar.
+        num_removed_graphs: int64 scalar.
+    """
+
+    graph: GraphTensor
+    is_real: tf.Tensor
+    num_removed_batches: tf.Tensor
+    num_removed_graphs: tf.Tensor
+
+
+def padded_batches(
+    records: tf.data.Dataset,
+    spec: GraphTensorSpec,
+    budget: Budget,
+    batching: str,
+    *,
+    keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
+) -> tf.data.Dataset:
+    """Batches, parses, merges and pads graphs.
+
+    Args:
+        records: serialized tf.Examples, strings of shape [], one graph each. Shuffle these: they are
+            smaller than graphs.
+        spec: spec of the scalar graph in one tf.Example.
+        budget: what a batch is padded to, of the kind in `BUDGET_KINDS` for `batching`.
+        batching: "packed", "fit_or_skip" or "tight".
+        keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted. The
+            others are never parsed, and what they say was removed is not counted.
+
+    Returns:
+        Data set of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
+        static but those of ragged features. With a fixed number of graphs the last batch may have fewer.
+
+    Raises:
+        ValueError: if there is no such way of batching, or the budget is of another kind, or lacks a set.
+        tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone (packed), a batch
+            does not fit (tight), or no batch at all does (fit-or-skip).
+    """
+    kind = BUDGET_KINDS.get(batching)
+    if kind is None:
+        raise ValueError(f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {batching!r}. Choose one of these.")
+    if budget.kind != kind:
+        raise ValueError(
+            f"`budget` must be of kind {kind!r} for batching={batching!r}; got {budget.kind!r}. Take the budget from "
+            f"the size constraints by `find({kind!r})`."
+        )
+    if kind == PACKING:
+        batches = pack_batches(records, budget.constraints, window=budget.window, spec=spec)
+    else:
+        batches = records.batch(budget.batch_size)
+        if kind == FIT_OR_SKIP:
+            batches = _fitting(batches, spec, budget)
+    if keep is not None:
+        batches = numbered_batches(batches, keep)
+    padded = batches.map(_pad_to(spec, budget), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return padded.prefetch(tf.data.AUTOTUNE)
+
+
+def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
+    """Keeps some batches by their numbers.
+
+    Args:
+        batches: any data set.
+        keep: as for `padded_batches`.
+
+    Returns:
+        Data set of the same elements, some left out.
+    """
+    as_written = tf.autograph.experimental.do_not_convert
+    numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
+    return numbered.map(as_written(lambda _, batch: batch))
+
+
+def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
+    """Repeats a batch of padding alone without end.
+
+    Args:
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+
+    Returns:
+        Endless data set of `PaddedBatch`, of the same `element_spec` as `padded_batches` has.
+    """
+    batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
+    return batch.cache().repeat()
+
+
+def ended_batches(
+    batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
+) -> tf.data.Dataset:
+    """Marks the end of a pass for replicas that take its batches in turns: the last step is of padding alone.
+
+    Args:
+        batches: `PaddedBatch`es of one pass.
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+        num_replicas: how many batches make a step.
+
+    Returns:
+        Data set of `PaddedBatch`: the same ones, padding for replicas that have none in the last of their steps, and a
+        step of padding.
+    """
+    most = 2 * num_replicas - 1
+    padding = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).repeat(most).map(_pad_to(spec, budget))
+    if num_replicas == 1:
+        return batches.concatenate(padding)
+    as_written = tf.autograph.experimental.do_not_convert
+
+    def step(state: tuple[tf.Tensor, tf.Tensor], element: Any) -> Any:
+        (num_real, number), (batch, is_real) = state, element
+        num_real += tf.cast(is_real, tf.int64)
+        num_steps = (num_real + num_replicas - 1) // num_replicas + 1
+        return (num_real, number + 1), (batch, number < num_steps * num_replicas)
+
+    def marked(dataset: tf.data.Dataset, *, is_real: bool) -> tf.data.Dataset:
+        return dataset.map(as_written(lambda batch: (batch, is_real)))
+
+    zero = tf.zeros([], tf.int64)
+    counted = (
+        marked(batches, is_real=True).concatenate(marked(padding, is_real=False)).scan((zero, zero), as_written(step))
+    )
+    wanted = counted.take_while(as_written(lambda _, is_wanted: is_wanted))
+    return wanted.map(as_written(lambda batch, _: batch))
+
+
+def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
+    """Describes the elements of `padded_batches`, without records.
+
+    Args:
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+
+    Returns:
+        The `element_spec`.
+    """
+    pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
+    described: PaddedBatch = tf.nest.map_structure(
+        tf.type_spec_from_value, pad.get_concrete_function().structured_outputs
+    )
+    return described
+
+
+def _pad_to(spec: GraphTensorSpec, budget: Budget) -> Callable[..., PaddedBatch]:
+    def pad(serialized: tf.Tensor, *removed: tf.Tensor) -> PaddedBatch:
+        graph, is_real = parse_merge_and_pad(spec, serialized, budget.constraints, trusted=True)
+        num_batches, num_graphs = removed or (tf.zeros([], tf.int64), tf.zeros([], tf.int64))
+        return PaddedBatch(graph, is_real, num_batches, num_graphs)
+
+    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    as_written: Callable[..., PaddedBatch] = tf.autograph.experimental.do_not_convert(pad)
+    return as_written
+
+
+def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
+    """Removes batches that cannot be padded, and lets the others carry how many these are.
+
+    A batch is held back until the next one that fits has come, or the end: only then it is known what
+    was removed after it.
+
+    Args:
+        batches: strings of shape [num_graphs].
+        spec: as for `padded_batches`.
+        budget: as for `padded_batches`.
+
+    Returns:
+        Data set of (strings, number of batches removed, number of graphs removed).
+    """
+    rule = SizeRule.from_constraints(spec, budget.constraints)
+    # Too small components are no matter of chance: padding refuses them.
+    items = ExampleItems(spec, prefix=None, demands={})
+    zero, no_records = tf.zeros([], tf.int64), tf.zeros([0], tf.string)
+    as_written = tf.autograph.experimental.do_not_convert
+
+    def measure(serialized: tf.Tensor) -> Any:
+        totals = tf.reduce_sum(items.sizes((serialized,))[0], axis=0)
+        return serialized, rule.fits(totals[0], totals[1:]), tf.zeros([], tf.bool)
+
+    def step(state: Any, element: Any) -> Any:
+        held, is_held, num_batches, num_graphs = state
+        serialized, fits, is_end = element
+        removed = tf.stack([tf.ones([], tf.int64), tf.size(serialized, tf.int64)])
+        removed = tf.where(fits | is_end, tf.zeros_like(removed), removed)
+        num_batches, num_graphs = num_batches + removed[0], num_graphs + removed[1]
+        none_fits = tf.debugging.Assert(
+            tf.logical_not(is_end) | is_held | tf.equal(num_batches, 0),
+            [
+                "`budget` must have room for a batch; got no batch that fits, removed batches and graphs:",
+                num_batches,
+                num_graphs,
+                "Learn budgets from these examples.",
+            ],
+        )
+        with tf.control_dependencies([none_fits]):
+            leaves = is_held & (fits | is_end)
+        kept = tf.cond(fits, lambda: serialized, lambda: held)
+        after = (
+            tf.ensure_shape(kept, [None]),
+            is_held | fits,
+            tf.where(leaves, zero, num_batches),
+            tf.where(leaves, zero, num_graphs),
+        )
+        return after, (leaves, (held, num_batches, num_graphs))
+
+    end = tf.data.Dataset.from_tensors((no_records, tf.zeros([], tf.bool), tf.ones([], tf.bool)))
+    measured = batches.map(as_written(measure), num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    start = (no_records, tf.zeros([], tf.bool), zero, zero)
+    carried = measured.concatenate(end).scan(start, as_written(step))
+    return carried.filter(as_written(lambda leaves, _: leaves)).map(as_written(lambda _, kept: kept))

@@ -1,0 +1,192 @@
+"""The input of a training for the replicas of a strategy: which part of the data each pipeline reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.distribution.per_replica import distribute
+from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
+from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.size_constraints_file import Budget
+from tfx_gnn.training.data import input_pipeline
+from tfx_gnn.training.data.input_pipeline import LabelledGraphs
+from tfx_gnn.training.data.padded_batches import ended_batches
+from tfx_gnn.training.data.pass_start import PassStart
+
+ReadReady = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
+"""From `epochs` and `keep`, as for `training_batches`, to the ready-made batches of these epochs."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingInput:
+    """The training split, and how it is read.
+
+    Attributes:
+        files: all files of the split.
+        labelled: applied to every batch.
+        budget: what the batch of one replica is padded to.
+        batching: how graphs are batched.
+        shuffle_buffer_size: examples that are mixed.
+        seed: seed of the order.
+        sharding: which part each pipeline reads.
+        read_ready: reads ready-made batches instead of the files; by one pipeline only.
+    """
+
+    files: Sequence[RecordFile]
+    labelled: LabelledGraphs
+    budget: Budget
+    batching: str
+    shuffle_buffer_size: int
+    seed: int
+    sharding: Sharding
+    read_ready: ReadReady | None = None
+
+    def __post_init__(self) -> None:
+        if self.read_ready is not None and self.sharding.num_pipelines > 1:
+            raise ValueError(
+                "`ready_batches_dir` must be empty where several processes read the data; got ready-made batches for "
+                f"{self.sharding.num_pipelines} of them. Let each make its own batches, or train in one process."
+            )
+
+    def of_pipeline(
+        self,
+        context: tf.distribute.InputContext,
+        *,
+        epochs: tf.data.Dataset,
+        keep: Callable[[tf.Tensor], tf.Tensor] | None,
+    ) -> tf.data.Dataset:
+        """Reads epochs as one pipeline does.
+
+        The order hangs on the seed, the epoch and the number of the pipeline.
+
+        Args:
+            context: the place of the pipeline.
+            epochs: numbers of the epochs.
+            keep: which batches of the pass are wanted.
+
+        Returns:
+            Dataset of `PaddedBatch`.
+        """
+        if self.read_ready is not None:
+            return self.read_ready(epochs, keep)
+        return input_pipeline.training_batches(
+            shard_files(self.files, context, self.sharding),
+            self.labelled.graph_spec,
+            epochs=epochs,
+            keep=keep,
+            budget=self.budget,
+            batching=self.batching,
+            shuffle_buffer_size=self.shuffle_buffer_size,
+            seed=self.seed,
+            pipeline=context.input_pipeline_id,
+            shard=functools.partial(shard_records, context=context, sharding=self.sharding),
+        )
+
+
+class DistributedTrainingInput:
+    """Epochs of a training for all replicas in step.
+
+    One pipeline knows when its replicas are through with an epoch, and goes on with the next one: making an iterator
+    takes TensorFlow half a second, and while the model is evaluated the next epoch is read ahead. Of several
+    pipelines none knows when the others are through, so there each epoch has an iterator of its own.
+
+    Args:
+        strategy: any but parameter servers.
+        data: what is read.
+        num_epochs: epochs to read.
+    """
+
+    def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput, *, num_epochs: int) -> None:
+        self._start = PassStart()
+        self._data = data
+        self._num_epochs = num_epochs
+        self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
+        self._goes_on = data.sharding.num_pipelines == 1
+        self._iterator: Iterator[Any] | None = None
+        # Not by `distribution.per_replica`, which looks into data sets, and cannot where they look at variables.
+        self._dataset = strategy.distribute_datasets_from_function(
+            self._epoch_after_epoch if self._goes_on else self._one_epoch
+        )
+
+    def epoch(self, number: int, first_step: int = 0, *, is_next: bool = False) -> Iterator[Any]:
+        """Begins to read an epoch.
+
+        Args:
+            number: number of the epoch, from 0.
+            first_step: steps of it that are left out, without parsing what they would read.
+            is_next: whether the one before was read to its end, and nothing of this one is left out.
+
+        Returns:
+            Iterator of `TrainingBatch` as the strategy distributes it: an epoch ends with a step of padding alone,
+            behind which nothing of it may be read.
+        """
+        if self._iterator is None or not (is_next and self._goes_on):
+            self._start.set(number, first_step * self._replicas_of_pipeline)
+            self._iterator = iter(self._dataset)
+        return self._iterator
+
+    def _one_epoch(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        batches = self._data.of_pipeline(context, epochs=self._start.epochs(), keep=self._start.keep)
+        return input_pipeline.training_dataset(batches, self._data.labelled, self._data.budget)
+
+    def _epoch_after_epoch(self, context: tf.distribute.InputContext) -> tf.data.Dataset:
+        data = self._data
+
+        def ended_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
+            batches = data.of_pipeline(
+                context,
+                epochs=tf.data.Dataset.from_tensors(epoch),
+                keep=functools.partial(self._start.keep_in_epoch, epoch),
+            )
+            return ended_batches(
+                batches, data.labelled.graph_spec, data.budget, num_replicas=self._replicas_of_pipeline
+            )
+
+        epochs = self._start.epochs_until(self._num_epochs)
+        # Nothing here needs AutoGraph, which takes seconds to read it all.
+        batches = epochs.flat_map(tf.autograph.experimental.do_not_convert(ended_epoch))
+        return input_pipeline.weighted_training_batches(batches, data.labelled)
+
+
+def distributed_evaluation_input(
+    strategy: tf.distribute.Strategy,
+    files: Sequence[RecordFile],
+    labelled: LabelledGraphs,
+    *,
+    budget: Budget,
+    num_steps: int,
+    num_counted: Mapping[str, int],
+    num_pipelines: int,
+) -> Any:
+    """Makes the input of evaluation for all replicas in step.
+
+    Args:
+        strategy: any but parameter servers.
+        files: all files of the split.
+        labelled: applied to every batch.
+        budget: what the batch of one replica is padded to.
+        num_steps: as `expected_steps` tells for all replicas.
+        num_counted: labels of the split that count, by output.
+        num_pipelines: input pipelines of the strategy.
+
+    Returns:
+        Distributed endless dataset of `TrainingBatch`, of which `num_steps` steps are an evaluation.
+    """
+
+    def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        return input_pipeline.evaluation_dataset(
+            files,
+            labelled,
+            budget=budget,
+            num_batches=num_steps * strategy.num_replicas_in_sync,
+            num_counted=num_counted,
+            pipeline=context.input_pipeline_id,
+            num_pipelines=num_pipelines,
+        )
+
+    return distribute(strategy, of_pipeline)

@@ -1,0 +1,1 @@
+"""The trained model as one SavedModel that answers raw examples."""

@@ -1,0 +1,144 @@
+"""What training sees as one SavedModel: transformed tf.Examples in, the padded batch's graph and answers out.
+
+It is kept beside the model that is served, so that the two can be asked the same
+questions later, without Keras, tf.Transform and the user's code. See
+`tfx_gnn.components.graph_skew_validator.stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.codec.example_parsing import parse_and_merge
+from tfx_gnn.graph.codec.flat_tensors import graph_to_flat_tensors
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+from tfx_gnn.models.tasks import Objective
+from tfx_gnn.serving import signature
+from tfx_gnn.training.data.input_pipeline import LabelledBatch
+from tfx_gnn.training.export.request_parts import RequestForm
+
+TRAINING_PATH_DIR = signature.TRAINING_PATH_FOLDER
+"""Folder of the SavedModel in a model run."""
+
+Preprocess = Callable[[tf.Tensor], LabelledBatch]
+"""Serialized transformed examples to a padded graph as the model gets it, and its labels."""
+
+
+class TrainingPath(tf.Module):
+    """What training sees, ready to be saved.
+
+    The one signature, `transformed_graph`, takes serialized transformed tf.Examples, string [n], with n up to
+    `batch_size`. It answers, with "output/" before their names, what the served model would answer of the padded batch,
+    and the original ids if the transform kept `#id`, [n, ...]; and, under the keys of
+    `tfx_gnn.graph.codec.flat_tensors`, the graph that the model got without its padding, together with the features
+    whose names begin with `#`, which it does not get.
+
+    Attributes:
+        batch_size: int64 scalar, the most examples of a batch.
+    """
+
+    def __init__(
+        self,
+        *,
+        graph_spec: GraphTensorSpec,
+        preprocess: Preprocess,
+        model: tf_keras.Model,
+        objective: Objective,
+        batch_size: int,
+    ) -> None:
+        """Puts the path together.
+
+        Args:
+            graph_spec: spec of one transformed graph, labels included.
+            preprocess: the very function that makes the batches of evaluation.
+            model: the trained model.
+            objective: what it predicts.
+            batch_size: the most examples that `preprocess` takes.
+        """
+        super().__init__(name="training_path")
+        self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
+        self._variables = list(model.variables)
+        form = RequestForm.of(graph_spec, objective)
+
+        # Model and preprocessing stay in this closure: as attributes they would be saved as Keras models, too.
+        def answer(examples: tf.Tensor) -> dict[str, tf.Tensor]:
+            num_examples = tf.size(examples)
+            examples = canonical_examples(examples)
+            padded = preprocess(examples).graph
+            of_padded = objective.served_outputs(model(padded, training=False), padded)
+            parsed = parse_and_merge(graph_spec, examples, trusted=True)
+            graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
+            outputs = {**_first_answers(of_padded, num_examples), **form.ids(parsed)}
+            named = {f"{signature.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}
+            return {**named, **graph_to_flat_tensors(graph)}
+
+        self.transformed_graph = tf.function(
+            answer, input_signature=[tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)]
+        )
+
+    def save(self, saved_model_dir: str) -> None:
+        """Writes the SavedModel.
+
+        Args:
+            saved_model_dir: folder to make.
+        """
+        tf.saved_model.save(
+            self,
+            saved_model_dir,
+            signatures={signature.TRANSFORMED_GRAPH_SIGNATURE: self.transformed_graph},
+            options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
+        )
+
+
+def _first_answers(outputs: Mapping[str, tf.Tensor], count: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The answers of the first `count` components, with rows as long as the longest of them."""
+    first = {name: value[:count] for name, value in outputs.items()}
+    for name in [name for name in first if name.endswith(signature.SCORES_OUTPUT)]:
+        counts = first[name.removesuffix(signature.SCORES_OUTPUT) + signature.NUM_CANDIDATES_OUTPUT]
+        first[name] = first[name][:, : tf.reduce_max(tf.concat([counts, [0]], axis=0))]
+    return first
+
+
+def _first_components(graph: GraphTensor, count: tf.Tensor) -> GraphTensor:
+    """The first `count` components of a scalar graph, which are the real ones of a padded batch."""
+
+    def cut(piece: Any) -> tuple[dict[str, const.Field], tf.Tensor, tf.Tensor]:
+        sizes = piece.sizes[:count]
+        total = tf.reduce_sum(sizes)
+        return {name: value[:total] for name, value in piece.features.items()}, sizes, total
+
+    node_sets = {}
+    for name, node_set in graph.node_sets.items():
+        features, sizes, _ = cut(node_set)
+        node_sets[name] = NodeSet.from_fields(features=features, sizes=sizes)
+    edge_sets = {}
+    for name, edge_set in graph.edge_sets.items():
+        features, sizes, total = cut(edge_set)
+        ends = edge_set.adjacency
+        source, target = (ends.source_name, ends.source[:total]), (ends.target_name, ends.target[:total])
+        adjacency = Adjacency.from_indices(source, target, validate=False)
+        edge_sets[name] = EdgeSet.from_fields(features=features, sizes=sizes, adjacency=adjacency)
+    features, sizes, _ = cut(graph.context)
+    context = Context.from_fields(features=features, sizes=sizes)
+    return GraphTensor.from_pieces(context=context, node_sets=node_sets, edge_sets=edge_sets)
+
+
+def _with_reserved_features(graph: GraphTensor, parsed: GraphTensor) -> GraphTensor:
+    def added(piece: Any, parsed_piece: Any) -> Mapping[str, const.Field]:
+        reserved = {name: value for name, value in parsed_piece.features.items() if name.startswith("#")}
+        return {**piece.features, **reserved}
+
+    return graph.replace_features(
+        context=added(graph.context, parsed.context),
+        node_sets={name: added(piece, parsed.node_sets[name]) for name, piece in graph.node_sets.items()},
+        edge_sets={name: added(piece, parsed.edge_sets[name]) for name, piece in graph.edge_sets.items()},
+    )

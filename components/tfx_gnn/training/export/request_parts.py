@@ -1,0 +1,187 @@
+"""What a request to an exported model must hold, and whom its answers are about."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs, graph_to_flat_tensors
+from tfx_gnn.graph.ops.readout import structured_readout
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec
+from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
+from tfx_gnn.models.tasks.label_places import without_context_features
+from tfx_gnn.serving import signature
+
+_ID = "#id"
+_SEED, _SOURCE, _TARGET = "seed", "source", "target"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RequestForm:
+    """How requests look.
+
+    Attributes:
+        spec: spec of one raw graph without labels.
+        label_keys: keys of tf.Examples that requests need not have.
+        roots: what each prediction is read from: ("seed",), ("source", "target"), or () for whole graphs.
+    """
+
+    spec: GraphTensorSpec
+    label_keys: tuple[str, ...]
+    roots: tuple[str, ...]
+
+    @classmethod
+    def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
+        """Describes requests.
+
+        Args:
+            raw_spec: spec of one raw graph; labels may be in it.
+            objective: what is predicted.
+            other_labels: features of the context that are labels of other tasks.
+
+        Returns:
+            The form: without labels of this task and of others, and of `_readout` nothing but what begins with `#`
+            unless the answer depends on its features.
+
+        Raises:
+            ValueError: if the graph has no `_readout`, but answers are about it.
+        """
+        roots = _roots(objective)
+        if roots and READOUT_NODE_SET not in raw_spec.node_sets_spec:
+            raise ValueError(
+                f"`graph_schema_dir` must describe the examples before the transform, with node set "
+                f"{READOUT_NODE_SET!r}; got {sorted(raw_spec.node_sets_spec)}. Name the schema of the same examples."
+            )
+        spec = without_context_features(objective.without_labels(raw_spec), other_labels)
+        if READOUT_NODE_SET in spec.node_sets_spec and not objective.input_features:
+            spec = _without_readout_features(spec)
+        keys = [set(graph_flat_tensor_specs(one)) for one in (raw_spec, spec)]
+        return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
+
+    def checks(self, raw: GraphTensor) -> list[tf.Operation]:
+        """Asserts that every example can be read out.
+
+        Args:
+            raw: the merged graph of a request.
+
+        Returns:
+            Operations that make the checks.
+        """
+        if not self.roots:
+            return []
+        readouts = raw.node_sets[READOUT_NODE_SET].sizes
+        edges = [raw.edge_sets[f"{READOUT_NODE_SET}/{root}"].sizes for root in self.roots]
+        if self.roots == (_SEED,):
+            message = (
+                f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and one "
+                f"edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph an "
+                "example."
+            )
+            return [
+                tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message) for sizes in (readouts, *edges)
+            ]
+        message = (
+            f"`{signature.EXAMPLES_INPUT}` must have at least one node in node set `{READOUT_NODE_SET}` in every "
+            f"example, and as many edges in `{READOUT_NODE_SET}/{_SOURCE}` and `{READOUT_NODE_SET}/{_TARGET}`; got "
+            "others. Send the candidate pairs of a source as one example."
+        )
+        return [
+            tf.debugging.assert_positive(readouts, message=message),
+            *(tf.debugging.assert_equal(sizes, readouts, message=message) for sizes in edges),
+        ]
+
+    def ids(self, raw: GraphTensor) -> dict[str, tf.Tensor]:
+        """Reads the original ids of what answers are about.
+
+        Args:
+            raw: the merged graph of a request.
+
+        Returns:
+            `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. Nothing where examples
+            have no ids.
+        """
+        if not self.roots:
+            ids = raw.context.features.get(_ID)
+            return {} if ids is None else {signature.ID_OUTPUT: ids}
+        names = {
+            _SEED: signature.ID_OUTPUT,
+            _SOURCE: signature.SOURCE_ID_OUTPUT,
+            _TARGET: signature.TARGET_ID_OUTPUT,
+        }
+        read = {root: _ids(raw, root) for root in self.roots}
+        return {
+            names[root]: ids if root == _SEED else by_example(ids, raw, "" if ids.dtype == tf.string else -1)
+            for root, ids in read.items()
+            if ids is not None
+        }
+
+
+def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
+    """Asserts that a network gets finite numbers, as GraphTransform does for what it is trained on.
+
+    An answer to NaN or infinity may be finite, and then nobody learns of them: `relu(NaN)` is 0 in TensorFlow.
+
+    Args:
+        graph: the transformed graph of a request.
+        allowed: tf.Example keys of features that may be NaN or infinite.
+
+    Returns:
+        Operations that make the checks; of auxiliary sets there are none.
+    """
+    checks = []
+    for key, value in graph_to_flat_tensors(graph).items():
+        is_auxiliary = key.startswith((f"{const.NODES}/_", f"{const.EDGES}/_"))
+        if value.dtype.is_floating and not is_auxiliary and key not in allowed:
+            message = (
+                f"`{signature.EXAMPLES_INPUT}` must have finite numbers once they are transformed; got NaN or infinity "
+                f"in `{key}`. Send finite values, or clip them in `preprocessing_fn`."
+            )
+            checks.append(tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(value)), [message]))
+    return checks
+
+
+def by_example(values: tf.Tensor, graph: GraphTensor, default: float | str) -> tf.Tensor:
+    """Arranges what candidate pairs have in one row an example.
+
+    Args:
+        values: tensor, [candidates, ...].
+        graph: the graph with these `_readout` nodes.
+        default: what pads the rows.
+
+    Returns:
+        Tensor [n, largest number of candidates, ...].
+    """
+    sizes = graph.node_sets[READOUT_NODE_SET].sizes
+    rows = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
+    padded: tf.Tensor = rows.to_tensor(default_value=tf.cast(default, values.dtype) if default != "" else default)
+    return padded
+
+
+def _roots(objective: Objective) -> tuple[str, ...]:
+    keys = {part.readout_key for part in objective.parts.values()}
+    if "links" in keys:
+        return _SOURCE, _TARGET
+    return (_SEED,) if _SEED in keys else ()
+
+
+def _ids(raw: GraphTensor, root: str) -> tf.Tensor | None:
+    try:
+        ids: tf.Tensor = structured_readout(raw, root, feature_name=_ID)
+    except KeyError:
+        return None
+    return ids
+
+
+def _without_readout_features(spec: GraphTensorSpec) -> GraphTensorSpec:
+    node_sets = dict(spec.node_sets_spec)
+    readout = node_sets[READOUT_NODE_SET]
+    kept: dict[const.FieldName, tf.TypeSpec] = {
+        name: feature for name, feature in readout.features_spec.items() if name.startswith("#")
+    }
+    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=kept, sizes_spec=readout.sizes_spec)
+    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))

@@ -1,0 +1,156 @@
+"""The user's model: built by `model_fn` from what it asks for, compiled, and checked."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+import tf_keras
+
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.tasks import Objective
+from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
+from tfx_gnn.training.loop.determinism import generators_in_layers
+
+LEARNING_RATE = "learning_rate"
+DEFAULT_LEARNING_RATE = 1e-3
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ModelBuilder:
+    """Builds models of the same kind.
+
+    Attributes:
+        model_fn: the user's function, as `GraphTrainerOptions.model_fn` describes it.
+        reference: its name, for messages.
+        graph_spec: spec of a scalar graph without labels and original ids, of any size.
+        tft_output: the transform.
+        objective: what is predicted.
+        hyperparameters: for the function, and the learning rate for a model that it does not compile.
+        num_steps: expected number of training steps.
+        precision: name of the Keras policy in which layers are made.
+    """
+
+    model_fn: Callable[..., Any]
+    reference: str
+    graph_spec: GraphTensorSpec
+    tft_output: tft.TFTransformOutput
+    objective: Objective
+    hyperparameters: Mapping[str, Any]
+    num_steps: int
+    precision: str
+
+    def build(self, sample: GraphTensor) -> tf_keras.Model:
+        """Builds a model, in the scope of the strategy that it is called in.
+
+        Args:
+            sample: a padded graph that goes through the untrained model: so it gets its variables, and mistakes show.
+
+        Returns:
+            A compiled model with variables.
+
+        Raises:
+            TypeError: if the function returns something else, or takes what is not known.
+            ValueError: if the model does not answer what the objective demands, or a layer gets what has no width.
+        """
+        with _precision(self.precision), generators_in_layers():
+            model = self._call()
+            if not isinstance(model, tf_keras.Model):
+                raise TypeError(
+                    f"`model_fn` must return a tf_keras.Model; got {type(model)} from {self.reference!r}. Import Keras "
+                    "as tf_keras."
+                )
+            output = model(sample, training=False)
+        self._check_widths(model)
+        try:
+            self.objective.check_output(output, sample)
+        except ValueError as error:
+            raise ValueError(f"{error} This is the model of {self.reference!r}.") from error
+        if getattr(model, "optimizer", None) is None:
+            rate = self.hyperparameters.get(LEARNING_RATE, DEFAULT_LEARNING_RATE)
+            if not isinstance(rate, (int, float)) or not rate > 0:
+                raise ValueError(
+                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. Usual is "
+                    f"{DEFAULT_LEARNING_RATE}."
+                )
+            model.compile(optimizer=tf_keras.optimizers.Adam(rate), **self.objective.compile_arguments())
+        _warn_of_unweighted_metrics(model, self.reference)
+        # Here and not in the first step: variables made in a loop of TensorFlow are an error.
+        model.optimizer.build(model.trainable_variables)
+        return model
+
+    def _check_widths(self, model: tf_keras.Model) -> None:
+        # A product with a matrix of no rows, and a bias, ends the process in oneDNN, as TensorFlow 2.16 has it.
+        if not has_unsafe_kernels():
+            return
+        matrices = [weight for weight in model.variables if weight.shape.rank == 2]
+        empty = {weight.name: weight.shape.as_list() for weight in matrices if 0 in weight.shape}
+        if empty:
+            raise ValueError(
+                f"`model_fn` must give a model whose matrices have elements; got shapes {empty} from "
+                f"{self.reference!r}. Their layers get states of width 0, as of a set without features: make its first "
+                "state by tfx_gnn.keras.feature_encoders.LearnedState."
+            )
+
+    def _call(self) -> Any:
+        known = {
+            "tft_output": self.tft_output,
+            "objective": self.objective,
+            "hyperparameters": dict(self.hyperparameters),
+            "num_steps": self.num_steps,
+        }
+        parameters = list(inspect.signature(self.model_fn).parameters.values())
+        positional = [parameter for parameter in parameters if parameter.kind in _POSITIONAL][1:]
+        arguments: list[Any] = [self.graph_spec]
+        if positional and positional[0].name not in known and positional[0].default is inspect.Parameter.empty:
+            # `model_fn(graph_spec, tft_output)`, whatever the second parameter is called.
+            arguments.append(self.tft_output)
+            positional = positional[1:]
+            del known["tft_output"]
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+            return self.model_fn(*arguments, **known)
+        rest = [*positional, *(parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)]
+        missing = [
+            parameter.name for parameter in rest if parameter.name not in known and parameter.default is parameter.empty
+        ]
+        if missing:
+            raise TypeError(
+                f"`model_fn` must take the graph's spec, and further parameters by names among {sorted(known)}; got "
+                f"{missing} in {self.reference!r}. Give these a default, or leave them out."
+            )
+        names = {parameter.name for parameter in rest}
+        return self.model_fn(*arguments, **{name: value for name, value in known.items() if name in names})
+
+
+@contextlib.contextmanager
+def _precision(policy: str) -> Iterator[None]:
+    before = tf_keras.mixed_precision.global_policy()
+    tf_keras.mixed_precision.set_global_policy(policy)
+    try:
+        yield
+    finally:
+        tf_keras.mixed_precision.set_global_policy(before)
+
+
+def _warn_of_unweighted_metrics(model: tf_keras.Model, reference: str) -> None:
+    compiled = getattr(model, "compiled_metrics", None)
+    unweighted = getattr(compiled, "_user_metrics", None)
+    if unweighted:
+        names = sorted(str(getattr(metric, "name", metric)) for metric in tf.nest.flatten(unweighted))
+        _LOG.warning(
+            "`model_fn` must compile its metrics as `weighted_metrics`; got `metrics` %s in %r, which count padding as "
+            "if it were examples: their figures are wrong. Write `weighted_metrics=` in `model.compile`.",
+            names,
+            reference,
+        )

@@ -1,0 +1,162 @@
+"""What a training did, for people and for the steps that follow."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+import tfx_gnn
+from tfx_gnn.io import options_json
+from tfx_gnn.training.data.input_pipeline import EpochInput
+
+SUMMARY_FILE = "training_summary.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WeightSummary:
+    """A variable of a model.
+
+    Attributes:
+        name: its name.
+        shape: its shape.
+        is_trained: whether training changes it by gradients.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    is_trained: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LayerSummary:
+    """A layer of a model.
+
+    Attributes:
+        name: its name.
+        kind: name of its class.
+        num_parameters: numbers in its variables.
+        weights: its variables, those of layers inside of it included.
+    """
+
+    name: str
+    kind: str
+    num_parameters: int
+    weights: tuple[WeightSummary, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingSummary:
+    """What a training did, as in `training_summary.json`.
+
+    Attributes:
+        model_fn: the user's function.
+        num_parameters: numbers that were trained.
+        num_classes: classes of the vocabulary.
+        num_train_examples: examples of the training split.
+        num_eval_examples: examples of the watched split.
+        num_eval_examples_of_unknown_class: of these, how many have a class that the vocabulary
+            lacks; they are not scored.
+        batching: how graphs were batched: "packed", "fit_or_skip" or "tight".
+        budget: what each batch of training was padded to, and what was expected of it.
+        eval_budget: the same for evaluation, which leaves nothing out.
+        strategy: where training ran.
+        num_replicas: replicas in step, each of which took a batch a step.
+        num_steps: steps, in all epochs.
+        epochs: mean loss and metrics of each epoch.
+        epoch_inputs: what each epoch was trained on: batches, graphs, how full the batches were, what was
+            removed, and how fast.
+        exported_epoch: epoch whose weights were exported, from 1.
+        stopped_early: whether training ended before its last epoch.
+        seconds: time that training took, without reading and export.
+        layers: layers of the model, in its order.
+        options: what was asked for, by name of the option.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    model_fn: str
+    num_parameters: int
+    num_classes: int
+    num_train_examples: int
+    num_eval_examples: int
+    num_eval_examples_of_unknown_class: int
+    batching: str
+    budget: dict[str, Any]
+    eval_budget: dict[str, Any]
+    strategy: str
+    num_replicas: int
+    num_steps: int
+    epochs: tuple[dict[str, float], ...]
+    epoch_inputs: tuple[EpochInput, ...]
+    exported_epoch: int
+    stopped_early: bool
+    seconds: float
+    layers: tuple[LayerSummary, ...]
+    options: dict[str, Any]
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = 4
+
+
+def write_training_summary(summary: TrainingSummary, model_run_dir: str) -> None:
+    """Writes `training_summary.json`.
+
+    Args:
+        summary: what to write.
+        model_run_dir: existing folder.
+    """
+    with tf.io.gfile.GFile(os.path.join(model_run_dir, SUMMARY_FILE), "w") as file:
+        file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")
+
+
+def read_training_summary(model_run_dir: str) -> TrainingSummary:
+    """Reads `training_summary.json`.
+
+    Args:
+        model_run_dir: output of a training.
+
+    Returns:
+        What it did.
+
+    Raises:
+        ValueError: if the folder holds none, or one of another version.
+    """
+    path = os.path.join(model_run_dir, SUMMARY_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"`model_run_dir` must hold {SUMMARY_FILE}; got {model_run_dir!r}. Name an output of `tfx-gnn train`."
+        )
+    with tf.io.gfile.GFile(path) as file:
+        return options_json.from_json(file.read(), TrainingSummary)
+
+
+def layers_of(model: tf_keras.Model) -> tuple[LayerSummary, ...]:
+    """Describes the layers of a model.
+
+    Args:
+        model: a built model.
+
+    Returns:
+        Its outermost layers; those of no variable, too.
+    """
+    return tuple(
+        LayerSummary(
+            name=layer.name,
+            kind=type(layer).__name__,
+            num_parameters=sum(math.prod(weight.shape) for weight in layer.weights),
+            weights=tuple(
+                WeightSummary(
+                    name=weight.name.partition(":")[0],
+                    shape=tuple(int(size) for size in weight.shape),
+                    is_trained=weight.trainable,
+                )
+                for weight in layer.weights
+            ),
+        )
+        for layer in model.layers
+    )

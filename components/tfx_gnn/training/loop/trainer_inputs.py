@@ -1,0 +1,216 @@
+"""What the trainer reads, checked before anything is built: examples, schemas, budgets, labels."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import tensorflow_transform as tft
+
+from tfx_gnn.distribution.per_replica import per_replica_batch_size
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.graph.schema.context_labels import context_labels
+from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
+from tfx_gnn.models.tasks.label_places import without_context_features
+from tfx_gnn.records import size_constraints_file
+from tfx_gnn.records.blessing import Judged, check_judged, is_blessed, read_reasons
+from tfx_gnn.records.examples_folder import graph_schema_path
+from tfx_gnn.records.record_files import RecordFile, record_files
+from tfx_gnn.records.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
+from tfx_gnn.training.data.labels import check_train_labels, summarize_labels
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
+from tfx_gnn.training.data.ready_batches_manifest import read_manifest
+from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.transform.transform_layer import check_numeric_features
+from tfx_gnn.transform.transform_record import check_transformed_by, read_transform_record
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainerFolders:
+    """Folders that the trainer reads; see `train_graph_model`."""
+
+    transformed_examples_dir: str
+    transform_graph_dir: str
+    graph_schema_dir: str
+    transformed_graph_schema_dir: str
+    size_constraints_dir: str
+    blessing_dir: str = ""
+    ready_batches_dir: str = ""
+    examples_dir: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainerInputs:
+    """What is in them.
+
+    Attributes:
+        raw_spec: spec of one graph before the transform.
+        graph_spec: spec of one graph after it, labels of the task included.
+        other_labels: features of the context that are labels of other tasks. A model sees none of them.
+        tft_output: the transform.
+        objective: what is predicted, with what the training split's labels say.
+        train_files: files of the training split.
+        eval_files: files of the watched split.
+        train_labels: labels of the training split, by output; "" for the only one.
+        eval_labels: those of the watched split.
+    """
+
+    raw_spec: GraphTensorSpec
+    graph_spec: GraphTensorSpec
+    other_labels: frozenset[str]
+    tft_output: tft.TFTransformOutput
+    objective: Objective
+    train_files: Sequence[RecordFile]
+    eval_files: Sequence[RecordFile]
+    train_labels: Mapping[str, LabelSummary]
+    eval_labels: Mapping[str, LabelSummary]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainerBudgets:
+    """What the batches of one replica are padded to.
+
+    Attributes:
+        training: for the training split.
+        evaluation: for the watched split, of kind "tight".
+        num_train_examples: examples of the training split.
+        num_eval_examples: examples of the watched split.
+    """
+
+    training: Budget
+    evaluation: Budget
+    num_train_examples: int
+    num_eval_examples: int
+
+
+def check_blessing(folders: TrainerFolders) -> None:
+    """Refuses examples that were found wanting.
+
+    Args:
+        folders: what is to be read.
+
+    Raises:
+        ValueError: if the examples are not blessed, or others are.
+    """
+    if folders.blessing_dir and not is_blessed(folders.blessing_dir):
+        raise ValueError(
+            f"`blessing_dir` must bless the examples; got NOT_BLESSED in {folders.blessing_dir!r}: "
+            f"{' '.join(read_reasons(folders.blessing_dir))} Mend the examples, or choose severities that let them "
+            "pass."
+        )
+    record = read_transform_record(folders.transformed_examples_dir)
+    if folders.blessing_dir and record:
+        judged = Judged(kind="examples", fingerprint=record.raw_examples)
+        check_judged(folders.blessing_dir, judged, argument="blessing_dir")
+
+
+def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
+    """Reads and checks all but the budgets.
+
+    Args:
+        folders: what to read.
+        options: what to train.
+
+    Returns:
+        The inputs.
+
+    Raises:
+        ValueError: if the examples are not blessed, or features, labels or a split are not as they must be.
+    """
+    check_blessing(folders)
+    check_transformed_by(folders.transformed_examples_dir, folders.transform_graph_dir)
+    raw_schema = _schema(folders.graph_schema_dir)
+    other_labels = context_labels(raw_schema) - _labels_in_context(options.task)
+    transformed = create_graph_spec_from_schema_pb(_schema(folders.transformed_graph_schema_dir))
+    graph_spec = without_context_features(transformed, other_labels)
+    tft_output = tft.TFTransformOutput(folders.transform_graph_dir)
+    objective = options.task.objective(tft_output.vocabulary_by_name)
+    objective.check_spec(graph_spec)
+    check_numeric_features(graph_spec)
+    train_files = record_files(folders.transformed_examples_dir, (options.train_split,), argument="train_split")
+    eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,), argument="eval_split")
+    train_labels, eval_labels = (
+        summarize_labels(files, graph_spec=graph_spec, objective=objective) for files in (train_files, eval_files)
+    )
+    check_train_labels(train_labels, objective, split=options.train_split)
+    return TrainerInputs(
+        raw_spec=create_graph_spec_from_schema_pb(raw_schema),
+        graph_spec=graph_spec,
+        other_labels=other_labels,
+        tft_output=tft_output,
+        objective=options.task.objective(tft_output.vocabulary_by_name, train_labels.get("", train_labels)),
+        train_files=train_files,
+        eval_files=eval_files,
+        train_labels=train_labels,
+        eval_labels=eval_labels,
+    )
+
+
+def read_budgets(
+    folders: TrainerFolders, options: GraphTrainerOptions, inputs: TrainerInputs, *, num_replicas: int
+) -> TrainerBudgets:
+    """Reads the budgets of one replica.
+
+    Args:
+        folders: what to read.
+        options: which of the learned budgets.
+        inputs: what else was read.
+        num_replicas: replicas in step, among which a global batch is divided.
+
+    Returns:
+        The budgets.
+
+    Raises:
+        ValueError: if they were learned from something else, or there is none for a replica's part of the global
+            batch, or the batch cannot be divided.
+    """
+    content = size_constraints_file.read_size_constraints(folders.size_constraints_dir)
+    content.check_matches(
+        data_fingerprint=fingerprint_examples(folders.transformed_examples_dir, tuple(content.options["splits"])),
+        graph_schema_fingerprint=fingerprint_graph_schema(folders.transformed_graph_schema_dir),
+    )
+    content.check_covers((options.train_split, options.eval_split))
+    batch_size = per_replica_batch_size(options.batch_size, num_replicas) if options.batch_size else None
+    budgets = TrainerBudgets(
+        training=content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio),
+        evaluation=content.find(size_constraints_file.TIGHT, batch_size),
+        num_train_examples=content.splits[options.train_split].num_graphs,
+        num_eval_examples=content.splits[options.eval_split].num_graphs,
+    )
+    for budget in (budgets.training, budgets.evaluation):
+        inputs.objective.check_budget(budget.constraints, inputs.graph_spec)
+    return budgets
+
+
+def ready_batches_of_first_epoch(ready_batches_dir: str, options: GraphTrainerOptions) -> int:
+    """Tells the number of batches of the first stored epoch.
+
+    Args:
+        ready_batches_dir: output of `write_ready_batches`.
+        options: which split is trained on.
+
+    Returns:
+        Number of batches.
+
+    Raises:
+        ValueError: if they are of another split.
+    """
+    manifest = read_manifest(ready_batches_dir)
+    if manifest.options.split != options.train_split:
+        raise ValueError(
+            f"`ready_batches_dir` must hold batches of the training split {options.train_split!r}; got those of "
+            f"{manifest.options.split!r} in {ready_batches_dir!r}. Make batches of that split by `tfx-gnn batches`."
+        )
+    return manifest.epochs[0].num_batches
+
+
+def _schema(graph_schema_dir: str) -> GraphSchema:
+    return graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
+
+
+def _labels_in_context(task: Task) -> set[str]:
+    parts = task.tasks.values() if isinstance(task, MultiTask) else [task]
+    return {part.label_feature for part in parts if isinstance(part, (GraphClassification, GraphRegression))}

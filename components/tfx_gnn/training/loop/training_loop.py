@@ -1,0 +1,303 @@
+"""The loop of a training: epochs of steps, each followed by an evaluation; who is told of it, and who may end it.
+
+`Model.fit` expects as many batches of each epoch as the first one had, knows no place to go on from in an epoch, and
+loses the logs of the last steps when several run at a time; and it lets TensorFlow make up batches for replicas
+without data, of other shapes. This loop calls the same `train_step` and tells the same callbacks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import tf_keras
+
+from tfx_gnn.training.data.input_pipeline import NUM_COUNTS, EpochInput, epoch_input
+from tfx_gnn.training.loop.replica_steps import Execution
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingPosition:
+    """Where a training goes on: the steps before it are done, none after it is.
+
+    The position after the last step of epoch 0 is (0, steps, steps) until the epoch has ended, evaluation
+    included; then it is (1, 0, steps).
+
+    Attributes:
+        epoch: the epoch that goes on, from 0.
+        step_in_epoch: steps of this epoch that are done.
+        global_step: steps that are done in all epochs.
+    """
+
+    epoch: int = 0
+    step_in_epoch: int = 0
+    global_step: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.epoch, self.step_in_epoch, self.global_step - self.step_in_epoch) < 0:
+            raise ValueError(
+                f"`TrainingPosition` must count from 0, and all steps with those of the epoch; got {self}. Take it "
+                "from a training."
+            )
+
+    def after_steps(self, num_steps: int) -> TrainingPosition:
+        """Returns the position after more steps of the same epoch.
+
+        Args:
+            num_steps: how many.
+
+        Returns:
+            Position.
+        """
+        return dataclasses.replace(
+            self, step_in_epoch=self.step_in_epoch + num_steps, global_step=self.global_step + num_steps
+        )
+
+    def after_epoch(self) -> TrainingPosition:
+        """Returns the position at the start of the next epoch.
+
+        Returns:
+            Position.
+        """
+        return dataclasses.replace(self, epoch=self.epoch + 1, step_in_epoch=0)
+
+
+class TrainingHook(Protocol):
+    """What is told of a training's progress on every process that takes part in it, at the same positions."""
+
+    def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
+        """Is told that steps were done: one, or as many as run at a time.
+
+        Args:
+            position: where training goes on.
+            logs: loss and metrics of the epoch so far, scalar tensors; to read one waits for the device.
+                Empty where steps run on other machines, which tell nothing before the epoch ends.
+        """
+        ...
+
+    def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
+        """Is told that an epoch has ended, after its evaluation and all callbacks.
+
+        Args:
+            position: where training goes on: the start of the next epoch.
+            logs: loss and metrics of the epoch, those of evaluation as "val_...".
+        """
+        ...
+
+    def on_stop(self, position: TrainingPosition) -> None:
+        """Is told that training ends here, because a `StopRequest` asks so, and will go on in another process.
+
+        Args:
+            position: where training goes on. `on_step_end` was told of it before.
+        """
+        ...
+
+
+class StopRequest(Protocol):
+    """Who may end a training between two steps."""
+
+    def is_made(self, position: TrainingPosition) -> bool:
+        """Tells whether training shall end now.
+
+        Args:
+            position: where training goes on.
+
+        Returns:
+            True to end it; the same on every process that takes part.
+        """
+        ...
+
+
+class TrainingPreemptedError(Exception):
+    """A training ended between two steps because a `StopRequest` asked so; hooks have kept what is needed to go on.
+
+    Attributes:
+        position: where training goes on.
+    """
+
+    def __init__(self, position: TrainingPosition) -> None:
+        super().__init__(
+            f"Training was stopped on request in epoch {position.epoch + 1}, after step {position.global_step}."
+        )
+        self.position = position
+
+
+@dataclasses.dataclass(kw_only=True)
+class TrainingState:
+    """What a training knows beside the variables of its model, as plain values that JSON can hold.
+
+    Variables are the model's weights, the optimizer's, and those of the model's metrics, which hold what
+    was measured in the epoch so far.
+
+    Attributes:
+        position: where training goes on.
+        counts: sum of `counts_of_batch` of the epoch so far.
+        seconds: time of the steps of the epoch so far.
+        seconds_waited: time of it that they waited for input.
+        history: loss and metrics of each epoch that has ended, those of evaluation as "val_...".
+        inputs: what each of these was trained on.
+    """
+
+    position: TrainingPosition = dataclasses.field(default_factory=TrainingPosition)
+    counts: list[int] = dataclasses.field(default_factory=lambda: [0] * NUM_COUNTS)
+    seconds: float = 0.0
+    seconds_waited: float = 0.0
+    history: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    inputs: list[EpochInput] = dataclasses.field(default_factory=list)
+
+    @property
+    def epoch_input(self) -> EpochInput:
+        """What the epoch was trained on so far."""
+        return epoch_input(
+            self.counts,
+            num_steps=self.position.step_in_epoch,
+            seconds=self.seconds,
+            seconds_waited=self.seconds_waited,
+        )
+
+    def add(self, execution: Execution, seconds: float) -> None:
+        """Counts steps.
+
+        Args:
+            execution: what they did.
+            seconds: how long they took.
+        """
+        self.position = self.position.after_steps(execution.num_steps)
+        self.counts = (np.asarray(self.counts, np.int64) + execution.counts).tolist()
+        self.seconds += seconds
+        self.seconds_waited += execution.seconds_waited
+
+    def end_epoch(self, logs: Mapping[str, float]) -> None:
+        """Turns to the next epoch.
+
+        Args:
+            logs: loss and metrics of the one that has ended.
+        """
+        self.history.append(dict(logs))
+        self.inputs.append(self.epoch_input)
+        self.position = self.position.after_epoch()
+        self.counts, self.seconds, self.seconds_waited = [0] * NUM_COUNTS, 0.0, 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Returns what `restore` needs, as a checkpoint keeps it."""
+        return dataclasses.asdict(self)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Takes up where `state` was called.
+
+        Args:
+            state: what it returned.
+        """
+        self.position = TrainingPosition(**state["position"])
+        self.inputs = [EpochInput(**figures) for figures in state["inputs"]]
+        for name in ("counts", "seconds", "seconds_waited", "history"):
+            setattr(self, name, state[name])
+
+
+class EpochSteps(Protocol):
+    """Steps of a training, by whatever strategy."""
+
+    def begin_epoch(self, position: TrainingPosition) -> None:
+        """Begins to read an epoch.
+
+        Args:
+            position: its first step that is wanted.
+        """
+        ...
+
+    def run(self) -> Execution:
+        """Runs the next steps of the epoch.
+
+        Returns:
+            What they did. After an execution that tells of the end of the epoch, another epoch has to begin.
+        """
+        ...
+
+
+def train(
+    model: tf_keras.Model,
+    steps: EpochSteps,
+    *,
+    evaluate: Callable[[], Mapping[str, Any]],
+    num_epochs: int,
+    state: TrainingState,
+    callbacks: Sequence[tf_keras.callbacks.Callback] = (),
+    hooks: Sequence[TrainingHook] = (),
+    stop: StopRequest | None = None,
+) -> None:
+    """Trains epoch after epoch.
+
+    Metrics are reset at the start of each epoch, but not where training goes on within one.
+
+    Args:
+        model: compiled model.
+        steps: the steps.
+        evaluate: measures loss and metrics on the watched split.
+        num_epochs: epochs to train, unless a callback sets `model.stop_training`.
+        state: where to begin; changed as training goes on, before anyone is told.
+        callbacks: of Keras; `on_train_batch_end` is called after each execution, with the number of the last step
+            of the epoch.
+        hooks: told of steps and epochs, after the callbacks.
+        stop: may end the training between two executions, and after an epoch.
+
+    Raises:
+        TrainingPreemptedError: if `stop` ended it.
+    """
+    told = tf_keras.callbacks.CallbackList(list(callbacks), model=model, verbose=0, epochs=num_epochs, steps=None)
+    model.stop_training = False
+    told.on_train_begin()
+    while state.position.epoch < num_epochs and not model.stop_training:
+        epoch = state.position.epoch
+        if not state.position.step_in_epoch:
+            model.reset_metrics()
+        told.on_epoch_begin(epoch)
+        logs = _train_epoch(steps, state, told, hooks, stop)
+        model.reset_metrics()
+        told.on_test_begin()
+        measured = {f"val_{name}": value for name, value in _numbers(evaluate()).items()}
+        told.on_test_end(measured)
+        logs = {**logs, **measured}
+        state.end_epoch(logs)
+        told.on_epoch_end(epoch, logs)
+        for hook in hooks:
+            hook.on_epoch_end(state.position, logs)
+        # Who asked during the evaluation need not wait for a step of the next epoch, and there may be none.
+        _stop_if_asked(stop, state.position, hooks)
+    told.on_train_end()
+
+
+def _train_epoch(
+    steps: EpochSteps,
+    state: TrainingState,
+    told: tf_keras.callbacks.CallbackList,
+    hooks: Sequence[TrainingHook],
+    stop: StopRequest | None,
+) -> dict[str, float]:
+    """Trains to the end of the epoch, and returns its loss and metrics."""
+    steps.begin_epoch(state.position)
+    while True:
+        told.on_train_batch_begin(state.position.step_in_epoch)
+        start = time.perf_counter()
+        execution = steps.run()
+        state.add(execution, time.perf_counter() - start)
+        if execution.num_steps:
+            told.on_train_batch_end(state.position.step_in_epoch - 1, execution.logs)
+            for hook in hooks:
+                hook.on_step_end(state.position, execution.logs)
+            _stop_if_asked(stop, state.position, hooks)
+        if execution.is_end:
+            return _numbers(execution.logs)
+
+
+def _stop_if_asked(stop: StopRequest | None, position: TrainingPosition, hooks: Sequence[TrainingHook]) -> None:
+    if stop is not None and stop.is_made(position):
+        for hook in hooks:
+            hook.on_stop(position)
+        raise TrainingPreemptedError(position)
+
+
+def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in logs.items()}

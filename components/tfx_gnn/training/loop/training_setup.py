@@ -1,0 +1,158 @@
+"""What a training is made of before the first step: inputs, budgets, batches, and models as many as are wanted."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import tensorflow as tf
+import tf_keras
+
+from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
+from tfx_gnn.io.user_code import load_function
+from tfx_gnn.records.record_files import ordered_records
+from tfx_gnn.training.data import input_pipeline
+from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
+from tfx_gnn.training.data.padded_batches import PaddedBatch
+from tfx_gnn.training.data.ready_batches import ready_batches_dataset
+from tfx_gnn.training.data.replica_input import TrainingInput
+from tfx_gnn.training.loop.model_building import ModelBuilder
+from tfx_gnn.training.loop.trainer_inputs import (
+    TrainerBudgets,
+    TrainerFolders,
+    TrainerInputs,
+    check_blessing,
+    read_budgets,
+    read_inputs,
+    ready_batches_of_first_epoch,
+)
+from tfx_gnn.training.loop.trainer_steps import Evaluation, training_steps
+from tfx_gnn.training.loop.training_loop import EpochSteps
+from tfx_gnn.training.options import GraphTrainerOptions
+
+
+class TrainingSetup:
+    """A training that has not begun; several models can be trained of the same one.
+
+    Args:
+        folders: what is read.
+        strategy: where training runs.
+        options: what to train, and how.
+
+    Attributes:
+        strategy: where training runs.
+        options: what to train, and how.
+        inputs: what was read.
+        budgets: what batches are padded to.
+        labelled: the graphs of a batch and their labels.
+        sharding: how files are divided among processes.
+        data: batches of the training split.
+        sample: a padded batch of evaluation, the same for all strategies.
+        builder: builds models with the `hyperparameters` of the options.
+
+    Raises:
+        ValueError: if inputs do not fit each other, or labels are missing.
+        ModuleNotFoundError: if the module of `model_fn` cannot be found.
+    """
+
+    def __init__(self, folders: TrainerFolders, strategy: tf.distribute.Strategy, options: GraphTrainerOptions) -> None:
+        self._folders = folders
+        self.strategy, self.options = strategy, options
+        # In this order: what takes least time to find out comes first.
+        check_blessing(folders)
+        model_fn = load_function(options.model_fn)
+        self.inputs: TrainerInputs = read_inputs(folders, options)
+        self.budgets: TrainerBudgets = read_budgets(
+            folders, options, self.inputs, num_replicas=strategy.num_replicas_in_sync
+        )
+        self.labelled = LabelledGraphs(graph_spec=self.inputs.graph_spec, objective=self.inputs.objective)
+        self.sharding = choose_sharding(
+            num_files=len(self.inputs.train_files),
+            num_pipelines=num_input_pipelines(strategy),
+            asked=options.sharding,
+        )
+        self.data = TrainingInput(
+            files=self.inputs.train_files,
+            labelled=self.labelled,
+            budget=self.budgets.training,
+            batching=options.batching,
+            shuffle_buffer_size=options.shuffle_buffer_size,
+            seed=options.training_seed,
+            sharding=self.sharding,
+            read_ready=self._read_ready if folders.ready_batches_dir else None,
+        )
+        self.sample = self._sample_batch()
+        self.builder = ModelBuilder(
+            model_fn=model_fn,
+            reference=options.model_fn,
+            graph_spec=self.sample.graph.spec.relax(num_components=True, num_nodes=True, num_edges=True),
+            tft_output=self.inputs.tft_output,
+            objective=self.inputs.objective,
+            hyperparameters=options.hyperparameters,
+            num_steps=options.num_epochs * self.steps_per_epoch,
+            precision=options.precision,
+        )
+
+    @functools.cached_property
+    def steps_per_epoch(self) -> int:
+        """Steps to expect of an epoch."""
+        num_replicas = self.strategy.num_replicas_in_sync
+        if self._folders.ready_batches_dir:
+            return -(-ready_batches_of_first_epoch(self._folders.ready_batches_dir, self.options) // num_replicas)
+        return input_pipeline.expected_steps(self.budgets.training, self.budgets.num_train_examples, num_replicas)
+
+    def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
+        """Makes the steps of training.
+
+        Args:
+            model: compiled model, built in the scope of the strategy.
+            one_at_a_time: whether each step is a call of its own, whatever the options say.
+
+        Returns:
+            The steps.
+
+        Raises:
+            ValueError: if they shall be compiled by XLA on several replicas.
+        """
+        options = dataclasses.replace(self.options, steps_per_execution=1) if one_at_a_time else self.options
+        return training_steps(self.strategy, model, self.data, options, steps_per_epoch=self.steps_per_epoch)
+
+    def evaluation(self, model: tf_keras.Model) -> Evaluation:
+        """Makes what measures loss and metrics on the watched split.
+
+        Args:
+            model: compiled model, built in the scope of the strategy.
+
+        Returns:
+            Function without arguments.
+        """
+        return Evaluation(
+            self.strategy,
+            model,
+            inputs=self.inputs,
+            budgets=self.budgets,
+            labelled=self.labelled,
+            num_pipelines=self.sharding.num_pipelines,
+        )
+
+    def _read_ready(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
+        batches = ready_batches_dataset(
+            self._folders.ready_batches_dir,
+            transformed_examples_dir=self._folders.transformed_examples_dir,
+            transformed_graph_schema_dir=self._folders.transformed_graph_schema_dir,
+            budget=self.budgets.training,
+            epochs=epochs,
+            keep=keep,
+        )
+        # They have all that the examples have.
+        return batches.map(self._without_other_labels) if self.inputs.other_labels else batches
+
+    def _without_other_labels(self, batch: PaddedBatch) -> PaddedBatch:
+        features = [name for name in batch.graph.context.features if name in self.inputs.other_labels]
+        return batch._replace(graph=batch.graph.remove_features(context=features))
+
+    def _sample_batch(self) -> LabelledBatch:
+        records = ordered_records(self.inputs.eval_files)
+        (serialized,) = records.batch(self.budgets.evaluation.batch_size).take(1)
+        return input_pipeline.evaluation_batch(serialized, self.labelled, self.budgets.evaluation)

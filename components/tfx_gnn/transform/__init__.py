@@ -1,0 +1,7 @@
+"""tf.Transform on graphs: what a preprocessing function sees, and the fitted transform as a Keras layer."""
+
+from __future__ import annotations
+
+from tfx_gnn.io.lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

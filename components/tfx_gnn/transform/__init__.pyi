@@ -1,0 +1,9 @@
+from tfx_gnn.transform.application import SavedGraphTransform as SavedGraphTransform
+from tfx_gnn.transform.graph_view import AdjacencyView as AdjacencyView
+from tfx_gnn.transform.graph_view import ContextView as ContextView
+from tfx_gnn.transform.graph_view import EdgeSetView as EdgeSetView
+from tfx_gnn.transform.graph_view import GraphView as GraphView
+from tfx_gnn.transform.graph_view import ItemsView as ItemsView
+from tfx_gnn.transform.graph_view import NodeSetView as NodeSetView
+from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn as tensor_preprocessing_fn
+from tfx_gnn.transform.transform_layer import GraphTransformLayer as GraphTransformLayer

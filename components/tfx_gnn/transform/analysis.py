@@ -1,0 +1,210 @@
+"""What statistics are taken of: unique items of examples, rows of tables, or the examples as they are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import apache_beam as beam
+import tensorflow_transform.beam as tft_beam
+from tfx_bsl.public import tfxio
+
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.records.record_files import RecordFile, read_records
+from tfx_gnn.records.value_hashes import num_buckets_for
+from tfx_gnn.transform.cache import (
+    CacheFolders,
+    ReadIdentities,
+    WriteIdentities,
+    copy_cache,
+    datasets_to_read,
+    has_identities,
+    span_keys,
+    tables_key,
+    write_cache,
+)
+from tfx_gnn.transform.item_identities import identity_rule
+from tfx_gnn.transform.preprocessing import TensorPreprocessingFn
+from tfx_gnn.transform.tables import TableBatches, TableReading
+from tfx_gnn.transform.unique_items import EXAMPLES, IDENTITIES, UniqueItems
+
+UNIQUE_ITEMS: Final = "unique_items"
+TABLES: Final = "tables"
+AS_SAMPLED: Final = "as_sampled"
+ANALYZE_MODES = (UNIQUE_ITEMS, TABLES, AS_SAMPLED)
+"""Choices of `GraphTransformOptions.analyze`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnalyzedData:
+    """What statistics are taken of.
+
+    Attributes:
+        raw_schema: schema of the examples.
+        layout: the keys of the examples.
+        keys: features that statistics are taken of; with `as_sampled` it does not matter.
+        spans: files of the examples, earlier ones first. An item counts in the first span that has it.
+        as_sampled: whether every occurrence of an item counts, structure included.
+        tables: tables of the features that are taken from them instead of from the examples.
+        summarizes: whether the items of the last span are summarized.
+    """
+
+    raw_schema: graph_schema_pb2.GraphSchema
+    layout: GraphLayout
+    keys: frozenset[str]
+    spans: tuple[tuple[RecordFile, ...], ...]
+    as_sampled: bool = False
+    tables: TableReading | None = None
+    summarizes: bool = False
+
+    @property
+    def example_keys(self) -> frozenset[str]:
+        """Of `keys`, those that are taken from the examples."""
+        return self.keys if self.tables is None else self.keys - self.tables.keys
+
+    @property
+    def known_sets(self) -> frozenset[str]:
+        """Prefixes of the sets whose items are known again in later spans."""
+        if self.as_sampled:
+            return frozenset()
+        owners = {self.layout.owner_of(key).prefix: self.layout.owner_of(key) for key in self.example_keys}
+        return frozenset(prefix for prefix, owner in owners.items() if identity_rule(owner, self.layout).knows_items)
+
+
+def analyze(
+    pipeline: beam.Pipeline,
+    data: AnalyzedData,
+    source: tfxio.TFExampleBeamRecord,
+    preprocessing_fn: TensorPreprocessingFn,
+    folders: CacheFolders,
+) -> tuple[Any, Any]:
+    """Adds the steps that take statistics.
+
+    Args:
+        pipeline: the pipeline, within a context of tf.Transform.
+        data: what statistics are taken of.
+        source: decodes tf.Examples with the keys of the graph.
+        preprocessing_fn: the wrapped function.
+        folders: where statistics of earlier data are, and where to keep these.
+
+    Returns:
+        What `WriteTransformFn` takes; and, if the items of the last span are summarized, what
+        `UniqueItems` gives of them, else None.
+    """
+    reader = _Reader(pipeline, data, source)
+    if folders:
+        transform_fn = _analyze_with_cache(reader, preprocessing_fn, folders)
+        return transform_fn, reader.summarized()
+    reader.read_spans(range(len(data.spans)), {})
+    if data.tables is not None:
+        reader.read_tables()
+    batches: Any = list(reader.batches.values())
+    batches = batches[0] if len(batches) == 1 else batches | "AllBatches" >> beam.Flatten()
+    transform_fn = (batches, source.TensorAdapterConfig()) | "Analyze" >> tft_beam.AnalyzeDataset(preprocessing_fn)
+    return transform_fn, reader.summarized()
+
+
+def _analyze_with_cache(reader: _Reader, preprocessing_fn: TensorPreprocessingFn, folders: CacheFolders) -> Any:
+    pipeline, data, source = reader.pipeline, reader.data, reader.source
+    mode = AS_SAMPLED if data.as_sampled else f"{UNIQUE_ITEMS} {sorted(data.tables.features) if data.tables else []}"
+    keys: dict[int | str, Any] = dict(
+        enumerate(span_keys(data.spans, data.raw_schema, is_chain=not data.as_sampled, more=mode))
+    )
+    if data.tables is not None:
+        keys[TABLES] = tables_key(data.tables, data.raw_schema)
+    type_specs = source.TensorAdapter().OriginalTypeSpecs()
+    cache, needed_keys = datasets_to_read(pipeline, folders, list(keys.values()), preprocessing_fn, type_specs)
+    needed = {name for name, key in keys.items() if key in needed_keys}
+    read, identities = set(needed), {}
+    for number in reversed(range(len(data.spans))):
+        if number in read or not any(later in read for later in range(number + 1, len(data.spans))):
+            continue
+        # Items of spans that are read may count in this one.
+        if has_identities(folders.read, keys[number], data.known_sets):
+            identities[number] = ReadIdentities(folders.read, keys[number], data.known_sets)
+        else:
+            read.add(number)
+    reader.read_spans([number for number in range(len(data.spans)) if number in read], identities)
+    if TABLES in read:
+        reader.read_tables()
+    datasets = {key: reader.batches.get(name) if name in needed else None for name, key in keys.items()}
+    transform_fn, gathered = (datasets, cache, source.TensorAdapterConfig()) | "Analyze" >> (
+        tft_beam.AnalyzeDatasetWithCache(preprocessing_fn, pipeline=pipeline)
+    )
+    if folders.written:
+        copy_cache(folders, keys.values())
+        write_cache(pipeline, folders, gathered)
+        for number, found in reader.identities.items():
+            _ = found | f"KeepIdentities{number}" >> WriteIdentities(folders.written, keys[number], data.known_sets)
+    return transform_fn
+
+
+class _Reader:
+    """Adds the steps that read data.
+
+    Attributes:
+        pipeline: the pipeline.
+        data: what to read.
+        source: decodes tf.Examples.
+        batches: PCollections of pa.RecordBatch by dataset: the number of a span, or `TABLES`.
+        identities: of the items that count in each span, see `UniqueItems`.
+    """
+
+    def __init__(self, pipeline: beam.Pipeline, data: AnalyzedData, source: tfxio.TFExampleBeamRecord) -> None:
+        self.pipeline, self.data, self.source = pipeline, data, source
+        self.batches: dict[int | str, Any] = {}
+        self.identities: dict[int, Any] = {}
+        self._summarized: Any = None
+
+    def read_tables(self) -> None:
+        assert self.data.tables is not None
+        rows = TableBatches(self.data.tables, self.source.ArrowSchema())
+        self.batches[TABLES] = self.pipeline | "Tables" >> rows
+
+    def read_spans(self, numbers: Collection[int], identities: Mapping[int, ReadIdentities]) -> None:
+        """Reads spans, of which the items of others are known."""
+        known: list[Any] = []
+        for number, files in enumerate(self.data.spans):
+            label = f"Span{number}"
+            if number in identities:
+                known.append(self.pipeline | f"{label}Known" >> identities[number])
+            if number not in numbers:
+                continue
+            spread = self.pipeline | f"{label}Files" >> beam.Create(files) | f"{label}Spread" >> beam.Reshuffle()
+            if self.data.as_sampled:
+                records = spread | f"{label}Records" >> beam.FlatMap(_records)
+            else:
+                # Those that count in an earlier span belong into the summaries, too: then another pass makes them.
+                summarizes = self.data.summarizes and number == len(self.data.spans) - 1 and not known
+                unique = spread | f"{label}UniqueItems" >> UniqueItems(
+                    self.data.layout,
+                    self.data.example_keys,
+                    num_buckets=num_buckets_for(files),
+                    summarizes=summarizes,
+                    known=known | f"{label}Earlier" >> beam.Flatten() if known else None,
+                )
+                records = unique[EXAMPLES]
+                self.identities[number] = unique[IDENTITIES]
+                known.append(unique[IDENTITIES])
+                self._summarized = unique if summarizes else None
+            self.batches[number] = records | f"{label}Batches" >> self.source.BeamSource()
+
+    def summarized(self) -> Any:
+        """The items of the last span with their summaries, if those are asked for."""
+        if self.data.summarizes and self._summarized is None:
+            files = self.data.spans[-1]
+            spread = self.pipeline | "LastFiles" >> beam.Create(files) | "SpreadLast" >> beam.Reshuffle()
+            self._summarized = spread | "LastItems" >> UniqueItems(
+                self.data.layout,
+                (),
+                num_buckets=num_buckets_for(files),
+                summarizes=True,
+                as_sampled=self.data.as_sampled,
+            )
+        return self._summarized
+
+
+def _records(file: RecordFile) -> Iterator[bytes]:
+    return read_records(file)

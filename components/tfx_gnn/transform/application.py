@@ -1,0 +1,203 @@
+"""The saved transform applied to a merged batch of raw graphs.
+
+Training data and served requests go through this one function, so they cannot
+differ. It needs TensorFlow alone: neither Beam nor tf.Transform is imported.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.schema import schema_io as graph_schema_io
+from tfx_gnn.records import examples_folder
+from tfx_gnn.records.graph_layout import FeatureColumn, graph_layout
+from tfx_gnn.transform.transform_record import read_transform_record
+
+TRANSFORM_FN_DIR = "transform_fn"
+RAW_METADATA_DIR = "metadata"
+"""Both are where `tft.TFTransformOutput` looks for them."""
+
+EXAMPLES_AT_ONCE = 256
+"""GraphTransform transforms the examples of a file in blocks of this many.
+
+Some operations of TensorFlow, such as logarithms, differ in the last bit between values in the middle of a tensor and
+at its end. Whoever wants exactly the same floats transforms the same blocks.
+"""
+
+
+class SavedGraphTransform(tf.Module):
+    """The transform of a TransformGraph folder, ready to be called and exported.
+
+    Vocabulary files are assets of the loaded SavedModel. Keep this object as an attribute of the
+    tf.Module that is exported, and they travel with it.
+
+    Attributes:
+        raw_layout: the keys of a graph before the transform.
+        transformed_keys: keys of the features after it, in alphabetical order.
+        nonfinite_features: those of them that may be NaN or infinite.
+    """
+
+    def __init__(self, transform_graph_dir: str) -> None:
+        """Loads the transform.
+
+        Args:
+            transform_graph_dir: output of GraphTransform.
+
+        Raises:
+            ValueError: if the folder holds no transform of graphs.
+        """
+        super().__init__()
+        path = examples_folder.graph_schema_path(os.path.join(transform_graph_dir, RAW_METADATA_DIR))
+        if not tf.io.gfile.exists(path):
+            raise ValueError(
+                f"`transform_graph_dir` must be an output of GraphTransform; got {transform_graph_dir!r}, where "
+                f"{path!r} is missing. A TransformGraph of the stock Transform component knows no graphs."
+            )
+        self.raw_layout = graph_layout(graph_schema_io.read_schema(path))
+        record = read_transform_record(transform_graph_dir)
+        self.nonfinite_features = frozenset(record.nonfinite_features if record else ())
+        self._loaded: Any = tf.saved_model.load(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR))
+        # Of old, tf.Transform saved a tf.function with one concrete function; now it saves that one.
+        saved_fn = self._loaded.transform_fn
+        self._transform_fn: Any = (
+            saved_fn.concrete_functions[0] if hasattr(saved_fn, "concrete_functions") else saved_fn
+        )
+        structure = {key for one_set in self.raw_layout.sets for key in one_set.structure_keys}
+        self.transformed_keys = tuple(sorted(set(self._transform_fn.structured_outputs) - structure))
+
+    def apply_to_ragged(self, tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+        """Transforms parsed examples; see `transform_merged_features` for the friendlier form.
+
+        Args:
+            tensors: shape `[num_graphs, (num_items), *feature_shape]` for every key of `raw_layout`.
+
+        Returns:
+            The same for every key of the transformed graph, structure keys included.
+        """
+        outputs: dict[str, tf.RaggedTensor] = self._transform_fn(dict(tensors))
+        return outputs
+
+
+def transform_merged_features(
+    transform: SavedGraphTransform,
+    raw: Mapping[str, const.Field],
+    sizes: Mapping[str, tf.Tensor],
+    *,
+    labels: Collection[str] = (),
+) -> dict[str, const.Field]:
+    """Transforms the features of a batch of graphs that were merged into one.
+
+    Args:
+        transform: the saved transform.
+        raw: by tf.Example key ("nodes/package.size_bytes"), the features of all items of all graphs in
+            order, shape `[total_items, *feature_shape]`; and for every edge set "edges/<set>.#source" and
+            "#target", shape [total_edges], positions in the merged node sets. Numbers of other widths than
+            int64 and float32 are converted. Features of auxiliary sets, whose names start with "_", may be
+            absent, as labels are in a request, and so may `labels`: zeros and empty strings stand in for them.
+        sizes: by prefix ("nodes/package", "edges/depends"), the number of items of each graph, int32 or
+            int64 [num_graphs]. Every set of the graph is there.
+        labels: keys of further features that may be absent.
+
+    Returns:
+        The transformed features by tf.Example key, shape `[total_items, *feature_shape]`; int64, float32 or
+        string. Structure keys are not repeated.
+
+    Raises:
+        ValueError: if a key is missing or unknown, or a value has another shape than the schema says.
+    """
+    layout = transform.raw_layout
+    optional = {column.key for one_set in layout.sets if one_set.name.startswith("_") for column in one_set.features}
+    optional |= set(labels)
+    ends = {key for one_set in layout.sets for key in one_set.structure_keys if key != one_set.size_key}
+    _check_keys("raw", raw, required=(ends | set(layout.features)) - optional, optional=optional)
+    _check_keys("sizes", sizes, required=set(layout.set_by_prefix) - {const.CONTEXT}, optional=set())
+    sizes = {prefix: tf.cast(value, tf.int64) for prefix, value in sizes.items()}
+    row_splits = {prefix: tf.concat([[0], tf.cumsum(value)], axis=0) for prefix, value in sizes.items()}
+    num_graphs = tf.size(next(iter(sizes.values())), out_type=tf.int64)
+    row_splits[const.CONTEXT] = tf.range(num_graphs + 1)
+
+    inputs: dict[str, tf.RaggedTensor] = {}
+    for one_set in layout.sets:
+        splits = row_splits[one_set.prefix]
+        for column in one_set.features:
+            value = raw[column.key] if column.key in raw else _default_value(column, splits[-1])
+            inputs[column.key] = _split(_as_saved(column, value), splits)
+        if one_set.set_type != const.CONTEXT:
+            inputs[one_set.size_key] = _split(sizes[one_set.prefix], tf.range(num_graphs + 1))
+        if one_set.set_type == const.EDGES:
+            for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
+                merged = _split(tf.cast(raw[key], tf.int64), splits)
+                begins = tf.gather(row_splits[f"{const.NODES}/{node_set}"], merged.value_rowids())
+                inputs[key] = merged.with_values(merged.values - begins)
+    outputs = transform.apply_to_ragged(inputs)
+    return {key: outputs[key].values for key in transform.transformed_keys}
+
+
+def _check_keys(argument: str, given: Mapping[str, Any], *, required: set[str], optional: set[str]) -> None:
+    unknown = sorted(set(given) - required - optional)
+    missing = sorted(required - set(given))
+    if unknown or missing:
+        raise ValueError(
+            f"`{argument}` must have the keys of the graph that the transform was made for; got unknown keys "
+            f"{unknown}, missing keys {missing}. Parse the examples with that graph's schema."
+        )
+
+
+def _default_value(column: FeatureColumn, num_items: tf.Tensor) -> const.Field:
+    """Zeros or empty strings for dense features, no values at all for ragged ones."""
+    empty: Any = "" if column.dtype == tf.string else tf.zeros([], column.dtype)
+    if not column.is_ragged:
+        shape = tf.concat([[num_items], tf.constant(column.shape, tf.int64, shape=[len(column.shape)])], axis=0)
+        return tf.fill(shape, empty)
+    sizes = list(column.shape)
+    last_ragged = max(axis for axis, size in enumerate(sizes) if size is None)
+    value: const.Field = tf.fill([0, *sizes[last_ragged + 1 :]], empty)
+    num_rows = [num_items]
+    for size in sizes[:last_ragged]:
+        num_rows.append(num_rows[-1] * (size or 0))
+    for rows in reversed(num_rows):
+        previous = value.nrows(out_type=tf.int64) if isinstance(value, tf.RaggedTensor) else tf.constant(0, tf.int64)
+        per_row = tf.math.floordiv(previous, tf.maximum(rows, 1))
+        value = tf.RaggedTensor.from_row_splits(value, tf.range(rows + 1) * per_row, validate=False)
+    return value
+
+
+def _as_saved(column: FeatureColumn, value: const.Field) -> const.Field:
+    """Gives a value the dtype and the partitions of the saved function's argument."""
+    if value.dtype != column.dtype:
+        if tf.string in (value.dtype, column.dtype):
+            raise ValueError(
+                f"`raw` must hold {column.dtype.name} values; got {value.dtype.name} in {column.key!r}. "
+                "Parse the examples with the schema of the data that the transform was made for."
+            )
+        value = tf.cast(value, column.dtype)
+    if not value.shape.is_compatible_with([None, *column.shape]):
+        raise ValueError(
+            f"`raw` must hold values of shape {[None, *column.shape]}; got {value.shape} in {column.key!r}. "
+            "Parse the examples with the schema of the data that the transform was made for."
+        )
+    if not column.is_ragged:
+        if isinstance(value, tf.RaggedTensor):
+            raise ValueError(
+                f"`raw` must hold dense tensors for features without ragged dimension; got a RaggedTensor in "
+                f"{column.key!r}. Take its values."
+            )
+        return value
+    if not isinstance(value, tf.RaggedTensor):
+        raise ValueError(
+            f"`raw` must hold RaggedTensors for features with a ragged dimension; got a tensor of shape "
+            f"{value.shape} in {column.key!r}. Parse the examples with their graph schema."
+        )
+    # Partitions into rows of equal length travel in another form than row splits; the saved function knows only these.
+    return tf.RaggedTensor.from_nested_row_splits(
+        value.flat_values, [tf.cast(splits, tf.int64) for splits in value.nested_row_splits], validate=False
+    )
+
+
+def _split(value: const.Field, row_splits: tf.Tensor) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_splits(value, row_splits, validate=False)

@@ -1,0 +1,228 @@
+"""NaN and infinite values of features, counted while examples are transformed."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from tfx_gnn.records.graph_layout import ID_NAME, SetLayout
+from tfx_gnn.records.record_files import RecordFile, place_of
+
+_LOG = logging.getLogger(__name__)
+
+_MOST = 5
+"""Features that an error describes."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, order=True)
+class NumberPlace:
+    """Where a number is; that of the lowest number comes first, then in the order of files and records.
+
+    Attributes:
+        value: a finite number; 0 for one that is not finite.
+        split: name of the split.
+        shard: position of the file in the split.
+        record: position of the record in the file.
+        text: number, record, file and item, for messages.
+    """
+
+    value: float = 0.0
+    split: str
+    shard: int
+    record: int
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NumberCounts:
+    """What is known of the numbers of one feature.
+
+    Attributes:
+        num_values: numbers, in every example that has them.
+        num_nan: NaNs among them.
+        num_infinite: positive infinities.
+        num_negative_infinite: negative infinities.
+        first: place of the first one that is not finite; empty if all are.
+        lowest: place of the lowest finite one; empty if there is none.
+    """
+
+    num_values: int = 0
+    num_nan: int = 0
+    num_infinite: int = 0
+    num_negative_infinite: int = 0
+    first: tuple[NumberPlace, ...] = ()
+    lowest: tuple[NumberPlace, ...] = ()
+
+    @property
+    def num_nonfinite(self) -> int:
+        """How many are NaN or infinite."""
+        return self.num_nan + self.num_infinite + self.num_negative_infinite
+
+    def merge(self, other: NumberCounts) -> NumberCounts:
+        """Adds up the counts of other examples.
+
+        Args:
+            other: of the same feature.
+
+        Returns:
+            Counts of both.
+        """
+        return NumberCounts(
+            num_values=self.num_values + other.num_values,
+            num_nan=self.num_nan + other.num_nan,
+            num_infinite=self.num_infinite + other.num_infinite,
+            num_negative_infinite=self.num_negative_infinite + other.num_negative_infinite,
+            first=tuple(sorted(self.first + other.first)[:1]),
+            lowest=tuple(sorted(self.lowest + other.lowest)[:1]),
+        )
+
+    def words(self) -> str:
+        """Tells the counts, and the place of the first value that is not finite."""
+        kinds = {"NaN": self.num_nan, "inf": self.num_infinite, "-inf": self.num_negative_infinite}
+        counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
+        return f"{counts} of {self.num_values} values, first {self.first[0].text}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchPlaces:
+    """Where the items of one set in a batch of examples come from.
+
+    Attributes:
+        file: their file.
+        first_record: position of the first example in it.
+        records: the serialized examples.
+        one_set: the set.
+        item_splits: int64 [num_examples + 1]: where each example's items begin.
+    """
+
+    file: RecordFile
+    first_record: int
+    records: Sequence[bytes]
+    one_set: SetLayout
+    item_splits: npt.NDArray[np.int64]
+
+    def count(
+        self, flat_values: npt.NDArray[Any], row_splits: Sequence[npt.NDArray[np.int64]], *, finds_lowest: bool
+    ) -> NumberCounts:
+        """Counts the numbers of a feature.
+
+        Args:
+            flat_values: numbers, shape [num_rows, ...].
+            row_splits: partitions of the rows, the outermost first; none for a dense feature.
+            finds_lowest: whether to look for the place of the lowest number.
+
+        Returns:
+            The counts.
+        """
+        numbers = flat_values.reshape(-1)
+        is_finite = np.isfinite(numbers)
+        first: tuple[NumberPlace, ...] = ()
+        if not is_finite.all():
+            first = (self._place(int(np.argmin(is_finite)), flat_values, row_splits),)
+        lowest: tuple[NumberPlace, ...] = ()
+        if finds_lowest and is_finite.any():
+            position = int(np.argmin(np.where(is_finite, numbers, np.inf)))
+            place = self._place(position, flat_values, row_splits)
+            lowest = (dataclasses.replace(place, value=float(numbers[position])),)
+        return NumberCounts(
+            num_values=len(numbers),
+            num_nan=int(np.isnan(numbers).sum()),
+            num_infinite=int(np.isposinf(numbers).sum()),
+            num_negative_infinite=int(np.isneginf(numbers).sum()),
+            first=first,
+            lowest=lowest,
+        )
+
+    def _place(
+        self, position: int, flat_values: npt.NDArray[Any], row_splits: Sequence[npt.NDArray[np.int64]]
+    ) -> NumberPlace:
+        item = position // int(np.prod(flat_values.shape[1:], dtype=np.int64))
+        for splits in reversed(row_splits):
+            item = int(np.searchsorted(splits, item, "right")) - 1
+        example = int(np.searchsorted(self.item_splits, item, "right")) - 1
+        record = self.first_record + example
+        text = f"{flat_values.reshape(-1)[position]} in {place_of(self.file, record)}"
+        features = tf.train.Example.FromString(self.records[example]).features.feature
+        ids = features[self.one_set.key_of(ID_NAME)]
+        found = list(getattr(ids, ids.WhichOneof("kind") or "bytes_list").value)
+        number = item - int(self.item_splits[example])
+        if number < len(found):
+            known = found[number]
+            text += f", item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"
+        return NumberPlace(split=self.file.split, shard=self.file.shard, record=record, text=text)
+
+
+def merge_counts(parts: Sequence[Mapping[str, NumberCounts]]) -> dict[str, NumberCounts]:
+    """Adds up counts by tf.Example key.
+
+    Args:
+        parts: counts of disjoint examples.
+
+    Returns:
+        Counts of all.
+    """
+    merged: dict[str, NumberCounts] = {}
+    for part in parts:
+        for key, counts in part.items():
+            merged[key] = merged.get(key, NumberCounts()).merge(counts)
+    return merged
+
+
+def check_finite(
+    transformed: Mapping[str, NumberCounts],
+    raw: Mapping[str, NumberCounts],
+    *,
+    allowed: Collection[str],
+    made_of: Callable[[str], Collection[str]],
+) -> None:
+    """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
+
+    Args:
+        transformed: counts of features after the transform, by tf.Example key.
+        raw: the same of features before it.
+        allowed: keys of transformed features that may have such values.
+        made_of: tells which raw keys a transformed feature depends on.
+
+    Raises:
+        ValueError: if another feature has such a number; it tells where, and what the feature is made of.
+    """
+    nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
+    for key in set(nonfinite) & set(allowed):
+        _LOG.warning("Feature %r has values that are not finite: %s.", key, nonfinite[key].words())
+    wrong = {key: counts for key, counts in nonfinite.items() if key not in allowed}
+    if not wrong:
+        return
+    described = [_described(key, counts, raw, made_of) for key, counts in list(wrong.items())[:_MOST]]
+    described += [f"and {len(wrong) - _MOST} features more"] if len(wrong) > _MOST else []
+    raise ValueError(
+        f"`preprocessing_fn` must give finite numbers; got {'; '.join(described)}. Clip what is out of the domain, as "
+        "tf.math.log1p(tf.maximum(x, 0.0)) does, or replace what is NaN by tf.where; or name the feature in "
+        "`nonfinite_features` (--nonfinite-feature), if the model takes care of it."
+    )
+
+
+def _described(
+    key: str,
+    counts: NumberCounts,
+    raw: Mapping[str, NumberCounts],
+    made_of: Callable[[str], Collection[str]],
+) -> str:
+    words = f"{key!r} with {counts.words()}"
+    if counts.num_nonfinite == counts.num_values > 1:
+        words += ", so a statistic of it, such as a mean, may itself be NaN"
+    sources = {source: raw[source] for source in sorted(set(made_of(key)) & set(raw))}
+    # Sources that are not finite explain it; else those with values that have no logarithm may; else all are named.
+    suspects = [f"{source!r} with {known.words()}" for source, known in sources.items() if known.num_nonfinite]
+    for highest in (0.0, np.inf):
+        suspects = suspects or [
+            f"{source!r}, whose lowest value is {known.lowest[0].text}"
+            for source, known in sources.items()
+            if known.lowest and known.lowest[0].value <= highest
+        ]
+    return f"{words}, made of {' and '.join(suspects)}" if suspects else words

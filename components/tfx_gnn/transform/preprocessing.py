@@ -1,0 +1,159 @@
+"""A user's preprocessing function over a graph, as tf.Transform wants it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.transform.graph_view import GraphView, graph_view_from_ragged, ragged_from_graph_view
+
+GraphPreprocessingFn = Callable[[GraphView], GraphView]
+TensorPreprocessingFn = Callable[[Mapping[str, tf.RaggedTensor]], dict[str, tf.RaggedTensor]]
+
+_PYTHON_OPS = {"EagerPyFunc", "PyFunc", "PyFuncStateless"}
+
+
+def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: GraphLayout) -> TensorPreprocessingFn:
+    """Wraps a function over a graph view into one over a flat dict of tensors.
+
+    Args:
+        preprocessing_fn: takes a GraphView, returns `graph.replace_features(...)`.
+        layout: the keys of the graph before the transform.
+
+    Returns:
+        Function from ragged tensors `[num_graphs, (num_items), ...]` by tf.Example key to the same for the
+        transformed graph. Structure keys pass through. It raises a ValueError if `preprocessing_fn` calls
+        Python while it is applied, and a TypeError if it returns no GraphView.
+    """
+    # TensorFlow shares the lookup tables of vocabularies by the names of operations for as long as a process lives.
+    # Without names of its own, a vocabulary of numbers would meet the table of texts of an earlier transform.
+    name = f"{preprocessing_fn.__module__}.{getattr(preprocessing_fn, '__qualname__', '')}"
+    scope = re.sub("[^A-Za-z0-9_.]", "_", name).lstrip("_")  # A scope must not begin with that.
+
+    def apply(tensors: Mapping[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensor]:
+        try:
+            with tf.name_scope(scope):
+                graph = preprocessing_fn(graph_view_from_ragged(tensors, layout))
+        except tf.errors.InvalidArgumentError as error:
+            if "Conflicting key/value dtypes" not in error.message:
+                raise
+            raise ValueError(
+                "`preprocessing_fn` must keep the types of its vocabularies while a process lives; got another type "
+                f"than {name!r} had before, under the same names. Start Python, or the notebook's kernel, again."
+            ) from error
+        if not isinstance(graph, GraphView):
+            raise TypeError(
+                f"`preprocessing_fn` must return a GraphView; got {type(graph).__name__}. "
+                "Return graph.replace_features(...)."
+            )
+        outputs = ragged_from_graph_view(graph)
+        for one_set in layout.sets:
+            outputs.update({key: tensors[key] for key in one_set.structure_keys})
+        _check_needs_no_python(outputs)
+        return outputs
+
+    return apply
+
+
+def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]) -> frozenset[str]:
+    """Finds what full-pass statistics are taken of.
+
+    Args:
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+
+    Returns:
+        tf.Example keys of features, and of sizes and ends of edges; empty if the function uses no analyzer.
+    """
+    return frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
+
+
+def keys_of_transformed(
+    preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], key: str
+) -> frozenset[str]:
+    """Finds what a transformed feature is made of.
+
+    Args:
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+        key: tf.Example key of the transformed feature.
+
+    Returns:
+        tf.Example keys of raw features, and of sizes and ends of edges.
+    """
+    return frozenset(
+        tft.get_transform_input_columns(lambda tensors: {key: preprocessing_fn(tensors)[key]}, dict(type_specs))
+    )
+
+
+def check_nonfinite_features(
+    names: Collection[str], preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]
+) -> None:
+    """Refuses names of features that the transform does not make.
+
+    Args:
+        names: tf.Example keys of transformed features that may be NaN or infinite.
+        preprocessing_fn: the wrapped function.
+        type_specs: its inputs.
+
+    Raises:
+        ValueError: if one is not the key of a transformed feature of floats.
+    """
+    known: set[str] = set()
+
+    def note(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        outputs = preprocessing_fn(tensors)
+        known.update(key for key, value in outputs.items() if value.dtype.is_floating)
+        return outputs
+
+    if names:
+        tft.get_transform_input_columns(note, dict(type_specs))
+    unknown = sorted(set(names) - known)
+    if unknown:
+        raise ValueError(
+            f"`nonfinite_features` must be tf.Example keys of transformed features of floats; got {unknown}. Known "
+            f"are {sorted(known)}."
+        )
+
+
+def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> None:
+    """Refuses statistics of the structure of graphs.
+
+    Args:
+        keys: what statistics are taken of, by `analyzed_keys`.
+        layout: the keys of the graph before the transform.
+
+    Raises:
+        ValueError: if one is a size or an end of edges. Where every node and edge is counted once, apart from
+            the subgraphs it was sampled into, these have no meaning.
+    """
+    structure = sorted(set(keys) & {key for one_set in layout.sets for key in one_set.structure_keys})
+    if structure:
+        raise ValueError(
+            "`preprocessing_fn` must take full-pass statistics (tft analyzers) of features of items only; got one "
+            f"that depends on {structure}. Every node and edge is counted once, outside of the subgraphs it "
+            'was sampled into, so sizes and neighbours have no meaning there. Choose analyze="as_sampled", where '
+            "every occurrence in a subgraph counts; or compute such statistics when the tables are made, and read "
+            "them as features. An assertion on sizes or edges has the same effect: leave it out."
+        )
+
+
+def _check_needs_no_python(outputs: Mapping[str, tf.RaggedTensor]) -> None:
+    tensor = next(iter(outputs.values())).flat_values
+    if not tf.is_symbolic_tensor(tensor):
+        return
+    graph = tensor.graph.as_graph_def()
+    nodes = itertools.chain(graph.node, *(function.node_def for function in graph.library.function))
+    found = sorted({node.name for node in nodes if node.op in _PYTHON_OPS})
+    if found:
+        raise ValueError(
+            "`preprocessing_fn` must consist of TensorFlow operations; got calls of Python, as by tf.py_function, "
+            f"tf.numpy_function or tft.apply_pyfunc, in {found}. Use TensorFlow's own operations: the transform is "
+            "served without Python."
+        )

@@ -1,0 +1,449 @@
+"""The rows of a graph's tables as what statistics are taken of.
+
+A table holds every node and every edge once, also those that no subgraph has. It is
+read in blocks, each of which becomes one record batch of the keys that the
+subgraphs' tf.Examples have, so that tf.Transform cannot tell it from them.
+
+Which rows of tables are nodes and edges of the graph, where rules drop or pass over some.
+
+What the rules refuse was refused when the examples were sampled from the tables, and is
+not looked for again. What they drop or pass over is left out here too: rows meet by the hash
+of their ids, in buckets that a worker holds one of at a time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import tensorflow as tf
+from apache_beam.metrics import Metrics
+
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.records.graph_layout import ID_NAME, FeatureColumn, GraphLayout, SetLayout
+from tfx_gnn.sampling.random_choice import hash_ids, mix
+from tfx_gnn.tables.bigquery_table import bigquery_blocks
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE, DUPLICATE_NODE, RowRules
+from tfx_gnn.tables.schema_layouts import layouts_of
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_unit
+from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
+
+ROW_KEYS = (ID_FEATURE, SOURCE_KEY, TARGET_KEY)
+
+
+"""Columns that tell what a row is."""
+
+
+_NUM_BUCKETS = 64
+
+
+_Hashes = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableRows:
+    """Some rows of a table.
+
+    Attributes:
+        label: label of the table, "nodes/<set>" or "edges/<set>".
+        unit: position of their unit in the table.
+        rows: int64 [num_rows], positions in the unit, ascending.
+        columns: their values by key of the layout, ids among them.
+    """
+
+    label: str
+    unit: int
+    rows: npt.NDArray[np.int64]
+    columns: pa.Table
+
+    def take(self, positions: npt.NDArray[np.int64]) -> TableRows:
+        """Chooses rows.
+
+        Args:
+            positions: int64 [n], which ones, ascending.
+
+        Returns:
+            Those rows.
+        """
+        # What is sliced would travel as a whole.
+        return dataclasses.replace(self, rows=self.rows[positions], columns=self.columns.take(pa.array(positions)))
+
+
+def count_dropped(label: str, rule: str, count: int = 1) -> None:
+    """Counts rows that statistics leave out, as a counter of the Beam pipeline.
+
+    Args:
+        label: label of their table.
+        rule: the rule that they break.
+        count: how many.
+    """
+    Metrics.counter("tfx_gnn.GraphTransform", f"{label}:{rule}").inc(count)
+
+
+class KeptRows(beam.PTransform):
+    """`TableRows` to those that the rules keep."""
+
+    def __init__(self, rules: RowRules, ends: Mapping[str, tuple[str, str]]) -> None:
+        """Takes the rules.
+
+        Args:
+            rules: what to do with rows that break a rule.
+            ends: by label of an edge table, labels of the node tables at its ends.
+        """
+        super().__init__()
+        self._rules = rules
+        self._ends = ends
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        """Builds the steps; none if no rule needs them.
+
+        Args:
+            input_or_inputs: PCollection of `TableRows`.
+
+        Returns:
+            The same, without rows that are not kept.
+        """
+        rules = self._rules
+        if (rules.duplicate_nodes, rules.dangling_edges) == (
+            "refuse",
+            "refuse",
+        ) and rules.duplicate_edges != "keep_first":
+            return input_or_inputs
+        nodes = input_or_inputs | "Nodes" >> beam.Filter(_is_of_nodes)
+        edges = input_or_inputs | "Edges" >> beam.Filter(lambda rows: not _is_of_nodes(rows))
+        if rules.duplicate_nodes == "keep_first":
+            nodes = nodes | "FirstNodes" >> _KeepFirst((ID_FEATURE,), DUPLICATE_NODE)
+        if rules.dangling_edges == "drop":
+            sources = {label: node_sets[0] for label, node_sets in self._ends.items()}
+            targets = {label: node_sets[1] for label, node_sets in self._ends.items()}
+            edges = (edges, nodes) | "WithSource" >> _DropDangling(SOURCE_KEY, sources, DANGLING_SOURCE)
+            edges = (edges, nodes) | "WithTarget" >> _DropDangling(TARGET_KEY, targets, DANGLING_TARGET)
+        if rules.duplicate_edges == "keep_first":
+            edges = edges | "FirstEdges" >> _KeepFirst((SOURCE_KEY, TARGET_KEY), DUPLICATE_EDGE)
+        return (nodes, edges) | "AllKinds" >> beam.Flatten()
+
+
+class _KeepFirst(beam.PTransform):
+    """Of the rows of a table with the same ids, the first in the order of the files."""
+
+    def __init__(self, keys: Sequence[str], rule: str) -> None:
+        super().__init__()
+        self._keys = keys
+        self._rule = rule
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        return (
+            input_or_inputs
+            | "ByIds" >> beam.FlatMap(self._by_ids)
+            | "SameIds" >> beam.GroupByKey()
+            | "First" >> beam.FlatMap(self._first)
+        )
+
+    def _by_ids(self, rows: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
+        for bucket, positions in _buckets(_hash_rows(rows, self._keys)):
+            yield (rows.label, bucket), rows.take(positions)
+
+    def _first(self, element: tuple[tuple[str, int], Iterable[TableRows]]) -> Iterator[TableRows]:
+        (label, _), parts = element
+        ordered = sorted(parts, key=lambda part: (part.unit, int(part.rows[0])))
+        hashes = np.concatenate([_hash_rows(part, self._keys) for part in ordered])
+        is_first = np.zeros(len(hashes), np.bool_)
+        is_first[np.unique(hashes, return_index=True)[1]] = True
+        count_dropped(label, self._rule, int(len(hashes) - is_first.sum()))
+        start = 0
+        for part in ordered:
+            stop = start + len(part.rows)
+            yield part.take(np.flatnonzero(is_first[start:stop]))
+            start = stop
+
+
+class _DropDangling(beam.PTransform):
+    """Edges and nodes to the edges of which one end is among the nodes."""
+
+    def __init__(self, key: str, node_sets: Mapping[str, str], rule: str) -> None:
+        super().__init__()
+        self._key = key
+        self._node_sets = node_sets
+        self._rule = rule
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        edges, nodes = input_or_inputs
+        return (
+            (edges | "ByNode" >> beam.FlatMap(self._by_node), nodes | "ById" >> beam.FlatMap(_ids_by_bucket))
+            | "Both" >> beam.Flatten()
+            | "SameNode" >> beam.GroupByKey()
+            | "Known" >> beam.FlatMap(self._known)
+        )
+
+    def _by_node(self, edges: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
+        for bucket, positions in _buckets(_hash_rows(edges, (self._key,))):
+            yield (self._node_sets[edges.label], bucket), edges.take(positions)
+
+    def _known(self, element: tuple[tuple[str, int], Iterable[TableRows | _Hashes]]) -> Iterator[TableRows]:
+        parts = list(element[1])
+        nodes = np.concatenate([np.zeros(0, np.uint64), *(part for part in parts if isinstance(part, np.ndarray))])
+        for part in parts:
+            if isinstance(part, TableRows):
+                is_there = np.isin(_hash_rows(part, (self._key,)), nodes)
+                count_dropped(part.label, self._rule, int((~is_there).sum()))
+                yield part.take(np.flatnonzero(is_there))
+
+
+def _is_of_nodes(rows: TableRows) -> bool:
+    return rows.label.startswith(f"{const.NODES}/")
+
+
+def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], _Hashes]]:
+    hashes = _hash_rows(nodes, (ID_FEATURE,))
+    for bucket, positions in _buckets(hashes):
+        yield (nodes.label, bucket), hashes[positions]
+
+
+def _hash_rows(rows: TableRows, keys: Sequence[str]) -> _Hashes:
+    hashes = np.zeros(len(rows.rows), np.uint64)
+    for key in keys:
+        hashes = mix(hashes) ^ hash_ids(rows.columns.column(key).combine_chunks())
+    return hashes
+
+
+def _buckets(hashes: _Hashes) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """Yields buckets, and the positions of what is in them."""
+    buckets = (mix(hashes) % np.uint64(_NUM_BUCKETS)).astype(np.int64)
+    for bucket in np.unique(buckets).tolist():
+        yield bucket, np.flatnonzero(buckets == bucket)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableReading:
+    """What to read of which tables.
+
+    Attributes:
+        layouts: the tables to read, by label ("nodes/<set>", "edges/<set>").
+        features: of the same tables those that statistics are taken of: by label, tf.Example
+            features by the key of their column. Other tables are read for their ids alone.
+        ends: by label of an edge table, labels of the node tables at its ends.
+        rules: what to do with rows that break a rule.
+    """
+
+    layouts: Mapping[str, TableLayout]
+    features: Mapping[str, Mapping[str, FeatureColumn]]
+    ends: Mapping[str, tuple[str, str]]
+    rules: RowRules
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """tf.Example keys of all features that are read."""
+        return frozenset(column.key for columns in self.features.values() for column in columns.values())
+
+
+def plan_table_reading(
+    tables_dir: str,
+    layout: GraphLayout,
+    keys: Collection[str],
+    rules: RowRules,
+    access: TableAccess | None = None,
+) -> TableReading:
+    """Finds the tables of the features that statistics are taken of.
+
+    Args:
+        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
+        layout: the keys of the examples.
+        keys: features of the examples that statistics are taken of. Nothing else is taken from
+            the tables, so neither labels nor the column of splits are.
+        rules: what to do with rows that break a rule, as when the examples were sampled.
+        access: another name of the schema, and which files may be read.
+
+    Returns:
+        What to read; features of the context, and of readouts that have no table, are left out.
+
+    Raises:
+        ValueError: if the tables do not fit their schema, a set has no table, or its table lacks one of
+            its features or has it with another type or shape.
+    """
+    schema = read_tables_schema(tables_dir, access=access)
+    declared = layouts_of(schema, tables_dir, access=access)
+    tables = {table.label: table for table in declared.all}
+    features: dict[str, dict[str, FeatureColumn]] = {}
+    ends: dict[str, tuple[str, str]] = {}
+    for one_set in layout.sets:
+        columns = [column for column in one_set.features if column.key in keys]
+        # The context is of each example, whatever a table says of the graph as a whole.
+        if not columns or one_set.set_type == const.CONTEXT:
+            continue
+        table = tables.get(one_set.prefix)
+        if table is None:
+            _check_made_while_sampling(one_set, tables_dir, tables)
+            continue
+        features[one_set.prefix] = {_checked_name(one_set, column, table): column for column in columns}
+        if one_set.set_type == const.EDGES:
+            declared_set = schema.edge_sets[one_set.name]
+            ends[one_set.prefix] = f"{const.NODES}/{declared_set.source}", f"{const.NODES}/{declared_set.target}"
+    needed = set(features)
+    if rules.dangling_edges == "drop":
+        needed.update(node_set for of_edges in ends.values() for node_set in of_edges)
+    return TableReading(
+        layouts={label: _narrowed(tables[label], features.get(label, {}), rules) for label in sorted(needed)},
+        features=features,
+        ends=ends,
+        rules=rules,
+    )
+
+
+class TableBatches(beam.PTransform):
+    """Record batches of one row each, which holds items of one set from a block of its table."""
+
+    def __init__(self, reading: TableReading, schema: pa.Schema) -> None:
+        """Chooses what to read.
+
+        Args:
+            reading: what to read.
+            schema: columns that each batch shall have; others than those read are null.
+        """
+        super().__init__()
+        self._reading = reading
+        self._schema = schema
+
+    def expand(self, input_or_inputs: Any) -> Any:
+        """Builds the steps.
+
+        Args:
+            input_or_inputs: the pipeline.
+
+        Returns:
+            PCollection of pa.RecordBatch.
+        """
+        reading = self._reading
+        in_files = [(label, table) for label, table in reading.layouts.items() if table.bigquery is None]
+        units = [(label, unit) for label, table in in_files for unit in list_units(table)]
+        rows = [
+            input_or_inputs
+            | "Units" >> beam.Create(units)
+            | "SpreadUnits" >> beam.Reshuffle()
+            | "ReadUnits" >> beam.ParDo(_ReadUnits(reading))
+        ]
+        for label, table in reading.layouts.items():
+            if table.bigquery is not None:
+                blocks = bigquery_blocks(input_or_inputs.pipeline, table, reading.rules)
+                rows.append(blocks | f"TakeRows {label}" >> beam.Map(_TakeRows(label)))
+        return (
+            rows
+            | "AllRows" >> beam.Flatten()
+            | "KeepRows" >> KeptRows(reading.rules, reading.ends)
+            | "ToBatches" >> beam.ParDo(_ToBatch(reading.features, self._schema))
+        )
+
+
+class _ReadUnits(beam.DoFn):
+    """Pairs (label, unit) to `TableRows`."""
+
+    def __init__(self, reading: TableReading) -> None:
+        self._reading = reading
+
+    def process(self, element: tuple[str, TableUnit]) -> Iterator[TableRows]:
+        label, unit = element
+        yield from map(_TakeRows(label), read_unit(self._reading.layouts[label], unit, self._reading.rules))
+
+
+class _TakeRows:
+    """Counts the rows that were left out of a block, and goes on with the others."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __call__(self, block: TableBlock) -> TableRows:
+        for problem in block.problems:
+            count_dropped(self._label, problem.rule)
+        return TableRows(
+            label=self._label,
+            unit=block.unit,
+            rows=block.rows,
+            columns=pa.table(dict(block.columns)),
+        )
+
+
+class _ToBatch(beam.DoFn):
+    """`TableRows` to record batches."""
+
+    def __init__(self, features: Mapping[str, Mapping[str, FeatureColumn]], schema: pa.Schema) -> None:
+        self._features = features
+        self._schema = schema
+
+    def process(self, element: TableRows) -> Iterator[pa.RecordBatch]:
+        features = self._features.get(element.label, {})
+        if not features or not len(element.rows):
+            return
+        values = {f"{element.label}.{const.SIZE_NAME}": pa.array([len(element.rows)], pa.int64())}
+        for name, column in features.items():
+            array = element.columns.column(name).combine_chunks()
+            if column.is_ragged:
+                values[column.row_length_keys[0]] = pc.list_value_length(array)
+            values[column.key] = array.flatten() if column.shape else array
+        yield pa.RecordBatch.from_arrays(
+            [_as_row(values.get(field.name), field.type) for field in self._schema], schema=self._schema
+        )
+
+
+def _as_row(values: pa.Array | None, row_type: pa.DataType) -> pa.Array:
+    """All values as the list of a single row, in the type that tf.Examples are decoded to."""
+    if values is None:
+        return pa.nulls(1, row_type)
+    # The same bits where an integer is too large for 64 bits with a sign, as in tf.Examples.
+    wire = values.cast(row_type.value_type, safe=False)
+    lists = pa.LargeListArray if pa.types.is_large_list(row_type) else pa.ListArray
+    return lists.from_arrays(pa.array([0, len(wire)], pa.int64() if lists is pa.LargeListArray else pa.int32()), wire)
+
+
+def _check_made_while_sampling(one_set: SetLayout, tables_dir: str, tables: Collection[str]) -> None:
+    if not one_set.name.startswith(READOUT):
+        raise ValueError(
+            f"`tables_dir` must have a table of every set that statistics are taken of; got {sorted(tables)} in "
+            f"{tables_dir!r}, without {one_set.label}. Give the tables that the examples were sampled from."
+        )
+
+
+def _checked_name(one_set: SetLayout, column: FeatureColumn, table: TableLayout) -> str:
+    """The key of a feature's column, which is there and of the same type and shape."""
+    found = table.columns.get(column.name)
+    if found is None or (one_set.set_type == const.EDGES and column.name == ID_NAME):
+        raise ValueError(
+            f"`tables_dir` must have every feature that statistics are taken of; got {column.name!r} of "
+            f"{one_set.label}, which its table {table.declared_as!r} lacks, as it was made while sampling. Add it "
+            'to the table, or choose analyze="unique_items".'
+        )
+    shape = tuple(None if size < 0 else size for size in found.shape)
+    if (_wire_type(found), shape) != (column.dtype, column.shape):
+        raise ValueError(
+            f"`tables_dir` must have the features of the examples; got {_wire_type(found).name} of shape {shape} for "
+            f"{column.name!r} of {one_set.label} in {table.declared_as!r}, where examples have {column.dtype.name} of "
+            f"shape {column.shape}. Give the tables that the examples were sampled from."
+        )
+    return column.name
+
+
+def _wire_type(column: TableColumn) -> tf.DType:
+    if pa.types.is_floating(column.dtype):
+        return tf.float32
+    return tf.string if pa.types.is_large_string(column.dtype) else tf.int64
+
+
+def _narrowed(table: TableLayout, features: Collection[str], rules: RowRules) -> TableLayout:
+    """A table with the columns that are needed; with all, if any could make a row one that is dropped."""
+    if rules.invalid_rows == "drop":
+        return table
+    needed = {*features, *ROW_KEYS}
+    columns = {key: column for key, column in table.columns.items() if key in needed}
+    packed = {column.packed_in for column in columns.values()}
+    return dataclasses.replace(
+        table,
+        columns=columns,
+        decoders={name: decoder for name, decoder in table.decoders.items() if name in packed},
+    )

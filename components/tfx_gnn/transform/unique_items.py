@@ -1,0 +1,275 @@
+"""Every node and edge once, for statistics.
+
+Sampled subgraphs repeat nodes: a hub is in the neighbourhood of all its
+neighbours. Here the items of the examples become columns, one of each identity
+is kept, and the kept ones are packed into tf.Examples of the same layout.
+
+Of several items of one identity the first in the first file stands for all, so the choice depends on
+neither the runner nor the order of work. What goes through Beam's shuffle are blocks of items by
+bucket of their hash, in which an item occurs once for each file that has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import tensorflow as tf
+from apache_beam import pvalue
+from apache_beam.metrics import Metrics
+from google.protobuf.message import DecodeError
+from tensorflow_metadata.proto.v0 import schema_pb2
+
+from tfx_gnn.records.example_batches import (
+    KIND_OF_DTYPE,
+    BrokenRuleError,
+    ExampleBatch,
+    ExampleDecoder,
+    group_records,
+    values_of,
+)
+from tfx_gnn.records.graph_layout import GraphLayout
+from tfx_gnn.records.record_files import RecordFile, place_of, read_records
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema
+from tfx_gnn.records.value_hashes import Hashes
+from tfx_gnn.transform.item_blocks import (
+    BucketKey,
+    ItemBlock,
+    ItemCollector,
+    KeptItems,
+    SetPart,
+    by_bucket,
+    keep_first,
+    set_part,
+)
+from tfx_gnn.transform.item_columns import BrokenRecordError
+from tfx_gnn.transform.statistics import ItemSummaries
+
+ITEMS_PER_EXAMPLE = 64
+"""About the nodes of a sampled subgraph, so that batches of both take the same memory."""
+
+EXAMPLES, IDENTITIES, REPRESENTATIVES, SUMMARIES = "examples", "identities", "representatives", "summaries"
+"""What `UniqueItems` gives."""
+
+_LOG = logging.getLogger(__name__)
+_ADVICE = "Make the examples again."
+_BLOCKS, _DIFFERENCES = "blocks", "differences"
+
+
+class UniqueItems(beam.PTransform):
+    """Record files to what statistics are taken of.
+
+    Items that are known again, by an `IdentityRule`, count once over all files; others, and the
+    context, count once in each example.
+    """
+
+    def __init__(
+        self,
+        layout: GraphLayout,
+        keys: Collection[str],
+        *,
+        num_buckets: int = 1,
+        summarizes: bool = False,
+        as_sampled: bool = False,
+        known: Any = None,
+    ) -> None:
+        """Chooses what to keep.
+
+        Args:
+            layout: the keys of the graph.
+            keys: the features that statistics of tf.Transform are taken of.
+            num_buckets: a power of two; `hash_buckets.num_buckets_for` chooses one.
+            summarizes: whether all features are summarized, beside.
+            as_sampled: whether every occurrence counts, whatever an item is known by.
+            known: PCollection of (prefix of the set, uint64 identities) of items that count elsewhere and are left
+                out here; None if there are none.
+        """
+        super().__init__()
+        parts = (
+            set_part(one_set, layout, keys, summarizes=summarizes, as_sampled=as_sampled) for one_set in layout.sets
+        )
+        self._parts = tuple(
+            part
+            for part in parts
+            if part.analyzed.features or (summarizes and (part.carried.features or part.rule.knows_items))
+        )
+        self._layout, self._num_buckets, self._summarizes, self._known = layout, num_buckets, summarizes, known
+        self._reasons = (
+            {} if as_sampled else {part.prefix: part.rule.reason for part in self._parts if part.rule.reason}
+        )
+
+    def expand(self, input_or_inputs: Any) -> dict[str, Any]:
+        """Builds the steps.
+
+        Args:
+            input_or_inputs: PCollection of `RecordFile`.
+
+        Returns:
+            PCollections by name. `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge
+            ends. `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and known again.
+            `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
+            `SUMMARIES`: (split, `ItemSummaries`), if asked for.
+        """
+        for prefix, reason in self._reasons.items():
+            _LOG.info("Each occurrence of an item of %r counts in statistics: %s.", prefix, reason)
+        taken_apart: Any = input_or_inputs | "TakeApart" >> beam.ParDo(
+            _TakeApart(self._layout, self._parts, self._num_buckets, summarizes=self._summarizes)
+        ).with_outputs(EXAMPLES, SUMMARIES, main=_BLOCKS)
+        blocks = taken_apart[_BLOCKS]
+        if self._known is not None:
+            known = self._known | "Known" >> beam.FlatMap(_known_blocks, self._parts, self._num_buckets)
+            blocks = (blocks, known) | "WithKnown" >> beam.Flatten()
+        kept: Any = (
+            blocks
+            | "ByIdentity" >> beam.GroupByKey()
+            | "KeepFirst"
+            >> beam.ParDo(_KeepFirst(self._parts, summarizes=self._summarizes)).with_outputs(
+                IDENTITIES, REPRESENTATIVES, SUMMARIES, _DIFFERENCES, main=EXAMPLES
+            )
+        )
+        _ = (
+            kept[_DIFFERENCES]
+            | "AddDifferences" >> beam.CombinePerKey(_add_differences)
+            | "TellDifferences" >> beam.MapTuple(_tell_differences)
+        )
+        results = {name: kept[name] for name in (IDENTITIES, REPRESENTATIVES)}
+        for name in (EXAMPLES, SUMMARIES) if self._summarizes else (EXAMPLES,):
+            results[name] = (kept[name], taken_apart[name]) | f"All_{name}" >> beam.Flatten()
+        return results
+
+
+class _TakeApart(beam.DoFn):
+    """Record files to blocks by set and bucket and, tagged, to what counts in each example."""
+
+    def __init__(self, layout: GraphLayout, parts: Sequence[SetPart], num_buckets: int, *, summarizes: bool) -> None:
+        self._parts, self._num_buckets, self._summarizes = parts, num_buckets, summarizes
+        needed = frozenset().union(*(part.keys for part in parts))
+        self._schema = schema_pb2.Schema(
+            feature=[feature for feature in make_tfmd_schema(layout).feature if feature.name in needed]
+        )
+        dtypes = {column.key: column.dtype for column in layout.features.values()}
+        self._kinds = {key: KIND_OF_DTYPE[dtypes.get(key, tf.int64)] for key in sorted(needed)}
+
+    def setup(self) -> None:
+        self._decoder = ExampleDecoder(self._schema)
+
+    def process(self, element: RecordFile) -> Iterator[Any]:
+        if not self._parts:
+            return
+        summaries = ItemSummaries()
+        collectors = {
+            part.prefix: ItemCollector(number, part, element, self._num_buckets)
+            for number, part in enumerate(self._parts)
+            if part.rule.knows_items
+        }
+        for first, records in group_records(read_records(element)):
+            summaries.num_examples += len(records)
+            try:
+                for batch in self._decode(first, records):
+                    for part in self._parts:
+                        if part.prefix in collectors:
+                            yield from collectors[part.prefix].add(batch)
+                        else:
+                            yield from self._all_items(part, batch, summaries)
+            except BrokenRecordError as error:
+                raise ValueError(error.message(place_of(element, error.number))) from error
+        for collector in collectors.values():
+            yield from collector.flush()
+        if self._summarizes:
+            yield pvalue.TaggedOutput(SUMMARIES, (element.split, summaries))
+
+    def _all_items(self, part: SetPart, batch: ExampleBatch, summaries: ItemSummaries) -> Iterator[Any]:
+        items = part.carried.take(batch)
+        if self._summarizes:
+            summaries.add(part.carried.columns(items))
+        for packed in _pack(part, items):
+            yield pvalue.TaggedOutput(EXAMPLES, packed)
+
+    def _decode(self, first: int, records: Sequence[bytes]) -> tuple[ExampleBatch, ...]:
+        decoded = self._decoder.decode(first, records)
+        if len(decoded.undecodable):
+            for number, record in enumerate(records, first):
+                self._check(record, number)
+            raise BrokenRecordError(
+                "every record is a tf.Example", "one that cannot be decoded", _ADVICE, int(decoded.undecodable[0])
+            )
+        return decoded.batches
+
+    def _check(self, record: bytes, number: int) -> None:
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+            for key, kind in self._kinds.items():
+                values_of(features, key, kind)
+        except DecodeError as error:
+            got = f"{len(record)} other bytes"
+            raise BrokenRecordError("every record is a tf.Example", got, _ADVICE, number) from error
+        except BrokenRuleError as error:
+            raise BrokenRecordError(error.rule, error.got, error.advice, number) from error
+
+
+class _KeepFirst(beam.DoFn):
+    """The blocks of a bucket to one item of each identity."""
+
+    def __init__(self, parts: Sequence[SetPart], *, summarizes: bool) -> None:
+        self._parts, self._summarizes = parts, summarizes
+
+    def process(self, element: tuple[BucketKey, Iterable[ItemBlock]]) -> Iterator[Any]:
+        (number, _), blocks = element
+        part, kept = self._parts[number], keep_first(list(blocks))
+        if kept is None:
+            return
+        yield from _pack(part, kept.items)
+        yield pvalue.TaggedOutput(IDENTITIES, (part.prefix, kept.identities))
+        yield from self._of_files(part, kept)
+        if kept.num_differing:
+            assert part.rule.id_column is not None
+            ids = part.carried.columns(kept.items)[part.rule.id_column.key].values
+            example = repr(ids[kept.differing_row].as_py())
+            yield pvalue.TaggedOutput(_DIFFERENCES, (part.prefix, (kept.num_differing, example)))
+
+    def _of_files(self, part: SetPart, kept: KeptItems) -> Iterator[Any]:
+        """Tells of each file which of its items are kept."""
+        for owner in np.unique(kept.owners).tolist():
+            is_of_file = kept.owners == owner
+            split, shard = kept.files[owner]
+            yield pvalue.TaggedOutput(REPRESENTATIVES, ((split, shard), (part.prefix, kept.places[is_of_file])))
+            if self._summarizes:
+                summaries = ItemSummaries()
+                rows = pa.array(np.flatnonzero(is_of_file))
+                summaries.add(part.carried.columns(kept.items.take(rows)))
+                yield pvalue.TaggedOutput(SUMMARIES, (split, summaries))
+
+
+def _pack(part: SetPart, items: pa.RecordBatch) -> Iterator[bytes]:
+    return part.analyzed.pack(items, ITEMS_PER_EXAMPLE) if part.analyzed.features else iter(())
+
+
+def _known_blocks(
+    known: tuple[str, Hashes], parts: Sequence[SetPart], num_buckets: int
+) -> Iterator[tuple[BucketKey, ItemBlock]]:
+    prefix, identities = known
+    for number, part in enumerate(parts):
+        if part.prefix == prefix:
+            for bucket, rows in by_bucket(identities, num_buckets).items():
+                yield (number, bucket), ItemBlock(items=None, identities=identities[rows])
+
+
+def _add_differences(found: Iterable[tuple[int, str]]) -> tuple[int, str]:
+    listed = list(found)
+    return sum(count for count, _ in listed), min((example for _, example in listed), default="")
+
+
+def _tell_differences(prefix: str, found: tuple[int, str]) -> None:
+    count, example = found
+    Metrics.counter("tfx_gnn", "ids_of_different_items").inc(count)
+    _LOG.warning(
+        "Items of one '#id' must have the same features wherever they were sampled; %d of %r differ, such as %s. "
+        "Statistics take the first of each. Make features of their places in a subgraph after the statistics.",
+        count,
+        prefix,
+        example,
+    )

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tfx_gnn.components.graph_evaluator.thresholds import checked_thresholds, judge
+
+VALUES, BASELINE = {"accuracy": 0.75, "rmse": 1.2}, {"accuracy": 0.5, "rmse": 1.5}
+
+
+def test_numbers_are_least_values_and_largest_errors() -> None:
+    checked = checked_thresholds("thresholds", {"r2": 1, "price.rmse": 2.5}, ["r2", "price.rmse"])
+
+    assert checked == {"r2": {"min": 1.0}, "price.rmse": {"max": 2.5}}
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "passed", "sentence"),
+    [
+        ({"accuracy": {"min": 0.75}}, True, "accuracy 0.7500 is at least 0.75"),
+        ({"accuracy": {"min": 0.8}}, False, "accuracy 0.7500 is below 0.8"),
+        ({"rmse": {"max": 1.2}}, True, "RMSE 1.2000 is at most 1.2"),
+        ({"rmse": {"max": 1.1}}, False, "RMSE 1.2000 is above 1.1"),
+        ({"accuracy": {"gain": 0.25}}, False, "accuracy 0.7500 does not exceed chance's 0.5000 by more than 0.25"),
+        ({"accuracy": {"gain": 0.1}}, True, "accuracy 0.7500 exceeds chance's 0.5000 by more than 0.1"),
+        ({"rmse": {"gain": 0.1}}, True, "RMSE 1.2000 is below chance's 1.5000 by more than 0.1"),
+        ({"rmse": {"gain": 0.4}}, False, "RMSE 1.2000 is not below chance's 1.5000 by more than 0.4"),
+        ({"mrr": {"min": 0.0}}, False, "MRR could not be computed of these examples"),
+    ],
+)
+def test_sentences_name_metric_value_and_bound(
+    thresholds: dict[str, dict[str, float]],
+    passed: bool,  # noqa: FBT001 - pytest passes it by name.
+    sentence: str,
+) -> None:
+    (verdict,) = judge(thresholds, VALUES, BASELINE, baseline_name="chance")
+
+    assert (verdict.passed, verdict.sentence) == (passed, sentence)
+
+
+def test_place_is_named() -> None:
+    (verdict,) = judge({"accuracy": {"min": 0.1}}, VALUES, BASELINE, baseline_name="chance", place="task 'kind'")
+
+    assert verdict.sentence == "task 'kind': accuracy 0.7500 is at least 0.1"
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "message"),
+    [
+        ({"acuracy": 0.5}, "`thresholds` must name metrics of the task; got 'acuracy'. Choose among ['accuracy'"),
+        ({"accuracy": {"least": 0.5}}, "got {'least': 0.5} for 'accuracy'"),
+        ({"accuracy": {}}, "got {} for 'accuracy'"),
+        ({"accuracy": "0.5"}, "got {'min': '0.5'} for 'accuracy'"),
+        ({"accuracy": float("nan")}, "got {'min': nan} for 'accuracy'"),
+    ],
+)
+def test_wrong_thresholds_are_refused(thresholds: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        checked_thresholds("thresholds", thresholds, ["accuracy", "rmse"])

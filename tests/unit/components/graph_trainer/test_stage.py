@@ -1,0 +1,600 @@
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.components.graph_trainer.output_folders import OutputFolders
+from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.models.tasks import NodeClassification
+from tfx_gnn.records.blessing import write_blessing
+from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.serving.prediction import ServingModel
+from tfx_gnn.serving.verification import verify_saved_model
+from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
+from tfx_gnn.training.checkpoints.nonfinite_batch import read_nonfinite_batch
+from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError
+from tfx_gnn.training.checkpoints.preemption import StopSignal
+from tfx_gnn.training.data.ready_batches import write_ready_batches
+from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
+from tfx_gnn.training.options import GraphTrainerOptions
+
+TASK = NodeClassification(label_feature="color", class_vocabulary="color")
+
+
+@pytest.fixture(scope="module")
+def colored_items():
+    """The module `colored_items`, importable by that name as a user's module is."""
+    spec = importlib.util.spec_from_file_location("colored_items", Path(__file__).with_name("colored_items.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@dataclasses.dataclass(frozen=True)
+class Prepared:
+    """What the stages before the trainer have written."""
+
+    examples_dir: str
+    graph_schema_dir: str
+    transform_graph_dir: str
+    transformed_examples_dir: str
+    transformed_graph_schema_dir: str
+    size_constraints_dir: str
+
+    def train(self, folder, **options):
+        """Trains into `folder/model` and `folder/run`."""
+        overridden = {
+            name: options.pop(name) for name in list(options) if name.endswith("_dir") and name != "checkpoint_dir"
+        }
+        inputs = {**dataclasses.asdict(self), **overridden}
+        del inputs["examples_dir"]
+        defaults = {"model_fn": "colored_items:model_fn", "task": TASK, "num_epochs": 8}
+        return train_graph_model(
+            **inputs,
+            model_dir=str(folder / "model"),
+            model_run_dir=str(folder / "run"),
+            options=GraphTrainerOptions(**{**defaults, **options}),
+        )
+
+
+def _prepare(folder, examples_dir, preprocessing_fn, **size_options):
+    from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+    from tfx_gnn.components.graph_transform.stage import transform_graphs
+    from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+    from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+
+    prepared = Prepared(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        transform_graph_dir=str(folder / "transform_graph"),
+        transformed_examples_dir=str(folder / "transformed"),
+        transformed_graph_schema_dir=str(folder / "schema"),
+        size_constraints_dir=str(folder / "sizes"),
+    )
+    inputs = dataclasses.asdict(prepared)
+    del inputs["size_constraints_dir"]
+    transform_graphs(**inputs, options=GraphTransformOptions(preprocessing_fn=f"colored_items:{preprocessing_fn}"))
+    learn_size_constraints(
+        examples_dir=prepared.transformed_examples_dir,
+        graph_schema_dir=prepared.transformed_graph_schema_dir,
+        size_constraints_dir=prepared.size_constraints_dir,
+        options=SizeConstraintLearnerOptions(batch_size=8, **size_options),
+    )
+    return prepared
+
+
+@pytest.fixture(scope="module")
+def examples_dir(colored_items, write_examples, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("colored") / "examples")
+    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
+
+
+@pytest.fixture(scope="module")
+def prepared(examples_dir, tmp_path_factory):
+    return _prepare(tmp_path_factory.mktemp("prepared"), examples_dir, "preprocessing_fn")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    folder: Path
+    summary: object
+
+    @property
+    def saved_model_dir(self):
+        return str(self.folder / "model" / "Format-Serving")
+
+
+@pytest.fixture(scope="module")
+def trained(prepared, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trained")
+    return Trained(folder, prepared.train(folder))
+
+
+def _records(prepared, split="test"):
+    return [bytes(record) for record in read_split(prepared.examples_dir, split).as_numpy_iterator()]
+
+
+def _colors(records):
+    return [
+        tf.train.Example.FromString(record).features.feature["nodes/_readout.color"].bytes_list.value[0].decode()
+        for record in records
+    ]
+
+
+def test_model_learns_what_the_neighbours_say(trained, prepared):
+    records = _records(prepared)
+
+    predictions = list(ServingModel(trained.saved_model_dir).classify(records))
+
+    assert [prediction.label for prediction in predictions] == _colors(records)
+    assert [prediction.id for prediction in predictions] == [f"test0.{i}-0" for i in range(10)]
+    assert all(0.5 < prediction.score <= 1.0 for prediction in predictions)
+
+
+def test_exported_model_stands_the_test_from_outside(trained, prepared):
+    report = verify_saved_model(trained.saved_model_dir, _records(prepared)[:3], concurrent_seconds=0.5)
+
+    assert report.outputs == ("id", "label", "logits", "probabilities", "score")
+
+
+def test_outputs_have_one_row_an_example(trained, prepared):
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)[:7]))
+
+    assert {name: (value.dtype, value.shape.as_list()) for name, value in outputs.items()} == {
+        "logits": (tf.float32, [7, 2]),
+        "probabilities": (tf.float32, [7, 2]),
+        "label": (tf.string, [7]),
+        "score": (tf.float32, [7]),
+        "id": (tf.string, [7]),
+    }
+    np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(outputs["logits"]), rtol=1e-6)
+
+
+def test_served_logits_are_those_of_training_batches(trained, prepared, colored_items):
+    # The same weights on the same examples, once raw through the export, once transformed and padded as in training.
+    x_weight, x_bias = _exported_weights(trained.saved_model_dir)
+    mean = {}
+    for record in read_split(prepared.transformed_examples_dir, "test").as_numpy_iterator():
+        feature = tf.train.Example.FromString(record).features.feature
+        ids = feature["nodes/item.#id"].bytes_list.value
+        mean[ids[0]] = np.mean(feature["nodes/item.x"].float_list.value[1:])
+
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)))
+
+    expected = np.array([[mean[seed]] for seed in outputs["id"].numpy()]) @ x_weight + x_bias
+    np.testing.assert_allclose(outputs["logits"], expected, rtol=1e-4, atol=1e-5)
+
+
+def _exported_weights(saved_model_dir):
+    variables = {tuple(v.shape): v.numpy() for v in tf.saved_model.load(saved_model_dir)._variables if v.shape.rank}
+    return variables[1, 2], variables[2,]
+
+
+def _with(record, key, *values):
+    example = tf.train.Example.FromString(record)
+    example.features.feature[key].CopyFrom(tf.train.Feature(int64_list=tf.train.Int64List(value=values)))
+    return example.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda _: b"\x0agarbage", "Could not parse example input"),
+        (lambda _: b"", r"must have edge set '_readout/seed'; got example 1 with the edge sets \[\]"),
+        (lambda record: _with(record, "nodes/_readout.#size", 0), r"edges/_readout/seed\.#target"),
+        (
+            lambda record: _with(
+                _with(_with(_with(record, "nodes/_readout.#size", 2), "edges/_readout/seed.#size", 2),
+                      "edges/_readout/seed.#source", 0, 1),
+                "edges/_readout/seed.#target", 0, 1,
+            ),
+            "exactly one node in node set `_readout`",
+        ),
+        (lambda record: _with(record, "edges/_readout/seed.#source", 99), r"edges/_readout/seed\.#source"),
+    ],
+    ids=["garbage", "empty", "no readout", "two readouts", "seed out of range"],
+)  # fmt: skip
+def test_request_that_cannot_be_answered_is_refused(trained, prepared, change, message):
+    good, bad = _records(prepared)[:2]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ServingModel(trained.saved_model_dir)(tf.constant([good, change(bad)]))
+
+
+def test_summary_tells_what_was_done(trained):
+    summary = trained.summary
+    written = json.loads((trained.folder / "run" / "training_summary.json").read_text())
+
+    assert written == json.loads(json.dumps(dataclasses.asdict(summary)))
+    assert (summary.num_train_examples, summary.num_eval_examples, summary.num_classes) == (40, 11, 2)
+    assert summary.num_parameters == 1 * 2 + 2
+    assert (summary.batching, summary.budget["batch_size"], summary.budget["kind"]) == ("packed", 8, "packing")
+    assert (summary.eval_budget["batch_size"], summary.eval_budget["kind"]) == (8, "tight")
+    assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
+    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 8
+    assert {epoch.removed_share for epoch in summary.epoch_inputs} == {0.0}
+    assert len(summary.epochs) == 8
+    assert set(summary.epochs[0]) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
+    assert summary.epochs[-1]["val_accuracy"] == 1.0
+    assert (summary.exported_epoch, summary.stopped_early) == (8, False)
+
+
+@pytest.mark.parametrize("batching", ["tight", "fit_or_skip"])
+def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batching):
+    summary = prepared.train(tmp_path, batching=batching, num_epochs=3)
+
+    for epoch in summary.epoch_inputs:
+        # 40 examples are five batches of eight.
+        assert epoch.num_steps == epoch.num_batches
+        assert epoch.num_batches + epoch.num_removed_batches == 5
+        assert epoch.num_graphs + epoch.num_removed_graphs == 40
+        assert epoch.removed_share == epoch.num_removed_graphs / 40
+        assert 0.3 < epoch.fill < 1.0
+    assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
+    assert (summary.batching, summary.budget["kind"]) == (batching, batching)
+    assert all(0.0 <= epoch["val_accuracy"] <= 1.0 for epoch in summary.epochs)
+
+
+@pytest.fixture(scope="module")
+def ready_batches(prepared, tmp_path_factory):
+    """Three stored epochs."""
+    folder = str(tmp_path_factory.mktemp("ready") / "batches")
+    write_ready_batches(
+        transformed_examples_dir=prepared.transformed_examples_dir,
+        transformed_graph_schema_dir=prepared.transformed_graph_schema_dir,
+        size_constraints_dir=prepared.size_constraints_dir,
+        ready_batches_dir=folder,
+        options=ReadyBatchesOptions(num_epochs=3),
+    )
+    return folder
+
+
+def test_ready_batches_are_trained_on_epoch_by_epoch(prepared, ready_batches, tmp_path):
+    summary = prepared.train(tmp_path, ready_batches_dir=ready_batches, num_epochs=4)
+
+    stored = [epoch.num_batches for epoch in read_manifest(ready_batches).epochs]
+    assert [epoch.num_steps for epoch in summary.epoch_inputs] == [*stored, stored[0]]
+    assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 4
+    assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batching": "tight"}, "`ready_batches_dir` must hold batches of the same budget; got"),
+        (
+            {"train_split": "test"},
+            "`ready_batches_dir` must hold batches of the training split 'test'; got those of 'train'",
+        ),
+    ],
+)
+def test_ready_batches_that_do_not_fit_are_refused(prepared, ready_batches, tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        prepared.train(tmp_path, ready_batches_dir=ready_batches, **options)
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_validation_loss_is_the_mean_over_all_examples(trained, prepared):
+    # 11 examples in batches of eight and three: each counts once, padding does not.
+    records = _records(prepared, "val")
+
+    outputs = ServingModel(trained.saved_model_dir)(tf.constant(records))
+
+    is_true = outputs["label"].numpy() == np.array([color.encode() for color in _colors(records)])
+    probabilities = np.where(is_true, outputs["score"], 1.0 - outputs["score"])
+    last = trained.summary.epochs[-1]
+    assert last["val_loss"] == pytest.approx(-np.log(probabilities).mean(), rel=1e-4)
+    assert last["val_accuracy"] == pytest.approx(is_true.mean())
+
+
+def test_run_folder_holds_logs_and_checkpoints(trained):
+    run = trained.folder / "run"
+
+    assert {path.parent.name for path in run.glob("logs/*/events.out.tfevents.*")} == {
+        "train",
+        "validation",
+        "input",
+    }
+    reader = tf.train.load_checkpoint(str(run / "checkpoints" / "exported"))
+    exported = _exported_weights(trained.saved_model_dir)
+    saved = {tuple(shape): reader.get_tensor(name) for name, shape in reader.get_variable_to_shape_map().items()
+             if "_dense" in name and "OPTIMIZER" not in name}  # fmt: skip
+    np.testing.assert_array_equal(saved[1, 2], exported[0])
+
+
+def test_model_folder_holds_nothing_but_the_model(trained):
+    assert os.listdir(trained.folder / "model") == ["Format-Serving"]
+    assert sorted(os.listdir(trained.folder)) == ["model", "run"]
+
+
+def test_same_seed_gives_the_same_weights_and_another_seed_others(prepared, tmp_path):
+    weights = []
+    for run, seed in enumerate([5, 5, 6]):
+        prepared.train(tmp_path / str(run), num_epochs=2, training_seed=seed, deterministic=True)
+        weights.append(_exported_weights(str(tmp_path / str(run) / "model" / "Format-Serving"))[0])
+
+    np.testing.assert_array_equal(weights[0], weights[1])
+    assert not np.array_equal(weights[0], weights[2])
+
+
+def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
+    summary = prepared.train(tmp_path, num_epochs=40, early_stopping_patience=1)
+
+    losses = [epoch["val_loss"] for epoch in summary.epochs]
+    assert summary.exported_epoch == int(np.argmin(losses)) + 1
+    assert summary.stopped_early == (len(losses) < 40)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"model_fn": "colored_items:no_model_fn"}, TypeError, "must return a tf_keras.Model; got <class 'str'>"),
+        (
+            {"model_fn": "colored_items:three_class_model_fn"},
+            ValueError,
+            r"one output of shape \[num_readouts, num_classes\], \[rows, 2\] for this batch; got shape \[9, 3\]",
+        ),
+        ({"model_fn": "colored_items:table_model_fn"}, ValueError, "a model of variables and operations only"),
+        ({"model_fn": "colored_items:diverging_model_fn"}, ValueError, r"loss stays finite; got (nan|inf) in epoch 1"),
+        (
+            {"task": NodeClassification(label_feature="size", class_vocabulary="color")},
+            ValueError,
+            r"must name a label of node set '_readout'; got 'size', where there are \['color'\]",
+        ),
+        (
+            {"task": NodeClassification(label_feature="color", class_vocabulary="colour")},
+            ValueError,
+            "`task` must name the vocabulary of the classes; got class_vocabulary='colour'",
+        ),
+        ({"batch_size": 5}, ValueError, "packing with batch_size=5; got .*packing_8"),
+        (
+            {"batching": "fit_or_skip", "success_ratio": 0.5},
+            ValueError,
+            "must hold the budget that is asked for, fit_or_skip with success_ratio=0.5 with batch_size=8; got",
+        ),
+        ({"train_split": "a"}, ValueError, r"`train_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
+        ({"eval_split": "a"}, ValueError, r"`eval_split` must be one of \['test', 'train', 'val'\]; got 'a'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_and_leaves_nothing(prepared, tmp_path, options, error, message):
+    with pytest.raises(error, match=message):
+        prepared.train(tmp_path, **options)
+
+    # What a training could go on from, or the batch that spoilt it, is all that may stay.
+    assert not [name for name in os.listdir(tmp_path) if not name.startswith(".checkpoints-")]
+
+
+def test_budgets_of_other_data_are_refused(prepared, examples_dir, tmp_path):
+    shutil.copytree(prepared.transformed_examples_dir, tmp_path / "copy")
+    extra = next(iter(read_split(prepared.transformed_examples_dir, "train").as_numpy_iterator()))
+    with tf.io.TFRecordWriter(str(tmp_path / "copy" / "Split-train" / "graphs-extra.gz"), options="GZIP") as writer:
+        writer.write(extra)
+
+    with pytest.raises(ValueError, match="`size_constraints_dir` must hold budgets learned from the same examples"):
+        prepared.train(tmp_path, transformed_examples_dir=str(tmp_path / "copy"))
+
+
+def test_budgets_that_miss_a_split_are_refused(prepared, examples_dir, tmp_path):
+    partial = _prepare(tmp_path / "partial", examples_dir, "preprocessing_fn", splits=("train",))
+
+    with pytest.raises(ValueError, match=r"learned from every split that is read; got \['train'\], not \['val'\]"):
+        partial.train(tmp_path)
+
+
+def test_string_features_are_refused(examples_dir, tmp_path):
+    stringy = _prepare(tmp_path / "stringy", examples_dir, "stringy_preprocessing_fn")
+
+    with pytest.raises(ValueError, match=r"must turn every feature into numbers; got strings in \['nodes/item.kind'\]"):
+        stringy.train(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_epochs": 0}, "`num_epochs` must be at least 1; got 0"),
+        ({"batch_size": -1}, "`batch_size` must be at least 0; got -1"),
+        ({"batching": "packing"}, r"`batching` must be one of \['fit_or_skip', 'packed', 'tight'\]; got 'packing'"),
+        ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
+        ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
+        ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
+        ({"eval_split": "train"}, "`eval_split` must be another split than `train_split`; got 'train' for both"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        GraphTrainerOptions(**{"model_fn": "m:f", "task": TASK, **options})
+
+
+def train_on_nothing(tmp_path: Path, *, blessed: bool) -> None:
+    (tmp_path / "blessing").mkdir()
+    reasons = ["1 errors: /a/anomalies.json", "The same seed is in two splits."]
+    write_blessing(str(tmp_path / "blessing"), blessed=blessed, reasons=reasons)
+    names = ("transformed_examples", "transform_graph", "graph_schema", "transformed_graph_schema", "size_constraints")
+    folders = {f"{name}_dir": str(tmp_path / name) for name in (*names, "model", "model_run", "blessing")}
+    train_graph_model(**folders, options=GraphTrainerOptions(model_fn="nowhere:model_fn", task=TASK))
+
+
+def test_examples_without_a_blessing_are_not_trained_on(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`blessing_dir` must bless .* 1 errors: /a/anomalies.json The same seed"):
+        train_on_nothing(tmp_path, blessed=False)
+
+
+def test_blessed_examples_are(tmp_path: Path) -> None:
+    with pytest.raises(ModuleNotFoundError, match="nowhere"):
+        train_on_nothing(tmp_path, blessed=True)
+
+
+def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, tmp_path):
+    with pytest.raises(
+        NonfiniteError, match=r"finite; got .* in epoch 1, step 1 .*weight after the step.*train"
+    ) as error:
+        prepared.train(tmp_path, model_fn="colored_items:diverging_model_fn", shuffle_buffer_size=1)
+
+    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "model").exists()
+    kept = read_nonfinite_batch(error.value.folder)
+    assert kept.cause.position.global_step == 1
+    assert kept.cause.found_again
+    ((graph, labels, weights),) = kept.replicas
+    (seeds,) = (ids["_readout/seed"] for ids in kept.cause.example_ids)
+    assert set(seeds) <= {f"train{shard}.{i}-0" for shard, size in ((0, 21), (1, 19)) for i in range(size)}
+    assert np.count_nonzero(weights) == len(seeds)
+    assert labels.shape == weights.shape
+    assert graph.node_sets["item"]["x"].shape.rank == 1
+
+
+@pytest.mark.parametrize("patience", [0, 3])
+def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_path, monkeypatch, patience):
+    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": patience}
+    whole = prepared.train(tmp_path / "whole", **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)
+        with pytest.raises(TrainingPreemptedError, match="after step 7"):
+            prepared.train(tmp_path / "ended", **options)
+    assert not (tmp_path / "ended" / "run").exists()
+
+    resumed = prepared.train(tmp_path / "ended", **options)
+
+    assert resumed.epochs == whole.epochs
+    assert [epoch.num_graphs for epoch in resumed.epoch_inputs] == [40] * 3
+    assert (resumed.num_steps, resumed.exported_epoch) == (whole.num_steps, whole.exported_epoch)
+    folders = [str(tmp_path / name / "model" / "Format-Serving") for name in ("whole", "ended")]
+    for ours, expected in zip(*map(_exported_weights, folders), strict=True):
+        np.testing.assert_array_equal(ours, expected)
+    assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
+
+
+@pytest.mark.parametrize("checkpoint_dir", ["checkpoints", ""])
+def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path, capfd, checkpoint_dir):
+    options = {"checkpoint_dir": str(tmp_path / checkpoint_dir)} if checkpoint_dir else {}
+    first = prepared.train(tmp_path, num_epochs=1, **options)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    capfd.readouterr()
+
+    second = prepared.train(tmp_path, num_epochs=1, **options)
+
+    said = f"This training has ended: its model is in '{tmp_path}/model'. Nothing is left to do.\n"
+    assert capfd.readouterr().err.endswith(said)
+    assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
+    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '1' -> '2'\. Name"):
+        prepared.train(tmp_path, num_epochs=2, **options)
+
+
+def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, tmp_path, monkeypatch):
+    options = {"num_epochs": 1, "strategy": "multi_worker_mirrored"}
+    first = prepared.train(tmp_path, **options)
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
+
+    late = prepared.train(tmp_path, **options)
+
+    assert json.dumps(dataclasses.asdict(late)) == json.dumps(dataclasses.asdict(first))
+
+
+def test_training_that_was_ended_between_two_renamings_is_completed(prepared, tmp_path, monkeypatch):
+    rename = os.rename
+
+    def interrupt_at_the_run(source, target):
+        if target == str(tmp_path / "run"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", interrupt_at_the_run)
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, num_epochs=1)
+    written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns
+    assert not (tmp_path / "run").exists()
+
+    summary = prepared.train(tmp_path, num_epochs=1)
+
+    assert len(summary.epochs) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
+    assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns == written
+
+
+def test_logs_outlive_an_export_that_was_ended(prepared, tmp_path, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, num_epochs=1)
+    assert [name for name in os.listdir(tmp_path) if not name.startswith(".checkpoints-")] == []
+
+    prepared.train(tmp_path, num_epochs=1)
+
+    assert {path.parent.name for path in (tmp_path / "run").glob("logs/*/events.*")} == {"train", "validation", "input"}
+
+
+def _interrupted_at(name, write):
+    """`Checkpoint.write` that is interrupted at a file of this name."""
+
+    def write_or_raise(checkpoint, path, **options):
+        if os.path.basename(path) == name:
+            raise KeyboardInterrupt
+        return write(checkpoint, path, **options)
+
+    return write_or_raise
+
+
+def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared, tmp_path):
+    mine = f"process {os.getpid()} on {socket.gethostname()} since"
+    checkpoints = str(tmp_path / "checkpoints")
+
+    with (
+        OutputFolders(str(tmp_path / "other_model"), str(tmp_path / "run"), is_chief=True),
+        pytest.raises(BlockingIOError, match=f"`model_run_dir` must be written by one process .* {mine}"),
+    ):
+        prepared.train(tmp_path)
+    with (
+        locked_checkpoints(checkpoints),
+        pytest.raises(BlockingIOError, match=f"`checkpoint_dir` must be used by one training .* {mine}"),
+    ):
+        prepared.train(tmp_path, checkpoint_dir=checkpoints)
+
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["model_dir", "model_run_dir", "checkpoint_dir"])
+def test_place_that_cannot_be_written_is_named_before_anything_is_read(tmp_path, name):
+    options = {"model_fn": "nowhere:model_fn", "task": TASK}
+    places = {"model_dir": str(tmp_path / "model"), "model_run_dir": str(tmp_path / "run"), name: "/proc/x/y"}
+    checkpoint_dir = places.pop("checkpoint_dir", "")
+
+    with pytest.raises(ValueError, match=rf"`{name}` must be .*; got '/proc/x/y' in '/proc', where nothing can be"):
+        train_graph_model(
+            transformed_examples_dir="absent",
+            transform_graph_dir="absent",
+            graph_schema_dir="absent",
+            transformed_graph_schema_dir="absent",
+            size_constraints_dir="absent",
+            **places,
+            options=GraphTrainerOptions(**options, checkpoint_dir=checkpoint_dir),
+        )
+
+    assert os.listdir(tmp_path) == []
+
+
+def test_checkpoints_of_another_training_are_refused(prepared, tmp_path, monkeypatch):
+    monkeypatch.setattr(StopSignal, "is_made", lambda *_: True)
+    options = {"checkpoint_dir": str(tmp_path / "checkpoints")}
+    with pytest.raises(TrainingPreemptedError):
+        prepared.train(tmp_path / "a", **options)
+
+    with pytest.raises(ValueError, match=r"since then there changed: options\.training_seed '0' -> '1'\. Remove"):
+        prepared.train(tmp_path / "b", training_seed=1, **options)

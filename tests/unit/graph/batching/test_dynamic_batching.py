@@ -1,0 +1,219 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tfx_gnn.graph as lib
+from tfx_gnn.graph.batching import dynamic_batching
+from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch
+from tfx_gnn.graph.batching.padding import pad_to_total_sizes
+from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+
+
+def make_graph(index, num_nodes, num_edges, library=lib):
+    zeros = tf.zeros([num_edges], tf.int32)
+    return library.GraphTensor.from_pieces(
+        context=library.Context.from_fields(features={"index": tf.constant([index])}),
+        node_sets={
+            "a": library.NodeSet.from_fields(
+                sizes=[num_nodes],
+                features={
+                    "x": tf.fill([num_nodes, 2], float(index)),
+                    "r": tf.RaggedTensor.from_row_lengths(tf.range(num_nodes), tf.ones([num_nodes], tf.int64)),
+                    "name": tf.fill([num_nodes], "n"),
+                },
+            ),
+            "latent": library.NodeSet.from_fields(sizes=[1]),
+        },
+        edge_sets={
+            "e": library.EdgeSet.from_fields(
+                sizes=[num_edges], adjacency=library.Adjacency.from_indices(("a", zeros), ("a", zeros))
+            )
+        },
+    )
+
+
+def make_dataset(*sizes, library=lib):
+    spec = make_graph(0, 1, 1, library).spec.relax(num_nodes=True, num_edges=True)
+    graphs = [make_graph(index, *size, library) for index, size in enumerate(sizes)]
+    return tf.data.Dataset.from_generator(lambda: iter(graphs), output_signature=spec)
+
+
+def constraints(components=9, a=9, latent=9, e=9, **more):
+    return SizeConstraints(components, {"a": a, "latent": latent}, {"e": e}, **more)
+
+
+def indices(batches):
+    return [batch.context["index"].numpy().ravel().tolist() for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limits", "expected"),
+    [
+        ([(4, 0), (4, 0), (4, 0)], {"a": 9}, [[0, 1], [2]]),
+        ([(4, 0), (6, 0), (1, 0), (1, 0)], {"a": 9}, [[0], [1, 2, 3]]),
+        ([(1, 4), (1, 5), (1, 1)], {"e": 9}, [[0, 1], [2]]),
+        ([(1, 0)] * 5, {"components": 3}, [[0, 1], [2, 3], [4]]),
+        ([(1, 0)] * 5, {"latent": 2}, [[0, 1], [2, 3], [4]]),
+        ([(3, 1), (3, 1), (3, 1)], {"a": 9, "e": 9}, [[0, 1], [2]]),
+        ([], {}, []),
+    ],
+    ids=["nodes", "largest first", "edges", "components", "latent nodes", "a node for padding edges", "none"],
+)
+def test_as_many_graphs_are_batched_as_fit(sizes, limits, expected):
+    assert indices(dynamic_batch(make_dataset(*sizes), constraints(**limits))) == expected
+
+
+def test_padding_components_may_demand_nodes():
+    limits = constraints(components=4, a=9, min_nodes_per_component={"a": 2})
+
+    # Two graphs leave two components to be added, of two nodes each; one leaves three.
+    assert indices(dynamic_batch(make_dataset((2, 0), (3, 0), (3, 0)), limits)) == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize("chunk_size", [1, 2, 3, 256])
+def test_chunks_do_not_show(monkeypatch, chunk_size):
+    monkeypatch.setattr(dynamic_batching, "_CHUNK_SIZE", chunk_size)
+    sizes = [(n % 4, n % 3) for n in range(11)]
+
+    batches = list(dynamic_batch(make_dataset(*sizes), constraints()))
+
+    assert [i for batch in indices(batches) for i in batch] == list(range(11))
+    for batch in batches:
+        assert bool(satisfies_size_constraints(batch, constraints()))
+    assert indices(batches) == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
+
+
+def test_values_stay_with_their_graphs():
+    batch = dynamic_batch(make_dataset((2, 1), (3, 2)), constraints()).get_single_element()
+
+    nodes = batch.node_sets["a"]
+    assert nodes["x"].to_list() == [[[0.0, 0.0]] * 2, [[1.0, 1.0]] * 3]
+    assert nodes["r"].to_list() == [[[0], [1]], [[0], [1], [2]]]
+    assert nodes["name"].to_list() == [[b"n"] * 2, [b"n"] * 3]
+    assert batch.edge_sets["e"].adjacency.source.to_list() == [[0], [0, 0]]
+
+
+def test_the_type_is_that_of_ordinary_batches():
+    dataset = make_dataset((2, 1))
+
+    assert dynamic_batch(dataset, constraints()).element_spec == dataset.batch(2).element_spec
+
+
+def test_an_infinite_dataset_stays_infinite():
+    batches = dynamic_batch(make_dataset((4, 0), (3, 0)).repeat(), constraints(a=9))
+
+    assert indices(batches.take(2)) == [[0, 1], [0, 1]]
+    assert batches.cardinality() == tf.data.INFINITE_CARDINALITY
+
+
+def test_the_number_of_batches_is_unknown():
+    batches = dynamic_batch(make_dataset((4, 0), (3, 0)), constraints(a=9))
+
+    assert batches.cardinality() == tf.data.UNKNOWN_CARDINALITY
+
+
+def test_hyperedges_and_several_components_are_batched():
+    graph = lib.GraphTensor.from_pieces(
+        node_sets={"a": lib.NodeSet.from_fields(sizes=[1, 1], features={"x": tf.constant([1, 2])})},
+        edge_sets={
+            "e": lib.EdgeSet.from_fields(
+                sizes=[1, 0], adjacency=lib.HyperAdjacency.from_indices({tag: ("a", [0]) for tag in range(3)})
+            )
+        },
+    )
+    spec = graph.spec.relax(num_components=True, num_nodes=True, num_edges=True)
+    dataset = tf.data.Dataset.from_generator(lambda: iter([graph] * 3), output_signature=spec)
+
+    batches = list(dynamic_batch(dataset, SizeConstraints(5, {"a": 9}, {"e": 9})))
+
+    assert [batch.shape[0] for batch in batches] == [2, 1]
+    assert batches[0].edge_sets["e"].adjacency[2].to_list() == [[0], [0]]
+
+
+@settings(max_examples=5)
+@given(
+    sizes=st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda s: s if s[0] else (0, 0)), max_size=8),
+    demand=st.sampled_from([0, 0, 1]),
+)
+def test_batches_are_padded_and_agree_with_a_plain_loop(sizes, demand):
+    limits = constraints(components=4, a=8, latent=6, e=9, min_nodes_per_component={"latent": demand})
+
+    batches = list(dynamic_batch(make_dataset(*sizes), limits))
+
+    expected, current = [], []
+    for index, (nodes, edges) in enumerate(sizes):
+        joined = [*current, (index, nodes, edges)]
+        total = [sum(column) for column in zip(*joined, strict=True)][1:]
+        num_fake = 4 - len(joined)
+        fits = (
+            num_fake > 0
+            and total[0] <= 8
+            and len(joined) + demand * num_fake <= 6
+            and total[1] <= 9
+            and (total[1] == 9 or total[0] < 8)
+        )
+        if not fits:
+            expected.append([graph[0] for graph in current])
+            joined = joined[-1:]
+        current = joined
+    if current:
+        expected.append([graph[0] for graph in current])
+    assert indices(batches) == expected
+    for batch in batches:
+        padded, mask = pad_to_total_sizes(batch.merge_batch_to_components(), limits)
+        assert padded.spec.total_num_components == 4
+        assert np.sum(mask) == batch.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [
+        ((10, 0), "Could not pad <a> as it already has more nodes then it is allowed"),
+        ((1, 10), "Could not pad <e> as it already has more edges then it is allowed"),
+    ],
+)
+def test_a_graph_too_large_for_any_batch_is_an_error(size, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        list(dynamic_batch(make_dataset((1, 1), size), constraints()))
+
+
+def test_a_graph_with_too_many_components_is_an_error():
+    limits = SizeConstraints(0, {"a": 9, "latent": 9}, {"e": 9})
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="graph components then it is allowed"):
+        list(dynamic_batch(make_dataset((1, 1)), limits))
+
+
+def test_a_graph_with_too_few_nodes_is_an_error():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Some graph components has fewer <a> than it is allowed"):
+        list(dynamic_batch(make_dataset((0, 0)), constraints(min_nodes_per_component={"a": 1})))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (SizeConstraints(9, {"a": 9}, {"e": 9}), r"`constraints.total_num_nodes\[<latent>\]`"),
+        (
+            SizeConstraints(9, {"a": 9, "latent": 9, "q": 1}, {"e": 9}),
+            r"existing node set names. Invalid keys: \[<q>\]",
+        ),
+        (
+            SizeConstraints(9, {"a": 9, "latent": 9}, {}),
+            r"number of <e> edges must be specified as `constraints.total_num_edges\[<e>\]`",
+        ),
+        (constraints(min_nodes_per_component={"q": 1}), r"`constraints.min_nodes_per_component` keys .* \[<q>\]"),
+    ],
+)
+def test_constraints_must_name_the_sets_of_the_graphs(limits, message):
+    with pytest.raises(ValueError, match=message):
+        dynamic_batch(make_dataset((1, 1)), limits)
+
+
+def test_only_scalar_graphs_are_batched():
+    with pytest.raises(ValueError, match=r"dynamic_batch\(\) requires a scalar GraphTensor"):
+        dynamic_batch(make_dataset((1, 1)).batch(1), constraints())
+    with pytest.raises(ValueError, match="element of dataset must be GraphTensor"):
+        dynamic_batch(tf.data.Dataset.range(3), constraints())

@@ -1,0 +1,68 @@
+"""Fields without values."""
+
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.graph_assertions import assert_constraints
+from tfx_gnn.graph.tensor.graph_piece_spec import empty_field
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (tf.TensorSpec([None, 3]), []),
+        (tf.TensorSpec([None, 3, None], tf.string), []),
+        (tf.TensorSpec([2, None], tf.int64), [[], []]),
+        (tf.RaggedTensorSpec([None, None, 2], tf.int32, 1), []),
+        (tf.RaggedTensorSpec([2, None, 2], tf.int32, 1, tf.int32), [[], []]),
+        (tf.RaggedTensorSpec([2, 2, None], tf.int32, 2, tf.int32), [[[], []], [[], []]]),
+        (tf.RaggedTensorSpec([None, 3, None], tf.float32, 2), []),
+    ],
+)
+def test_unknown_dimensions_are_zero(spec, expected):
+    field = empty_field(spec)
+
+    assert spec.is_compatible_with(field)
+    assert (field.to_list() if isinstance(field, tf.RaggedTensor) else field.numpy().tolist()) == expected
+
+
+def test_what_must_be_there_is_filled():
+    assert empty_field(tf.TensorSpec([2, 1], tf.int32), fill=1).numpy().tolist() == [[1], [1]]
+    assert empty_field(tf.TensorSpec([1], tf.int64), fill=0).numpy().tolist() == [0]
+    with pytest.raises(ValueError, match=r"must allow a field without values; got non-empty shape \(2, 1\)"):
+        empty_field(tf.TensorSpec([2, 1], tf.int32))
+
+
+def make_chain(num_nodes):
+    size = tf.cast(num_nodes, tf.int32)[tf.newaxis]
+    nodes = NodeSet.from_fields(sizes=size, features={"x": tf.range(num_nodes)})
+    edges = EdgeSet.from_fields(
+        sizes=size - 1,
+        adjacency=Adjacency.from_indices(("a", tf.range(num_nodes - 1)), ("a", tf.range(1, num_nodes)), validate=False),
+        validate=False,
+    )
+    return GraphTensor.from_pieces(node_sets={"a": nodes}, edge_sets={"e": edges}, validate=False)
+
+
+@pytest.mark.parametrize("drop_remainder", [False, True])
+def test_a_strategy_gets_empty_graphs_of_the_type_of_the_others(drop_remainder):
+    spec = tf.data.Dataset.range(2, 4).map(make_chain).batch(2, drop_remainder=drop_remainder).element_spec
+
+    empty = spec._create_empty_value()
+
+    assert spec.is_compatible_with(empty)
+    merged = empty.merge_batch_to_components()
+    assert_constraints(merged)
+    assert merged.node_sets["a"].sizes.numpy().tolist() == ([0, 0] if drop_remainder else [])
+    assert merged.context.sizes.numpy().tolist() == ([1, 1] if drop_remainder else [])
+    assert merged.node_sets["a"]["x"].shape == [0]
+
+
+def test_an_empty_graph_has_no_made_up_features():
+    graph = GraphTensor.from_pieces(Context.from_fields(features={"label": tf.constant([1])}))
+
+    with pytest.raises(ValueError, match="must allow a field without values"):
+        graph.spec._create_empty_value()

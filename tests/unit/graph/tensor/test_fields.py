@@ -1,0 +1,117 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfx_gnn.graph.tensor import fields
+
+
+def test_values_become_tensors_and_ragged_tensors_stay():
+    ragged = tf.ragged.constant([[1], []])
+
+    assert fields.as_field(ragged, "x") is ragged
+    assert fields.as_field(np.zeros([2, 3]), "x").shape == [2, 3]
+
+
+def test_what_is_no_tensor_is_refused():
+    with pytest.raises(ValueError, match="`x` must be a tensor or a ragged tensor; got None"):
+        fields.as_field(None, "x")
+
+
+def test_specs_that_are_ragged_in_name_only_become_dense():
+    spec = fields.as_field_spec(tf.RaggedTensorSpec([None, 2], tf.int32, ragged_rank=0), "x")
+
+    assert spec == tf.TensorSpec([None, 2], tf.int32)
+
+
+def test_specs_must_be_specs_of_known_rank():
+    with pytest.raises(TypeError, match=r"`x` must be a tf.TensorSpec or tf.RaggedTensorSpec; got list"):
+        fields.as_field_spec([1], "x")
+    with pytest.raises(ValueError, match="`x` must have a known rank"):
+        fields.as_field_spec(tf.TensorSpec(None), "x")
+
+
+@pytest.mark.parametrize(
+    ("field", "rank", "expected"),
+    [
+        (tf.constant([[1, 2], [3, 4]]), 1, [1, 2, 3, 4]),
+        (tf.constant([[[1], [2]], [[3], [4]]]), 1, [[1], [2], [3], [4]]),
+        (tf.constant([[[1, 2]], [[3, 4]]]), 2, [1, 2, 3, 4]),
+        (tf.ragged.constant([[1], [], [2, 3]]), 1, [1, 2, 3]),
+        (tf.ragged.constant([[[1], []], [], [[2, 3]]]), 1, [[1], [], [2, 3]]),
+        (tf.ragged.constant([[[1], []], [[2, 3]]]), 2, [1, 2, 3]),
+        (tf.RaggedTensor.from_row_lengths(tf.constant([[1, 2], [3, 4]]), [1, 1]), 2, [1, 2, 3, 4]),
+        (tf.zeros([2, 3, 0]), 1, [[]] * 6),
+        (tf.constant([7]), 0, [7]),
+    ],
+)
+def test_batch_dimensions_merge_into_the_items(run, field, rank, expected):
+    merged = run(lambda field: fields.merge_outer_dimensions(field, rank), field)
+
+    values = merged.to_list() if isinstance(merged, tf.RaggedTensor) else merged.numpy().tolist()
+    assert values == expected
+
+
+def test_merging_works_without_static_inner_sizes():
+    @tf.function(input_signature=[tf.TensorSpec([None, None, None])])
+    def merge(field):
+        return fields.merge_outer_dimensions(field, 1)
+
+    assert merge(tf.ones([2, 3, 4])).shape == [6, 4]
+    assert merge(tf.ones([2, 3, 0])).shape == [6, 0]
+
+
+@pytest.mark.parametrize(
+    ("field", "rank", "expected"),
+    [
+        (tf.constant([[1, 2], [3, 4]]), 1, [2, 2]),
+        (tf.constant([1, 2, 3]), 0, [3]),
+        (tf.ragged.constant([[1], []]), 0, [2]),
+        (tf.ragged.constant([[1], [], [2, 3]]), 1, [1, 0, 2]),
+        (tf.ragged.constant([[[1], []], [[2, 3]]]), 2, [1, 0, 2]),
+        (tf.zeros([2, 1, 4]), 2, [4, 4]),
+        (tf.RaggedTensor.from_row_lengths(tf.zeros([3, 5]), [1, 2]), 2, [5, 5, 5]),
+    ],
+)
+def test_items_are_counted_per_graph(run, field, rank, expected):
+    counts = run(lambda field: fields.items_per_graph(field, rank, tf.int64), field)
+
+    assert counts.dtype == tf.int64
+    assert counts.numpy().tolist() == expected
+
+
+def test_kinds_of_tensors_are_told_apart():
+    assert fields.is_dense_tensor(tf.constant([1]))
+    assert not fields.is_dense_tensor(tf.ragged.constant([[1]]))
+    assert fields.is_ragged_tensor(tf.ragged.constant([[1]]))
+    assert not fields.is_ragged_tensor(3)
+
+
+def test_batch_dimensions_become_static():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2]), tf.RaggedTensorSpec([None, None], tf.int32)])
+    def fix(dense, ragged):
+        dense = fields.with_batch_shape(dense, tf.TensorShape([3]))
+        ragged = fields.with_batch_shape(ragged, tf.TensorShape([3]))
+        assert dense.shape == [3, 2]
+        assert ragged.shape.as_list() == [3, None]
+        return dense, ragged
+
+    dense, ragged = fix(tf.ones([3, 2]), tf.ragged.constant([[1], [], [2]]))
+
+    assert dense.shape == [3, 2]
+    assert ragged.to_list() == [[1], [], [2]]
+
+
+def test_contradicting_batch_dimensions_are_refused():
+    with pytest.raises(ValueError, match="Fields batch dimensions do not match"):
+        fields.with_batch_shape(tf.ones([2, 2]), tf.TensorShape([3]))
+    with pytest.raises(ValueError, match="Field rank must be greater than the batch rank"):
+        fields.with_batch_shape(tf.ones([2]), tf.TensorShape([2]))
+
+
+def test_item_count_becomes_static():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2]), tf.RaggedTensorSpec([None, None], tf.int32)])
+    def fix(dense, ragged):
+        assert fields.with_item_count(dense, 2).shape == [2, 2]
+        assert fields.with_item_count(ragged, 2).shape.as_list() == [2, None]
+
+    fix.get_concrete_function()

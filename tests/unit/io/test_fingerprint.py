@@ -1,0 +1,68 @@
+import pytest
+
+from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_folders, fingerprint_text
+
+
+def test_fingerprint_ignores_order_and_folder_but_not_names_or_bytes(tmp_path):
+    paths = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        for name, text in (("a.csv", "1"), ("b.csv", "2")):
+            (tmp_path / folder / name).write_text(text)
+        paths.append([str(tmp_path / folder / "a.csv"), str(tmp_path / folder / "b.csv")])
+    first = fingerprint_files(paths[0])
+
+    assert fingerprint_files(reversed(paths[0])) == first
+    assert fingerprint_files(paths[1]) == first
+    assert fingerprint_files(paths[0][:1]) != first
+    (tmp_path / "one" / "b.csv").write_text("3")
+    assert fingerprint_files(paths[0]) != first
+
+
+def test_a_name_may_count_instead_of_that_of_the_file(tmp_path):
+    for name in ("a.pbtxt", "b.pbtxt"):
+        (tmp_path / name).write_text("1")
+
+    assert fingerprint_files([str(tmp_path / "b.pbtxt")], base_name="a.pbtxt") == fingerprint_files(
+        [str(tmp_path / "a.pbtxt")]
+    )
+
+
+def test_bytes_moved_between_files_change_the_fingerprint(tmp_path):
+    a, b = tmp_path / "a", tmp_path / "b"
+    a.write_text("12")
+    b.write_text("3")
+    before = fingerprint_files([str(a), str(b)])
+    a.write_text("1")
+    b.write_text("23")
+
+    assert fingerprint_files([str(a), str(b)]) != before
+
+
+def test_no_file_is_refused():
+    with pytest.raises(ValueError, match="must name at least one file"):
+        fingerprint_files([])
+
+
+def test_text_fingerprint_is_sha256():
+    assert fingerprint_text("abc").startswith("ba7816bf8f01cfea")
+
+
+def test_folders_count_as_one_whose_first_file_wins(tmp_path):
+    for path, text in {"whole/a": "1", "whole/deep/b": "2", "moved/a": "1", "rest/a": "3", "rest/deep/b": "2"}.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    whole = fingerprint_folders([str(tmp_path / "whole")])
+
+    assert fingerprint_folders([str(tmp_path / name) for name in ("absent", "moved", "rest")]) == whole
+    assert fingerprint_folders([str(tmp_path / name) for name in ("rest", "moved")]) != whole
+    assert fingerprint_folders([str(tmp_path / "moved")]) != whole
+
+
+def test_place_of_a_file_counts(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two" / "deep").mkdir(parents=True)
+    (tmp_path / "one" / "a").write_text("1")
+    (tmp_path / "two" / "deep" / "a").write_text("1")
+
+    assert fingerprint_folders([str(tmp_path / "one")]) != fingerprint_folders([str(tmp_path / "two")])

@@ -1,0 +1,84 @@
+import pytest
+from google.protobuf import text_format
+
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.io.text_files import describe_mistake, parse_json, read_json
+
+
+@pytest.mark.parametrize("depth", [101, 100_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")], ids=["lists", "objects"])
+def test_json_that_is_nested_too_deeply_is_refused(depth, opened, closed):
+    with pytest.raises(ValueError, match="nested at most 100 deep"):
+        parse_json(opened * depth + "1" + closed * depth)
+
+
+def test_json_of_some_depth_is_read():
+    assert parse_json("[" * 100 + "]" * 100)
+    assert parse_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"[" * 100_000, "objects and lists must be nested at most 100 deep"),
+        (b"root:x:0:0:secret", "Expecting value: line 1 column 1"),
+        (b'{"a": "\xff"}', "text that is no UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_json_is_refused_by_name_and_not_shown(tmp_path, data, message):
+    path = tmp_path / "options.json"
+    path.write_bytes(data)
+
+    with pytest.raises(
+        ValueError, match=f"`.*options.json` must be a JSON file; got a mistake in it: {message}"
+    ) as got:
+        read_json(str(path))
+
+    assert "secret" not in str(got.value)
+    assert len(str(got.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('node_sets { key: "a" valeu { } }', 'has no field named "valeu"'),
+        ("node_sets { key: " + "[" * 100_000, "node_sets { key: [[["),
+    ],
+)
+def test_a_mistake_in_a_schema_is_shown_in_one_short_line(tmp_path, text, shown):
+    path = tmp_path / "schema.pbtxt"
+    path.write_text(text)
+
+    with pytest.raises(text_format.ParseError, match="`filename` must name a text-format GraphSchema") as got:
+        read_schema(str(path))
+
+    assert shown in str(got.value)
+    assert len(str(got.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "root:x:0:0:root:/root:/bin/bash\n",
+        "hunter2",
+        "-----BEGIN KEY-----\nhunter2\n",
+        "PASSWORD=hunter2\nLEVEL=info\n",
+    ],
+)
+def test_a_file_that_is_no_schema_is_not_shown(tmp_path, text):
+    path = tmp_path / "schema.pbtxt"
+    path.write_text(text)
+
+    with pytest.raises(text_format.ParseError, match="text that does not speak of a GraphSchema in line 1") as got:
+        read_schema(str(path))
+
+    assert not [word for word in ("root:", "hunter2", "BEGIN") if word in str(got.value)]
+
+
+def test_text_that_is_no_utf_8_is_told_by_its_byte():
+    with pytest.raises(UnicodeDecodeError) as error:
+        b"node_sets \xff".decode()
+
+    assert describe_mistake(error.value, b"node_sets \xff", GraphSchema()) == "byte 10 is no UTF-8"
+    assert describe_mistake(RecursionError(), b"", GraphSchema()) == "messages are nested too deeply"

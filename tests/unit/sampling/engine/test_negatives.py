@@ -1,0 +1,273 @@
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.engine.negatives import (
+    PairLookup,
+    accept_candidates,
+    choose_negatives,
+    draw_numbers,
+    order_drawable_nodes,
+)
+from tfx_gnn.sampling.plan.plan import Negatives
+
+
+def codes_of(num_nodes):
+    return random_choice.mix(np.arange(num_nodes, dtype=np.uint64))
+
+
+def choose(pairs, negatives, *, edges=(), num_nodes, **options):
+    """Negatives of (key, source, target) from `num_nodes` nodes that are in the order of their codes."""
+    keys, sources, targets = pairs
+    edge_sources, edge_targets = np.array(edges, np.int64).reshape(-1, 2).T
+    codes = np.sort(codes_of(num_nodes))
+    groups = options.get("groups")
+    return choose_negatives(
+        np.asarray(keys, np.uint64),
+        np.asarray(sources, np.int64),
+        np.asarray(targets, np.int64),
+        negatives=negatives,
+        sampling_seed=options.get("sampling_seed", 0),
+        drawable=order_drawable_nodes(codes, weights=options.get("weights"), groups=groups),
+        groups=groups,
+        edges=PairLookup(edge_sources, edge_targets, num_targets=num_nodes),
+        has_one_node_set=options.get("has_one_node_set", False),
+    )
+
+
+def test_nodes_are_laid_out_by_group_and_code():
+    codes = np.array([50, 40, 30, 20, 10], np.uint64)
+
+    drawable = order_drawable_nodes(codes, weights=np.array([3, 0, 2, 1, 4]), groups=np.array([0, 0, 1, 1, 1]))
+
+    assert drawable.nodes.tolist() == [1, 0, 4, 3, 2]
+    assert drawable.totals(np.array([0, 1])).tolist() == [3, 7]
+    in_first = drawable.nodes_at(np.zeros(3, np.int64), np.arange(3, dtype=np.uint64))
+    in_second = drawable.nodes_at(np.ones(7, np.int64), np.arange(7, dtype=np.uint64))
+    assert in_first.tolist() == [0, 0, 0]
+    assert in_second.tolist() == [4, 4, 4, 4, 3, 2, 2]
+
+
+def test_without_weights_every_node_counts_once():
+    drawable = order_drawable_nodes(np.array([9, 7, 8], np.uint64))
+
+    assert drawable.totals(np.array([0])).tolist() == [3]
+    assert drawable.nodes_at(np.zeros(3, np.int64), np.arange(3, dtype=np.uint64)).tolist() == [1, 2, 0]
+
+
+def test_the_first_good_candidate_is_accepted():
+    candidates = np.array([[[5, 1, 2], [2, 2, 3]], [[4, 4, 4], [9, 0, 0]], [[7, 7, 7], [7, 7, 7]]])
+    neighbors = {(0, 1), (1, 9)}
+
+    accepted = accept_candidates(
+        candidates,
+        can_draw=np.array([True, True, False]),
+        positives=np.array([5, 4, 0]),
+        sources=np.array([8, 6, 0]),
+        is_neighbor=lambda rows, number, draw: np.array(
+            [(row, candidates[row, number, draw]) in neighbors for row in rows.tolist()], np.bool_
+        ),
+    )
+
+    # Pair 0: 5 is the positive, 1 a neighbor, 2 good; then 2 is taken twice over, 3 good.
+    # Pair 1: only the positive; then 9 is a neighbor, 0 good. Pair 2 has nothing to draw from.
+    assert accepted.tolist() == [[2, 2], [-1, 1], [-1, -1]]
+
+
+def test_a_source_is_no_negative_of_itself():
+    candidates = np.array([[[3, 4]]])
+    fields = {"can_draw": np.array([True]), "positives": np.array([5]), "is_neighbor": None}
+
+    assert accept_candidates(candidates, **fields, sources=np.array([3])).tolist() == [[1]]
+    assert accept_candidates(candidates, **fields, sources=None).tolist() == [[0]]
+
+
+def test_draws_depend_on_seed_and_pair_alone():
+    negatives = Negatives(num_per_positive=3, num_draws=4)
+    keys = codes_of(10)
+
+    numbers = draw_numbers(keys, sampling_seed=7, negatives=negatives)
+
+    assert numbers.shape == (10, 3, 4)
+    assert len(np.unique(numbers)) == 120
+    assert np.array_equal(draw_numbers(keys[[4, 2]], sampling_seed=7, negatives=negatives), numbers[[4, 2]])
+    assert not np.isin(draw_numbers(keys, sampling_seed=8, negatives=negatives), numbers).any()
+
+
+def _brute_force(key, source, target, negatives, *, edges, num_nodes, weights, groups, one_set, sampling_seed):
+    mask = 2**64 - 1
+
+    def mix(value):
+        value = (value + 0x9E3779B97F4A7C15) & mask
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & mask
+        return value ^ (value >> 31)
+
+    start = mix(key ^ mix(mix(sampling_seed) ^ int.from_bytes(b"negative", "big")))
+    line = [node for node in range(num_nodes) if groups[node] == groups[target] for _ in range(weights[node])]
+    found = []
+    for number in range(negatives.num_per_positive):
+        for draw in range(negatives.num_draws):
+            if not line:
+                break
+            value = mix((start + number * negatives.num_draws + draw) & mask)
+            node = line[value % len(line)]
+            refused = {target, *found} | ({source} if one_set else set())
+            if node not in refused and not (negatives.excludes_neighbors and (source, node) in edges):
+                found.append(node)
+                break
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_negatives_are_those_of_the_definition(data):
+    num_nodes = data.draw(st.integers(1, 8))
+    nodes = st.integers(0, num_nodes - 1)
+    edges = data.draw(st.lists(st.tuples(nodes, nodes), max_size=20))
+    pairs = data.draw(st.lists(st.tuples(nodes, nodes), max_size=6))
+    negatives = Negatives(
+        num_per_positive=data.draw(st.integers(1, 3)),
+        num_draws=data.draw(st.integers(1, 4)),
+        excludes_neighbors=data.draw(st.booleans()),
+    )
+    weights = data.draw(st.lists(st.integers(0, 3), min_size=num_nodes, max_size=num_nodes))
+    groups = data.draw(st.lists(st.integers(0, 2), min_size=num_nodes, max_size=num_nodes))
+    one_set = data.draw(st.booleans())
+    seed = data.draw(st.integers(0, 2**63 - 1))
+    keys = codes_of(len(pairs))
+
+    chosen, is_there = choose(
+        (keys, [source for source, _ in pairs], [target for _, target in pairs]),
+        negatives,
+        edges=edges,
+        num_nodes=num_nodes,
+        weights=np.array(weights, np.int64),
+        groups=np.array(groups),
+        has_one_node_set=one_set,
+        sampling_seed=seed,
+    )
+
+    for position, (source, target) in enumerate(pairs):
+        mine = chosen[position][is_there[position]].tolist()
+        assert mine == _brute_force(
+            int(keys[position]),
+            source,
+            target,
+            negatives,
+            edges=set(edges),
+            num_nodes=num_nodes,
+            weights=weights,
+            groups=groups,
+            one_set=one_set,
+            sampling_seed=seed,
+        )
+        if negatives.excludes_neighbors:
+            assert not {(source, node) for node in mine} & set(edges)
+        assert target not in mine
+        assert len(set(mine)) == len(mine)
+        assert all(groups[node] == groups[target] for node in mine)
+
+
+def _chi_square(counts, expected):
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+def test_uniform_negatives_are_uniform_over_what_is_no_neighbor():
+    num_pairs, num_nodes = 30_000, 12
+    edges = [(0, 1), (0, 4), (0, 5)]
+
+    chosen, is_there = choose(
+        (codes_of(num_pairs), np.zeros(num_pairs, np.int64), np.ones(num_pairs, np.int64)),
+        Negatives(num_per_positive=2, num_draws=32),
+        edges=edges,
+        num_nodes=num_nodes,
+    )
+
+    assert is_there.all()
+    allowed = [node for node in range(num_nodes) if node not in (1, 4, 5)]
+    pairs = dict.fromkeys(itertools.permutations(allowed, 2), 0)
+    for pair in map(tuple, chosen.tolist()):
+        pairs[pair] += 1
+    # 72 ordered pairs, all equally likely; 112 is the 0.999 quantile of chi-square with 71 degrees.
+    assert len(pairs) == 72
+    assert _chi_square(np.array(list(pairs.values())), num_pairs / 72) < 112
+
+
+def test_in_degree_negatives_follow_the_weights_without_replacement():
+    num_pairs, num_nodes = 30_000, 6
+    weights = np.array([5, 1, 2, 0, 4, 3])
+
+    chosen, is_there = choose(
+        (codes_of(num_pairs), np.zeros(num_pairs, np.int64), np.full(num_pairs, 4, np.int64)),
+        Negatives(num_per_positive=2, distribution="in_degree", num_draws=64),
+        edges=[(0, 4), (0, 5)],
+        num_nodes=num_nodes,
+        weights=weights,
+    )
+
+    assert is_there.all()
+    allowed = {node: int(weights[node]) for node in (0, 1, 2)}
+    expected, counts = [], []
+    for first, second in itertools.permutations(allowed, 2):
+        rest = sum(allowed.values()) - allowed[first]
+        expected.append(num_pairs * allowed[first] / sum(allowed.values()) * allowed[second] / rest)
+        counts.append(int(((chosen[:, 0] == first) & (chosen[:, 1] == second)).sum()))
+    assert sum(counts) == num_pairs
+    # The 0.999 quantile of chi-square with five degrees of freedom.
+    assert _chi_square(np.array(counts), np.array(expected)) < 20.5
+
+
+def test_negatives_of_one_value_are_uniform_within_it():
+    num_pairs, num_nodes = 20_000, 9
+    groups = np.arange(num_nodes) % 3
+    targets = np.arange(num_pairs) % num_nodes
+
+    chosen, is_there = choose(
+        (codes_of(num_pairs), np.zeros(num_pairs, np.int64), targets),
+        Negatives(num_per_positive=1, num_draws=32),
+        num_nodes=num_nodes,
+        groups=groups,
+    )
+
+    assert is_there.all()
+    assert (groups[chosen[:, 0]] == groups[targets]).all()
+    counts = np.zeros((num_nodes, num_nodes))
+    np.add.at(counts, (targets, chosen[:, 0]), 1)
+    # For each of nine targets two others of its group: 9 degrees of freedom, 0.999 quantile.
+    assert _chi_square(counts[counts > 0], num_pairs / 18) < 27.9
+    assert (counts > 0).sum() == 18
+
+
+def test_a_missing_negative_is_told_and_never_a_neighbor():
+    everything = [(0, node) for node in range(5)]
+
+    _, is_there = choose(([3], [0], [2]), Negatives(num_per_positive=2, num_draws=50), edges=everything, num_nodes=5)
+
+    assert is_there.tolist() == [[False, False]]
+
+
+def test_chunks_do_not_change_the_outcome(monkeypatch):
+    pairs = codes_of(50), np.arange(50) % 7, np.arange(50) % 5
+    negatives = Negatives(num_per_positive=2)
+    whole = choose(pairs, negatives, edges=[(1, 2), (3, 4)], num_nodes=9)
+
+    monkeypatch.setattr("tfx_gnn.sampling.engine.negatives._PAIRS_AT_ONCE", 7)
+
+    chunked = choose(pairs, negatives, edges=[(1, 2), (3, 4)], num_nodes=9)
+    assert all(np.array_equal(one, other) for one, other in zip(whole, chunked, strict=True))
+
+
+@pytest.mark.parametrize("edges", [[], [(0, 0)], [(0, 2), (0, 2), (4, 1), (2, 0)]])
+def test_pairs_are_looked_up(edges):
+    sources, targets = np.array(edges, np.int64).reshape(-1, 2).T
+    lookup = PairLookup(sources, targets, num_targets=3)
+    pairs = [(source, target) for source in range(6) for target in range(3)]
+
+    found = lookup.contains(*np.array(pairs).T)
+
+    assert found.tolist() == [pair in edges for pair in pairs]

@@ -1,0 +1,216 @@
+"""Statistics of several spans, with and without what earlier runs kept of them.
+
+The star graph in two spans: the subgraphs around even nodes, then those around odd ones. The hub is in
+all of them; every leaf and its edge are in the hub's subgraph, so in the first span.
+"""
+
+import dataclasses
+import os
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow_transform as tft
+from tfx_bsl.public.tfxio import TFExampleBeamRecord
+
+from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+from tfx_gnn.components.graph_transform.stage import transform_graphs
+from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.graph.schema.schema_io import read_schema
+from tfx_gnn.records import examples_folder
+from tfx_gnn.records.graph_layout import graph_layout
+from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.records.tfmd_schema import make_tfmd_schema
+from tfx_gnn.tables.graph_tables import read_tables_schema
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.transform.cache import CacheFolders, datasets_to_read, span_keys, tables_key
+from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn
+from tfx_gnn.transform.tables import plan_table_reading
+
+
+@dataclasses.dataclass(frozen=True)
+class Spans:
+    """Folders of two spans of examples; the first has no hub's subgraph if `hub_is_late`."""
+
+    first: str
+    second: str
+
+
+@pytest.fixture(scope="module")
+def spans(star_graph, write_examples, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("spans")
+    even, odd = star_graph.SPLITS["train"]
+    # Leaves and edges that the first span lacks come with the hub's own subgraph in the second.
+    shards = {"first": [even[1:3], even[3:]], "second": [odd, even[:1]]}
+    return Spans(
+        **{
+            name: write_examples(
+                str(folder / name), {"train": of_span, "val": star_graph.SPLITS["val"]}, star_graph.SCHEMA
+            )
+            for name, of_span in shards.items()
+        }
+    )
+
+
+def run(folder, examples_dir, *, function="star_graph:statistics_of_each_set", keeps=False, **arguments):
+    """Transforms into a folder, in which the statistics are kept on demand; gives it."""
+    transform_graphs(
+        examples_dir=examples_dir,
+        graph_schema_dir=examples_dir,
+        transform_graph_dir=str(folder / "transform_graph"),
+        transformed_examples_dir=str(folder / "transformed"),
+        transformed_graph_schema_dir=str(folder / "schema"),
+        updated_analyzer_cache_dir=str(folder / "cache") if keeps else "",
+        options=GraphTransformOptions(preprocessing_fn=function),
+        **arguments,
+    )
+    return folder
+
+
+def unreadable(span, folder):
+    """A copy of a span that looks the same, and whose records cannot be read."""
+    copy = shutil.copytree(span, folder)
+    for split in examples_folder.split_names(copy):
+        for path in examples_folder.split_files(copy, split):
+            stat = os.stat(path)
+            with open(path, "wb") as file:
+                file.write(b"x" * stat.st_size)
+            os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def first(spans, tmp_path_factory):
+    """The first span alone, whose statistics are kept."""
+    return run(tmp_path_factory.mktemp("first"), spans.first, keeps=True)
+
+
+@pytest.fixture(scope="module")
+def both(first, spans, tmp_path_factory):
+    """Both spans, the first from the cache: its records cannot be read."""
+    folder = tmp_path_factory.mktemp("both")
+    earlier = unreadable(spans.first, folder / "earlier")
+    return run(
+        folder, spans.second, keeps=True, earlier_examples_dirs=[earlier], analyzer_cache_dir=str(first / "cache")
+    )
+
+
+@pytest.fixture(scope="module")
+def without_cache(spans, tmp_path_factory):
+    return run(tmp_path_factory.mktemp("without"), spans.second, earlier_examples_dirs=[spans.first])
+
+
+def assert_equal(folder, other, read_examples):
+    for split in ("train", "val"):
+        found, expected = (read_examples(str(one / "transformed"), split) for one in (folder, other))
+        assert len(found) == len(expected)
+        for content, expected_content in zip(found, expected, strict=True):
+            assert set(content) == set(expected_content)
+            for key, values in expected_content.items():
+                np.testing.assert_allclose(content[key], values, rtol=1e-6, err_msg=key)
+    for name in ("words", "color"):
+        outputs = [tft.TFTransformOutput(str(one / "transform_graph")) for one in (folder, other)]
+        assert outputs[0].vocabulary_by_name(name) == outputs[1].vocabulary_by_name(name)
+
+
+def test_an_item_counts_in_the_first_span_that_has_it(first, without_cache, star_graph, read_examples):
+    (one, *_) = read_examples(str(first / "transformed"), "train")
+    *_, hub = read_examples(str(without_cache / "transformed"), "train")
+    pairs = np.array(star_graph.PAIRS)
+
+    # The leaf 2 and the hub, among the hub and four leaves; then among all ten nodes.
+    assert one["nodes/item.value"] == [-20.0, 80.0]
+    assert hub["nodes/item.value"] == [90.0] + [-10.0] * 9
+    np.testing.assert_allclose(hub["edges/link.weight"], 2.0 * np.arange(1, 10) - 10, atol=1e-6)
+    np.testing.assert_allclose(
+        np.reshape(hub["nodes/item.pair"], [10, 2]), (pairs - pairs.mean(axis=0)) / pairs.std(axis=0), rtol=1e-6
+    )
+
+
+def test_a_span_that_is_cached_is_not_read(both, without_cache, read_examples):
+    assert_equal(both, without_cache, read_examples)
+
+
+def test_nothing_is_read_if_all_is_cached(both, without_cache, spans, read_examples, tmp_path):
+    # The second run's cache holds what it took over from the first.
+    folder = tmp_path / "again"
+    options = {"earlier_examples_dirs": [unreadable(spans.first, tmp_path / "earlier")]}
+
+    again = run(folder, spans.second, keeps=True, analyzer_cache_dir=str(both / "cache"), **options)
+
+    assert_equal(again, without_cache, read_examples)
+    assert sorted(os.listdir(again / "cache")) == sorted(os.listdir(both / "cache"))
+    assert len(os.listdir(both / "cache")) == 2
+
+
+def test_what_another_function_asks_is_not_in_the_cache(first, spans, star_graph):
+    schema = read_schema(os.path.join(spans.first, "graph_schema.pbtxt"))
+    layout = graph_layout(schema)
+    source = TFExampleBeamRecord(physical_format="tfrecord", schema=make_tfmd_schema(layout))
+    more = f"unique_items {[]}"
+    keys = span_keys([tuple(record_files(spans.first, ["train"]))], schema, is_chain=True, more=more)
+
+    def missing(function):
+        wrapped = tensor_preprocessing_fn(function, layout)
+        specs = source.TensorAdapter().OriginalTypeSpecs()
+        return datasets_to_read(make_pipeline(), CacheFolders(read=str(first / "cache")), keys, wrapped, specs)[1]
+
+    assert not missing(star_graph.statistics_of_each_set)
+    assert list(missing(star_graph.features_of_several_sets)) == list(keys)
+
+
+def test_only_unique_items_make_a_span_depend_on_earlier_ones(spans):
+    schema = graph_schema_pb2.GraphSchema()
+    files = [tuple(record_files(span, ["train"])) for span in (spans.first, spans.second)]
+
+    chain = span_keys(files, schema, is_chain=True)
+    alone = span_keys(files, schema, is_chain=False)
+
+    assert span_keys(files[1:], schema, is_chain=True)[0] != chain[1]
+    assert span_keys(files[1:], schema, is_chain=False)[0] == alone[1]
+    assert span_keys(files[:1], schema, is_chain=True)[0] == chain[0]
+    assert span_keys(files[:1], schema, is_chain=True, more="another mode")[0] != chain[0]
+
+
+def test_changed_data_has_another_key(spans, tmp_path):
+    folder = shutil.copytree(spans.first, tmp_path / "span")
+    schema = graph_schema_pb2.GraphSchema()
+
+    def key():
+        return span_keys([tuple(record_files(folder, ["train"]))], schema, is_chain=True)[0]
+
+    before = key()
+    assert key() == before
+    os.utime(examples_folder.split_files(folder, "train")[0], ns=(1, 1))
+    assert key() != before
+
+
+def test_tables_are_one_dataset_named_after_their_content(tmp_path):
+    (tmp_path / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "a" value { features { key: "x" value { dtype: DT_INT64 } } '
+        'metadata { filename: "a.csv" } } }'
+    )
+    (tmp_path / "a.csv").write_text("id,x\n1,1\n")
+    schema = read_tables_schema(str(tmp_path))
+
+    def key(**rules):
+        return tables_key(
+            plan_table_reading(str(tmp_path), graph_layout(schema), ["nodes/a.x"], RowRules(**rules)), schema
+        )
+
+    before = key()
+    assert key() == before
+    assert key(duplicate_nodes="keep_first") != before
+    (tmp_path / "a.csv").write_text("id,x\n1,12\n")
+    assert key() != before
+
+
+def test_a_folder_is_named_once(spans, tmp_path):
+    with pytest.raises(ValueError, match="`earlier_examples_dirs` must name each folder once"):
+        run(tmp_path, spans.first, earlier_examples_dirs=[spans.first])
+
+
+def test_an_absent_cache_is_refused(spans, tmp_path):
+    with pytest.raises(ValueError, match=r"`analyzer_cache_dir` must be a folder .* got none at 'nowhere'"):
+        run(tmp_path, spans.first, analyzer_cache_dir="nowhere")
