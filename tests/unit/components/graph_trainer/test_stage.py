@@ -349,7 +349,6 @@ def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
             r"one output of shape \[num_readouts, num_classes\], \[rows, 2\] for this batch; got shape \[9, 3\]",
         ),
         ({"model_fn": "colored_items:table_model_fn"}, ValueError, "a model of variables and operations only"),
-        ({"model_fn": "colored_items:diverging_model_fn"}, ValueError, r"loss stays finite; got (nan|inf) in epoch 1"),
         (
             {"task": NodeClassification(label_feature="size", class_vocabulary="color")},
             ValueError,
@@ -457,9 +456,9 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
     assert graph.node_sets["item"]["x"].shape.rank == 1
 
 
-@pytest.mark.parametrize("patience", [0, 3])
-def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_path, monkeypatch, patience):
-    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": patience}
+def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_path, monkeypatch):
+    # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
+    options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3}
     whole = prepared.train(tmp_path / "whole", **options)
     with monkeypatch.context() as patched:
         patched.setattr(StopSignal, "is_made", lambda _, position: position.global_step == 7)
