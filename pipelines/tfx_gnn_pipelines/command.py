@@ -158,7 +158,9 @@ def _configure(
 
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
     """Runs the pipeline in this process; tells whether the model is pushed."""
-    console.print(f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False)
+    console.print(
+        f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
+    )
     from tfx_gnn.cli.quiet_start import quiet_first_compilation
     from tfx_gnn_pipelines.assembly import COMPONENTS
     from tfx_gnn_pipelines.lineage import read_latest_run
@@ -186,7 +188,13 @@ def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, co
     image = image or f"tfx-gnn:{tfx_gnn.__version__}"
     compile_to = kubeflow.compile_to if runner is Runner.KUBEFLOW else vertex.compile_to
     compile_to(config, output, image=image)
-    console.print(f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}", style="bold", highlight=False)
+    console.print(
+        f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}",
+        style="bold",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(f"  image    {image}", highlight=False, soft_wrap=True)
     places = {"root": config.root, "tables": config.tables_dir, "push to": config.push_destination}
     for name, place in places.items():
@@ -208,4 +216,4 @@ def _print_error(error: Exception) -> None:
     hint = "Run the command again with --debug for the traceback."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] in ("tfx", "kfp"):
         hint = "Install it with: pip install 'tfx-gnn[kfp]'"
-    console.print(hint, style="dim", highlight=False)
+    console.print(hint, style="dim", highlight=False, soft_wrap=True)
