@@ -5,17 +5,18 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.components.graph_pusher import stage
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion, forget_push, push_graph_model
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import INFRA_PREFIX, Judged, write_blessing
 from tfx_gnn.serving.prediction import ServingModel
-from tfx_gnn.serving.verification import ServingVerificationError
+from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.version_push import PushOrigin, leave_unrecorded
 from tfx_gnn.serving.warmup_requests import has_warmup_requests, read_warmup_requests
 
@@ -48,6 +49,22 @@ def _push(
             refuses_nonfinite_answers=refuses_nonfinite_answers,
         ),
     )
+
+
+_REPORTS: dict[tuple[Any, ...], VerificationReport] = {}
+
+
+@pytest.fixture(autouse=True)
+def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model of the same bytes is asked the same requests once, not again for each push of it."""
+
+    def verify(saved_model_dir: str, records: list[bytes], **options: Any) -> VerificationReport:
+        key = (fingerprint_folders([saved_model_dir]), *records, *sorted(options.items()))
+        if key not in _REPORTS:
+            _REPORTS[key] = verify_saved_model(saved_model_dir, records, **options)
+        return _REPORTS[key]
+
+    monkeypatch.setattr(stage, "verify_saved_model", verify)
 
 
 @pytest.fixture

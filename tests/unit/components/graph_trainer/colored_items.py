@@ -134,14 +134,3 @@ class _WithTable(NeighborMean):
 
 def table_model_fn(graph_spec: Any, tft_output: tft.TFTransformOutput) -> tf_keras.Model:
     return _compiled(_WithTable())
-
-
-def stringy_preprocessing_fn(graph: GraphView) -> GraphView:
-    """Leaves a string feature as it is."""
-    node_sets = dict(preprocessing_fn(graph).node_sets)
-    return graph.replace_features(
-        node_sets={
-            "item": {**node_sets["item"], "kind": graph.node_sets["item"]["kind"]},
-            "_readout": dict(node_sets["_readout"]),
-        }
-    )

@@ -12,22 +12,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
+from tfx_gnn.components import (
+    GraphTransformOptions,
+    SizeConstraintLearnerOptions,
+    learn_size_constraints,
+    transform_graphs,
+)
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.records.blessing import write_blessing
-from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.records.examples_folder import graph_schema_path, read_split
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import verify_saved_model
+from tfx_gnn.training import (
+    GraphTrainerOptions,
+    NonfiniteError,
+    ReadyBatchesOptions,
+    TrainingPreemptedError,
+    read_manifest,
+    read_nonfinite_batch,
+    write_ready_batches,
+)
 from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
-from tfx_gnn.training.checkpoints.nonfinite_batch import read_nonfinite_batch
-from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError
 from tfx_gnn.training.checkpoints.preemption import StopSignal
-from tfx_gnn.training.data.ready_batches import write_ready_batches
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions, read_manifest
-from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
-from tfx_gnn.training.options import GraphTrainerOptions
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 
@@ -53,6 +63,15 @@ class Prepared:
     transformed_graph_schema_dir: str
     size_constraints_dir: str
 
+    def learn_sizes(self, size_constraints_dir, **options):
+        """Learns padding budgets."""
+        learn_size_constraints(
+            examples_dir=self.transformed_examples_dir,
+            graph_schema_dir=self.transformed_graph_schema_dir,
+            size_constraints_dir=size_constraints_dir,
+            options=SizeConstraintLearnerOptions(batch_size=8, **options),
+        )
+
     def train(self, folder, **options):
         """Trains into `folder/model` and `folder/run`."""
         overridden = {
@@ -69,12 +88,15 @@ class Prepared:
         )
 
 
-def _prepare(folder, examples_dir, preprocessing_fn, **size_options):
-    from tfx_gnn.components.graph_transform.options import GraphTransformOptions
-    from tfx_gnn.components.graph_transform.stage import transform_graphs
-    from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
-    from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+@pytest.fixture(scope="module")
+def examples_dir(colored_items, write_examples, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("colored") / "examples")
+    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
 
+
+@pytest.fixture(scope="module")
+def prepared(examples_dir, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
     prepared = Prepared(
         examples_dir=examples_dir,
         graph_schema_dir=examples_dir,
@@ -85,25 +107,9 @@ def _prepare(folder, examples_dir, preprocessing_fn, **size_options):
     )
     inputs = dataclasses.asdict(prepared)
     del inputs["size_constraints_dir"]
-    transform_graphs(**inputs, options=GraphTransformOptions(preprocessing_fn=f"colored_items:{preprocessing_fn}"))
-    learn_size_constraints(
-        examples_dir=prepared.transformed_examples_dir,
-        graph_schema_dir=prepared.transformed_graph_schema_dir,
-        size_constraints_dir=prepared.size_constraints_dir,
-        options=SizeConstraintLearnerOptions(batch_size=8, **size_options),
-    )
+    transform_graphs(**inputs, options=GraphTransformOptions(preprocessing_fn="colored_items:preprocessing_fn"))
+    prepared.learn_sizes(prepared.size_constraints_dir)
     return prepared
-
-
-@pytest.fixture(scope="module")
-def examples_dir(colored_items, write_examples, tmp_path_factory):
-    folder = str(tmp_path_factory.mktemp("colored") / "examples")
-    return write_examples(folder, colored_items.splits(), colored_items.SCHEMA)
-
-
-@pytest.fixture(scope="module")
-def prepared(examples_dir, tmp_path_factory):
-    return _prepare(tmp_path_factory.mktemp("prepared"), examples_dir, "preprocessing_fn")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +128,11 @@ def trained(prepared, tmp_path_factory):
     return Trained(folder, prepared.train(folder))
 
 
+@pytest.fixture(scope="module")
+def serving_model(trained):
+    return ServingModel(trained.saved_model_dir)
+
+
 def _records(prepared, split="test"):
     return [bytes(record) for record in read_split(prepared.examples_dir, split).as_numpy_iterator()]
 
@@ -133,10 +144,10 @@ def _colors(records):
     ]
 
 
-def test_model_learns_what_the_neighbours_say(trained, prepared):
+def test_model_learns_what_the_neighbours_say(serving_model, prepared):
     records = _records(prepared)
 
-    predictions = list(ServingModel(trained.saved_model_dir).classify(records))
+    predictions = list(serving_model.classify(records))
 
     assert [prediction.label for prediction in predictions] == _colors(records)
     assert [prediction.id for prediction in predictions] == [f"test0.{i}-0" for i in range(10)]
@@ -149,8 +160,8 @@ def test_exported_model_stands_the_test_from_outside(trained, prepared):
     assert report.outputs == ("id", "label", "logits", "probabilities", "score")
 
 
-def test_outputs_have_one_row_an_example(trained, prepared):
-    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)[:7]))
+def test_outputs_have_one_row_an_example(serving_model, prepared):
+    outputs = serving_model(tf.constant(_records(prepared)[:7]))
 
     assert {name: (value.dtype, value.shape.as_list()) for name, value in outputs.items()} == {
         "logits": (tf.float32, [7, 2]),
@@ -162,7 +173,7 @@ def test_outputs_have_one_row_an_example(trained, prepared):
     np.testing.assert_allclose(outputs["probabilities"], tf.nn.softmax(outputs["logits"]), rtol=1e-6)
 
 
-def test_served_logits_are_those_of_training_batches(trained, prepared, colored_items):
+def test_served_logits_are_those_of_training_batches(trained, serving_model, prepared):
     # The same weights on the same examples, once raw through the export, once transformed and padded as in training.
     x_weight, x_bias = _exported_weights(trained.saved_model_dir)
     mean = {}
@@ -171,7 +182,7 @@ def test_served_logits_are_those_of_training_batches(trained, prepared, colored_
         ids = feature["nodes/item.#id"].bytes_list.value
         mean[ids[0]] = np.mean(feature["nodes/item.x"].float_list.value[1:])
 
-    outputs = ServingModel(trained.saved_model_dir)(tf.constant(_records(prepared)))
+    outputs = serving_model(tf.constant(_records(prepared)))
 
     expected = np.array([[mean[seed]] for seed in outputs["id"].numpy()]) @ x_weight + x_bias
     np.testing.assert_allclose(outputs["logits"], expected, rtol=1e-4, atol=1e-5)
@@ -206,11 +217,11 @@ def _with(record, key, *values):
     ],
     ids=["garbage", "empty", "no readout", "two readouts", "seed out of range"],
 )  # fmt: skip
-def test_request_that_cannot_be_answered_is_refused(trained, prepared, change, message):
+def test_request_that_cannot_be_answered_is_refused(serving_model, prepared, change, message):
     good, bad = _records(prepared)[:2]
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ServingModel(trained.saved_model_dir)(tf.constant([good, change(bad)]))
+        serving_model(tf.constant([good, change(bad)]))
 
 
 def test_summary_tells_what_was_done(trained):
@@ -232,9 +243,12 @@ def test_summary_tells_what_was_done(trained):
     assert (summary.exported_epoch, summary.stopped_early) == (8, False)
 
 
-@pytest.mark.parametrize("batching", ["tight", "fit_or_skip"])
-def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batching):
-    summary = prepared.train(tmp_path, batching=batching, num_epochs=3)
+@pytest.mark.parametrize(
+    ("batching", "options"),
+    [("fit_or_skip", {"num_epochs": 3}), ("tight", {"num_epochs": 40, "early_stopping_patience": 1})],
+)
+def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batching, options):
+    summary = prepared.train(tmp_path, batching=batching, **options)
 
     for epoch in summary.epoch_inputs:
         # 40 examples are five batches of eight.
@@ -246,6 +260,10 @@ def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batchin
     assert summary.num_steps == sum(epoch.num_steps for epoch in summary.epoch_inputs)
     assert (summary.batching, summary.budget["kind"]) == (batching, batching)
     assert all(0.0 <= epoch["val_accuracy"] <= 1.0 for epoch in summary.epochs)
+    # With patience, the best epoch is exported.
+    losses = [epoch["val_loss"] for epoch in summary.epochs]
+    best = int(np.argmin(losses)) + 1 if "early_stopping_patience" in options else len(losses)
+    assert (summary.exported_epoch, summary.stopped_early) == (best, len(losses) < options["num_epochs"])
 
 
 @pytest.fixture(scope="module")
@@ -288,11 +306,11 @@ def test_ready_batches_that_do_not_fit_are_refused(prepared, ready_batches, tmp_
     assert os.listdir(tmp_path) == []
 
 
-def test_validation_loss_is_the_mean_over_all_examples(trained, prepared):
+def test_validation_loss_is_the_mean_over_all_examples(trained, serving_model, prepared):
     # 11 examples in batches of eight and three: each counts once, padding does not.
     records = _records(prepared, "val")
 
-    outputs = ServingModel(trained.saved_model_dir)(tf.constant(records))
+    outputs = serving_model(tf.constant(records))
 
     is_true = outputs["label"].numpy() == np.array([color.encode() for color in _colors(records)])
     probabilities = np.where(is_true, outputs["score"], 1.0 - outputs["score"])
@@ -321,22 +339,30 @@ def test_model_folder_holds_nothing_but_the_model(trained):
     assert sorted(os.listdir(trained.folder)) == ["model", "run"]
 
 
-def test_same_seed_gives_the_same_weights_and_another_seed_others(prepared, tmp_path):
-    weights = []
-    for run, seed in enumerate([5, 5, 6]):
-        prepared.train(tmp_path / str(run), num_epochs=2, training_seed=seed, deterministic=True)
-        weights.append(_exported_weights(str(tmp_path / str(run) / "model" / "Format-Serving"))[0])
-
-    np.testing.assert_array_equal(weights[0], weights[1])
-    assert not np.array_equal(weights[0], weights[2])
+ENDED = {"num_epochs": 1, "deterministic": True, "strategy": "multi_worker_mirrored"}
 
 
-def test_best_epoch_is_exported_when_patience_is_given(prepared, tmp_path):
-    summary = prepared.train(tmp_path, num_epochs=40, early_stopping_patience=1)
+@pytest.fixture(scope="module")
+def ended(prepared, tmp_path_factory):
+    """Two trainings of one seed that have ended: checkpoints in a folder of their own, and beside the run."""
+    runs = []
+    for number, checkpoint_dir in enumerate(("checkpoints", "")):
+        # What the process has drawn before does not matter.
+        tf_keras.utils.set_random_seed(100 + number)
+        folder = tmp_path_factory.mktemp("ended")
+        options = {
+            **ENDED,
+            "training_seed": 5,
+            "checkpoint_dir": str(folder / checkpoint_dir) if checkpoint_dir else "",
+        }
+        runs.append((folder, options, prepared.train(folder, **options)))
+    return runs
 
-    losses = [epoch["val_loss"] for epoch in summary.epochs]
-    assert summary.exported_epoch == int(np.argmin(losses)) + 1
-    assert summary.stopped_early == (len(losses) < 40)
+
+def test_same_seed_gives_the_same_weights(ended):
+    first, second = (_exported_weights(str(folder / "model" / "Format-Serving")) for folder, *_ in ended)
+
+    np.testing.assert_array_equal(first[0], second[0])
 
 
 @pytest.mark.parametrize(
@@ -387,54 +413,20 @@ def test_budgets_of_other_data_are_refused(prepared, examples_dir, tmp_path):
         prepared.train(tmp_path, transformed_examples_dir=str(tmp_path / "copy"))
 
 
-def test_budgets_that_miss_a_split_are_refused(prepared, examples_dir, tmp_path):
-    partial = _prepare(tmp_path / "partial", examples_dir, "preprocessing_fn", splits=("train",))
+def test_budgets_that_miss_a_split_are_refused(prepared, tmp_path):
+    prepared.learn_sizes(str(tmp_path / "sizes"), splits=("train",))
 
     with pytest.raises(ValueError, match=r"learned from every split that is read; got \['train'\], not \['val'\]"):
-        partial.train(tmp_path)
+        prepared.train(tmp_path, size_constraints_dir=str(tmp_path / "sizes"))
 
 
-def test_string_features_are_refused(examples_dir, tmp_path):
-    stringy = _prepare(tmp_path / "stringy", examples_dir, "stringy_preprocessing_fn")
+def test_string_features_are_refused(prepared, tmp_path):
+    schema = read_schema(graph_schema_path(prepared.transformed_graph_schema_dir))
+    schema.node_sets["item"].features["kind"].dtype = tf.string.as_datatype_enum
+    write_schema(schema, graph_schema_path(str(tmp_path)))
 
     with pytest.raises(ValueError, match=r"must turn every feature into numbers; got strings in \['nodes/item.kind'\]"):
-        stringy.train(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"num_epochs": 0}, "`num_epochs` must be at least 1; got 0"),
-        ({"batch_size": -1}, "`batch_size` must be at least 0; got -1"),
-        ({"batching": "packing"}, r"`batching` must be one of \['fit_or_skip', 'packed', 'tight'\]; got 'packing'"),
-        ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
-        ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
-        ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
-        ({"eval_split": "train"}, "`eval_split` must be another split than `train_split`; got 'train' for both"),
-    ],
-)
-def test_wrong_options_are_refused(options, message):
-    with pytest.raises(ValueError, match=message):
-        GraphTrainerOptions(**{"model_fn": "m:f", "task": TASK, **options})
-
-
-def train_on_nothing(tmp_path: Path, *, blessed: bool) -> None:
-    (tmp_path / "blessing").mkdir()
-    reasons = ["1 errors: /a/anomalies.json", "The same seed is in two splits."]
-    write_blessing(str(tmp_path / "blessing"), blessed=blessed, reasons=reasons)
-    names = ("transformed_examples", "transform_graph", "graph_schema", "transformed_graph_schema", "size_constraints")
-    folders = {f"{name}_dir": str(tmp_path / name) for name in (*names, "model", "model_run", "blessing")}
-    train_graph_model(**folders, options=GraphTrainerOptions(model_fn="nowhere:model_fn", task=TASK))
-
-
-def test_examples_without_a_blessing_are_not_trained_on(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"`blessing_dir` must bless .* 1 errors: /a/anomalies.json The same seed"):
-        train_on_nothing(tmp_path, blessed=False)
-
-
-def test_blessed_examples_are(tmp_path: Path) -> None:
-    with pytest.raises(ModuleNotFoundError, match="nowhere"):
-        train_on_nothing(tmp_path, blessed=True)
+        prepared.train(tmp_path, transformed_graph_schema_dir=str(tmp_path))
 
 
 def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, tmp_path):
@@ -456,7 +448,7 @@ def test_loss_that_is_not_finite_ends_training_and_its_batch_is_kept(prepared, t
     assert graph.node_sets["item"]["x"].shape.rank == 1
 
 
-def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_path, monkeypatch):
+def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepared, tmp_path, monkeypatch):
     # With patience the best weights are part of the state; without, tests/e2e/test_training_faults.py goes on.
     options = {"num_epochs": 3, "checkpoint_every_steps": 2, "early_stopping_patience": 3}
     whole = prepared.train(tmp_path / "whole", **options)
@@ -465,6 +457,11 @@ def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_pa
         with pytest.raises(TrainingPreemptedError, match="after step 7"):
             prepared.train(tmp_path / "ended", **options)
     assert not (tmp_path / "ended" / "run").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path / "ended", **options)
+    assert [name for name in os.listdir(tmp_path / "ended") if not name.startswith(".checkpoints-")] == []
 
     resumed = prepared.train(tmp_path / "ended", **options)
 
@@ -475,69 +472,8 @@ def test_training_that_got_a_signal_goes_on_to_the_same_weights(prepared, tmp_pa
     for ours, expected in zip(*map(_exported_weights, folders), strict=True):
         np.testing.assert_array_equal(ours, expected)
     assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
-
-
-@pytest.mark.parametrize("checkpoint_dir", ["checkpoints", ""])
-def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, tmp_path, capfd, checkpoint_dir):
-    options = {"checkpoint_dir": str(tmp_path / checkpoint_dir)} if checkpoint_dir else {}
-    first = prepared.train(tmp_path, num_epochs=1, **options)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    capfd.readouterr()
-
-    second = prepared.train(tmp_path, num_epochs=1, **options)
-
-    said = f"This training has ended: its model is in '{tmp_path}/model'. Nothing is left to do.\n"
-    assert capfd.readouterr().err.endswith(said)
-    assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
-    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
-    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '1' -> '2'\. Name"):
-        prepared.train(tmp_path, num_epochs=2, **options)
-
-
-def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, tmp_path, monkeypatch):
-    options = {"num_epochs": 1, "strategy": "multi_worker_mirrored"}
-    first = prepared.train(tmp_path, **options)
-    cluster = {"worker": ["localhost:1", "localhost:2"]}
-    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
-
-    late = prepared.train(tmp_path, **options)
-
-    assert json.dumps(dataclasses.asdict(late)) == json.dumps(dataclasses.asdict(first))
-
-
-def test_training_that_was_ended_between_two_renamings_is_completed(prepared, tmp_path, monkeypatch):
-    rename = os.rename
-
-    def interrupt_at_the_run(source, target):
-        if target == str(tmp_path / "run"):
-            raise KeyboardInterrupt
-        rename(source, target)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", interrupt_at_the_run)
-        with pytest.raises(KeyboardInterrupt):
-            prepared.train(tmp_path, num_epochs=1)
-    written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns
-    assert not (tmp_path / "run").exists()
-
-    summary = prepared.train(tmp_path, num_epochs=1)
-
-    assert len(summary.epochs) == 1
-    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
-    assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns == written
-
-
-def test_logs_outlive_an_export_that_was_ended(prepared, tmp_path, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(tf.train.Checkpoint, "write", _interrupted_at("exported", tf.train.Checkpoint.write))
-        with pytest.raises(KeyboardInterrupt):
-            prepared.train(tmp_path, num_epochs=1)
-    assert [name for name in os.listdir(tmp_path) if not name.startswith(".checkpoints-")] == []
-
-    prepared.train(tmp_path, num_epochs=1)
-
-    assert {path.parent.name for path in (tmp_path / "run").glob("logs/*/events.*")} == {"train", "validation", "input"}
+    logs = (tmp_path / "ended" / "run").glob("logs/*/events.*")
+    assert {path.parent.name for path in logs} == {"train", "validation", "input"}
 
 
 def _interrupted_at(name, write):
@@ -549,6 +485,60 @@ def _interrupted_at(name, write):
         return write(checkpoint, path, **options)
 
     return write_or_raise
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["checkpoints", "no checkpoints"])
+def test_training_that_has_ended_is_not_repeated_by_a_restart(prepared, ended, capfd, number):
+    folder, options, first = ended[number]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    capfd.readouterr()
+
+    second = prepared.train(folder, **options)
+
+    said = f"This training has ended: its model is in '{folder}/model'. Nothing is left to do.\n"
+    assert capfd.readouterr().err.endswith(said)
+    assert json.dumps(dataclasses.asdict(second)) == json.dumps(dataclasses.asdict(first))
+    assert sorted(os.listdir(folder)) == ["model", "run"]
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+    with pytest.raises(FileExistsError, match=r"since which there changed: options\.num_epochs '1' -> '2'\. Name"):
+        prepared.train(folder, **{**options, "num_epochs": 2})
+
+
+def test_worker_that_comes_after_the_end_waits_for_nobody(prepared, ended, monkeypatch):
+    folder, options, first = ended[1]
+    cluster = {"worker": ["localhost:1", "localhost:2"]}
+    monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 1}}))
+
+    late = prepared.train(folder, **options)
+
+    assert json.dumps(dataclasses.asdict(late)) == json.dumps(dataclasses.asdict(first))
+
+
+def test_training_that_was_ended_between_two_renamings_is_completed(prepared, ended, tmp_path, monkeypatch):
+    rename = os.rename
+    options = {**ENDED, "training_seed": 6}
+
+    def interrupt_at_the_run(source, target):
+        if target == str(tmp_path / "run"):
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    tf_keras.utils.set_random_seed(100)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", interrupt_at_the_run)
+        with pytest.raises(KeyboardInterrupt):
+            prepared.train(tmp_path, **options)
+    written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns
+    assert not (tmp_path / "run").exists()
+
+    summary = prepared.train(tmp_path, **options)
+
+    assert len(summary.epochs) == 1
+    assert sorted(os.listdir(tmp_path)) == ["model", "run"]
+    assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns == written
+    # Another seed gives other weights.
+    ours, others = (_exported_weights(str(path / "model" / "Format-Serving"))[0] for path in (tmp_path, ended[0][0]))
+    assert not np.allclose(ours, others, atol=1e-3)
 
 
 def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared, tmp_path):
@@ -565,26 +555,6 @@ def test_second_training_of_the_same_outputs_or_checkpoints_is_refused(prepared,
         pytest.raises(BlockingIOError, match=f"`checkpoint_dir` must be used by one training .* {mine}"),
     ):
         prepared.train(tmp_path, checkpoint_dir=checkpoints)
-
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("name", ["model_dir", "model_run_dir", "checkpoint_dir"])
-def test_place_that_cannot_be_written_is_named_before_anything_is_read(tmp_path, name):
-    options = {"model_fn": "nowhere:model_fn", "task": TASK}
-    places = {"model_dir": str(tmp_path / "model"), "model_run_dir": str(tmp_path / "run"), name: "/proc/x/y"}
-    checkpoint_dir = places.pop("checkpoint_dir", "")
-
-    with pytest.raises(ValueError, match=rf"`{name}` must be .*; got '/proc/x/y' in '/proc', where nothing can be"):
-        train_graph_model(
-            transformed_examples_dir="absent",
-            transform_graph_dir="absent",
-            graph_schema_dir="absent",
-            transformed_graph_schema_dir="absent",
-            size_constraints_dir="absent",
-            **places,
-            options=GraphTrainerOptions(**options, checkpoint_dir=checkpoint_dir),
-        )
 
     assert os.listdir(tmp_path) == []
 
