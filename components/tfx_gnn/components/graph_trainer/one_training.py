@@ -1,7 +1,4 @@
-"""One training, from what it reads to what it writes.
-
-What each epoch was trained on, and how fast, for TensorBoard.
-"""
+"""One training, from what it reads to what it writes."""
 
 from __future__ import annotations
 

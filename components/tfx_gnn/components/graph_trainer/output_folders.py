@@ -1,14 +1,8 @@
 """The two folders that a training leaves, the model and its run, which become visible together.
 
 No file system renames two folders at once. So the training counts as ended from the moment when the note of
-`FinishedTraining` is there, and whoever starts it again completes the renamings that are left.
-
-The note of a training that has ended.
-
-It is the last thing that is written, into the hidden folder of the model run: from then on all that is left to do is
-to give two folders their names. Who starts the same training again finds by it what is left, and that nothing else is.
-
-What the trainer writes, and which of several processes writes it.
+`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. Whoever starts
+the same training again finds by it what is left: to give the two folders their names, and nothing else.
 """
 
 from __future__ import annotations

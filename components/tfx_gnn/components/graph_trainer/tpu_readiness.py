@@ -1,7 +1,4 @@
-"""Would this model train on a TPU? Asked before one is touched, of the very steps that the trainer runs.
-
-What a padded batch and a model take of the memory of one TPU core, and how well the batch pads there.
-"""
+"""Would this model train on a TPU, and in what memory? Asked of the trainer's own steps, before one is touched."""
 
 from __future__ import annotations
 

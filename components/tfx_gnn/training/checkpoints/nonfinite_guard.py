@@ -2,9 +2,8 @@
 
 In normal steps this costs nothing but a look at the loss, which the loop has read anyway. Once it is NaN or
 infinite, the weights are spoilt too, and it may have been an earlier step that spoilt them. So the last
-checkpoint is restored, and the steps since then are done again, one at a time, until a number is not finite.
-
-The first number of a step that is not finite: in what goes in, in the weights, or in what follows from both.
+checkpoint is restored, and the steps since then are done again, one at a time, until a number is not finite: in
+what goes in, in the weights, or in what follows from both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""State of Python objects, kept in a checkpoint beside the variables of a model.
-
-What happens beside the training steps: stopping, and keeping the best weights.
-"""
+"""State of Python objects, such as the best weights so far, kept in a checkpoint beside a model's variables."""
 
 from __future__ import annotations
 

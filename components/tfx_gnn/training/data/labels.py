@@ -1,7 +1,4 @@
-"""A first look at the labels of a split, before anything is built.
-
-Labels of many batches as one summary.
-"""
+"""A first look at the labels of a split, before anything is built."""
 
 from __future__ import annotations
 
@@ -90,55 +87,66 @@ class _Moments:
 _READ_BATCH = 1024
 
 
-def summarize_labels(
-    files: Sequence[RecordFile], *, graph_spec: GraphTensorSpec, objective: Objective
-) -> dict[str, LabelSummary]:
+class LabelReader:
     """Looks at the labels of transformed examples, reading nothing else of them.
 
-    Args:
-        files: files of the split.
-        graph_spec: spec of one transformed graph, labels included; `objective` has checked it.
-        objective: what is predicted.
-
-    Returns:
-        What the labels are, by the names of `objective.parts`: "" for a single task.
-
-    Raises:
-        ValueError: if an example has no label, or for tasks about seeds not exactly one
-            `_readout` node, a file is damaged, or there is no example.
+    What it runs is traced once, for all files of all splits.
     """
-    tallies = {name: LabelTally(part) for name, part in objective.parts.items()}
-    look = _look(objective.labels_only(graph_spec), objective)
-    reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
-    num_examples = 0
-    for file in files:
-        position = 0
-        batches = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).map(look)
-        try:
-            for sizes, has_labels, labels, counts in batches.as_numpy_iterator():
-                _check_readouts(sizes, has_labels, reads_seeds=reads_seeds, file=file, position=position)
-                for name, tally in tallies.items():
-                    tally.add(labels[name], counts[name])
-                position += len(has_labels)
-        except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
+
+    def __init__(self, graph_spec: GraphTensorSpec, objective: Objective) -> None:
+        """Remembers what to read.
+
+        Args:
+            graph_spec: spec of one transformed graph, labels included; `objective` has checked it.
+            objective: what is predicted.
+        """
+        self._objective = objective
+        self._reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
+        self._look = _look(objective.labels_only(graph_spec), objective)
+
+    def summarize(self, files: Sequence[RecordFile]) -> dict[str, LabelSummary]:
+        """Sums up the labels of a split.
+
+        Args:
+            files: files of the split.
+
+        Returns:
+            What the labels are, by the names of `objective.parts`: "" for a single task.
+
+        Raises:
+            ValueError: if an example has no label, or for tasks about seeds not exactly one
+                `_readout` node, a file is damaged, or there is no example.
+        """
+        tallies = {name: LabelTally(part) for name, part in self._objective.parts.items()}
+        num_examples = 0
+        for file in files:
+            position = 0
+            batches = tf.data.TFRecordDataset(file.path, compression_type="GZIP").batch(_READ_BATCH).map(self._look)
+            try:
+                for sizes, has_labels, labels, counts in batches.as_numpy_iterator():
+                    _check_readouts(sizes, has_labels, reads_seeds=self._reads_seeds, file=file, position=position)
+                    for name, tally in tallies.items():
+                        tally.add(labels[name], counts[name])
+                    position += len(has_labels)
+            except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
+                raise ValueError(
+                    "`transformed_examples_dir` must hold gzipped TFRecords of tf.Examples with labels as the schema "
+                    f"says; got others in {place_of(file)}. Make them by GraphTransform. Cause: {error}"
+                ) from error
+            num_examples += position
+        if not num_examples:
             raise ValueError(
-                "`transformed_examples_dir` must hold gzipped TFRecords of tf.Examples with labels as the schema says; "
-                f"got others in {place_of(file)}. Make them by GraphTransform. Cause: {error}"
-            ) from error
-        num_examples += position
-    if not num_examples:
-        raise ValueError(
-            f"`transformed_examples_dir` must hold examples to train on; got none in split {files[0].split!r}. "
-            "Choose another split or make the examples again."
-        )
-    return {name: tally.summary() for name, tally in tallies.items()}
+                f"`transformed_examples_dir` must hold examples to train on; got none in split {files[0].split!r}. "
+                "Choose another split or make the examples again."
+            )
+        return {name: tally.summary() for name, tally in tallies.items()}
 
 
 def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective, *, split: str) -> None:
     """Checks that there is something to learn from.
 
     Args:
-        labels: those of the training split, as `summarize_labels` returns them.
+        labels: those of the training split, as `LabelReader.summarize` returns them.
         objective: what is predicted.
         split: name of the split.
 
@@ -195,8 +203,10 @@ def _look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], 
         return sizes, has_labels, labels, counts
 
     # Nothing here needs AutoGraph, which takes seconds to read it all.
-    as_written: Callable[[tf.Tensor], Any] = tf.autograph.experimental.do_not_convert(look)
-    return as_written
+    traced_once: Callable[[tf.Tensor], Any] = tf.function(
+        look, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
+    )
+    return traced_once
 
 
 def _check_readouts(

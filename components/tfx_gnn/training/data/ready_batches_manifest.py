@@ -1,10 +1,8 @@
-"""What a folder of ready-made batches holds, and what it was made of.
+"""What a folder of ready-made batches holds, what it was made of, and its records.
 
-Padded batches as records that are read at nearly the speed of copying memory.
-
-Tensors of static shape and no strings, which are nearly all, lie in a record of a fixed number of
-bytes, one dtype after another, each dtype at a multiple of 64 bytes. Reading such a record is one
-copy, and one more for each dtype that parts its tensors; there is no step for each value, nor for
+Records are read at nearly the speed of copying memory. Tensors of static shape and no strings, which are nearly all,
+lie in a record of a fixed number of bytes, one dtype after another, each dtype at a multiple of 64 bytes. Reading such
+a record is one copy, and one more for each dtype that parts its tensors; there is no step for each value, nor for
 each graph. Strings and the values of ragged features go into a tf.Example beside it, if there are any.
 """
 

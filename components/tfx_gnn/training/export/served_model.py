@@ -4,9 +4,8 @@ Parsing, the saved transform, merging, the network and what makes answers of its
 are one graph of plain TensorFlow operations. The root is a tf.Module that holds
 the variables and the vocabulary files; Keras itself is not in it. A second
 signature shows the transformed graph that the network gets, so that it can be
-compared with what training saw.
-
-Cuts a model where its embeddings are: what its last layer computes the output from.
+compared with what training saw; a third answers embeddings, what the last layer computes the
+output from.
 """
 
 from __future__ import annotations

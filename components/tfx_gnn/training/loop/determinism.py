@@ -1,12 +1,11 @@
-"""The same seed, the same weights.
+"""The same seed, the same weights, also after a restart.
 
 This is the one file that uses TensorFlow's private switch back: determinism of operations can be turned on by
 its public API, but not off again. It is the same in TensorFlow 2.16 and 2.21.
 
-Dropout that can be taken up again: its generators are variables, which a checkpoint holds.
-
 Keras' layers draw by operations whose counters live in the process and are lost with it, unless they are
-built while `tf.random.Generator` is switched on. A generator counts what it has drawn in a variable.
+built while `tf.random.Generator` is switched on. A generator counts what it has drawn in a variable, which a
+checkpoint holds: so dropout can be taken up again.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tfx_gnn.records.blessing import Judged, check_judged, is_blessed, read_reas
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.records.record_files import RecordFile, record_files
 from tfx_gnn.records.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
-from tfx_gnn.training.data.labels import check_train_labels, summarize_labels
+from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
 from tfx_gnn.training.data.ready_batches_manifest import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
@@ -132,9 +132,8 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
     check_numeric_features(graph_spec)
     train_files = record_files(folders.transformed_examples_dir, (options.train_split,), argument="train_split")
     eval_files = record_files(folders.transformed_examples_dir, (options.eval_split,), argument="eval_split")
-    train_labels, eval_labels = (
-        summarize_labels(files, graph_spec=graph_spec, objective=objective) for files in (train_files, eval_files)
-    )
+    labels = LabelReader(graph_spec, objective)
+    train_labels, eval_labels = labels.summarize(train_files), labels.summarize(eval_files)
     check_train_labels(train_labels, objective, split=options.train_split)
     return TrainerInputs(
         raw_spec=create_graph_spec_from_schema_pb(raw_schema),

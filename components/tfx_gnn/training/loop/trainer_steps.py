@@ -1,12 +1,10 @@
 """Training and evaluation by whatever strategy: the steps, and what they read.
 
-Steps of workers that are not in step, under parameter servers.
-
-A coordinator hands out steps; whichever worker is free takes the next one, with a batch of its own, and changes the
-variables on the parameter servers. So there is no global batch: each step is a mean over the labels of one batch.
-TensorFlow tells workers nothing that they could divide the data by. Each reads all of them, in an order of its own
-that begins anew when the worker does, and an epoch is as many steps as the split has batches: some examples may come
-twice in it, and others not at all.
+Under parameter servers workers are not in step: a coordinator hands out steps; whichever worker is free takes the next
+one, with a batch of its own, and changes the variables on the parameter servers. So there is no global batch: each step
+is a mean over the labels of one batch. TensorFlow tells workers nothing that they could divide the data by. Each reads
+all of them, in an order of its own that begins anew when the worker does, and an epoch is as many steps as the split
+has batches: some examples may come twice in it, and others not at all.
 """
 
 from __future__ import annotations

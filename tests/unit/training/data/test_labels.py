@@ -20,7 +20,7 @@ from tfx_gnn.models.tasks import (
 )
 from tfx_gnn.records.examples_folder import split_dir, write_split_shard
 from tfx_gnn.records.record_files import record_files
-from tfx_gnn.training.data.labels import check_train_labels, summarize_labels
+from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 
 CLASSES: Task = NodeClassification(label_feature="y", num_classes=3)
 GRAPH = GraphTensor.from_pieces(
@@ -62,7 +62,7 @@ def _floats(values):
 def _look(tmp_path, shards, task: Task = CLASSES):
     for shard, records in enumerate(shards):
         write_split_shard(str(tmp_path), "train", shard, len(shards), records)
-    return summarize_labels(record_files(str(tmp_path), ("train",)), graph_spec=SPEC, objective=task.objective())
+    return LabelReader(SPEC, task.objective()).summarize(record_files(str(tmp_path), ("train",)))
 
 
 def test_classes_and_unknown_labels_are_counted_over_all_files(tmp_path):
@@ -153,7 +153,7 @@ def test_file_that_is_cut_off_is_named(tmp_path):
         file.write(content[:-20])
 
     with pytest.raises(ValueError, match=r"got others in graphs-00000-of-00001\.gz"):
-        summarize_labels(record_files(str(tmp_path), ("train",)), graph_spec=SPEC, objective=CLASSES.objective())
+        LabelReader(SPEC, CLASSES.objective()).summarize(record_files(str(tmp_path), ("train",)))
 
 
 def test_split_without_examples_is_refused(tmp_path):
