@@ -1,6 +1,6 @@
 """Forward and backward pass of message passing, along edges that were sorted in the input pipeline.
 
-The bounds are those of DESIGN.md, section 6: inside XLA, too, they are held against what tensorflow-gnn
+Inside XLA, too, the bounds are held against what tensorflow-gnn
 does without XLA.
 """
 

@@ -1,7 +1,4 @@
-"""Verbs around a user's project: new.
-
-A project of the user's own, copied from the one that comes with this package.
-"""
+"""The verb `new`: a project of the user's own, copied from the one that comes with this package."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Verbs of `tfx-gnn tables`: describe tables that have no schema yet, and look for bad rows.
-
-The verb `schema`: what do the examples hold?
-"""
+"""Verbs of `tfx-gnn tables`: describe tables that have no schema yet, and look for bad rows; and the verb `schema`."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
 
 
 def check_dataset(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> DatasetContents:
-    """Refuses a dataset that tf.distribute takes, but does not treat as its author expects (004-18, 004-19).
+    """Refuses a dataset that tf.distribute takes, but does not treat as its author expects.
 
     Args:
         dataset: what a strategy shall distribute.

@@ -1,4 +1,4 @@
-"""Predictions in the order of the data, whichever replica made them (004-17)."""
+"""Predictions in the order of the data, whichever replica made them."""
 
 from __future__ import annotations
 

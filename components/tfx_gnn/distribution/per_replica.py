@@ -1,9 +1,8 @@
-"""Datasets for each worker of a strategy, made by a function that knows its place (004-9, 004-16).
+"""Datasets for each worker of a strategy, made by a function that knows its place.
 
 TensorFlow changes nothing about such a dataset: the function gives batches for one replica, of its own part
-of the data, and prefetches them itself. It is called once for each worker, on that worker's CPU.
-
-Input that is no dataset: tensors for each replica, and Python generators (004-18).
+of the data, and prefetches them itself. It is called once for each worker, on that worker's CPU. Tensors for each
+replica, and Python generators, are input that is no dataset.
 """
 
 from __future__ import annotations
@@ -146,7 +145,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
 
 
 def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
-    """A worker without data makes an element up, which fails for graphs that must have their nodes (004-13)."""
+    """A worker without data makes an element up, which fails for graphs that must have their nodes."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         return
     for spec in tf.nest.flatten(dataset.element_spec):

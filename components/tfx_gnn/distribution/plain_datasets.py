@@ -1,12 +1,12 @@
-"""One dataset for all workers, which TensorFlow divides by itself (004-1 to 004-8).
+"""One dataset for all workers, which TensorFlow divides by itself.
 
 `Strategy.experimental_distribute_dataset` takes a dataset of batches for one step of all replicas together. It
 cuts each batch into pieces of its number of rows over that of replicas, rounded up, so the last replicas may get
-few rows or none (004-2). Between the workers of MultiWorkerMirroredStrategy it divides by file or by data (004-3 to
-004-6), and it prefetches one batch for each replica of a worker (004-8). What it refuses only when the first
+few rows or none. Between the workers of MultiWorkerMirroredStrategy it divides by file or by data,
+and it prefetches one batch for each replica of a worker. What it refuses only when the first
 element is asked for, or on one of several machines, is refused here at once.
 
-By file, batches at the end of a worker's files may be small (004-19), and how small depends on the order of
+By file, batches at the end of a worker's files may be small, and how small depends on the order of
 operations: with `batch` last, six records in batches of four for two workers make 2, 2, 2; with `map` behind
 `batch` each batch is cut as it is, which makes 2, 2, 1, 1. Without sharding, pieces have the size of those of a full
 batch, so a last batch of two over two replicas is 2 and 0, not 1 and 1; on a single worker that is never asked for.
@@ -80,7 +80,7 @@ def distribute_batches(
 
     Returns:
         DistributedDataset: it can be iterated over, and has an `element_spec` that is good for
-        `tf.function(input_signature=...)` (004-12); it is no tf.data.Dataset (004-1).
+        `tf.function(input_signature=...)`; it is no tf.data.Dataset.
 
     Raises:
         ValueError: if the elements are no batches, the dataset is not made for several processes, or the

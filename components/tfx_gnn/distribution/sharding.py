@@ -2,7 +2,7 @@
 
 Each worker process has one input pipeline (a TPU: each of its hosts), which feeds all its replicas. By
 file, a pipeline opens its own files only; by data, each reads everything and keeps every n-th record.
-TensorFlow notices too few files only when the training is already running; here it is known before (004-7).
+TensorFlow notices too few files only when the training is already running; here it is known before.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
 STRATEGIES = (DEFAULT, ONE_DEVICE, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
-"""A table is only divided among parameter servers into parts of at least so many numbers (002-47)."""
+"""A table is only divided among parameter servers into parts of at least so many numbers."""
 
 
 # Looked up once: a test may put another strategy in the place of the first.
@@ -105,7 +105,7 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
 
 @dataclasses.dataclass(frozen=True)
 class LargeTablePartitioner:
-    """Divides large variables among parameter servers by rows; small ones stay whole (002-47).
+    """Divides large variables among parameter servers by rows; small ones stay whole.
 
     Attributes:
         max_partitions: parts of one variable at most.

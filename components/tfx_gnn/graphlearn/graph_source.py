@@ -1,7 +1,4 @@
-"""GraphLearn's graph: sources of nodes and edges, one after the other, and then tables of all of them.
-
-Edges that count both ways.
-"""
+"""GraphLearn's graph: sources of nodes and edges, one after the other, and then tables of all of them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Folders that appear whole or not at all, and together with those of the same run.
 
-Where outputs go: checked before any work starts, by the names that the user gave them.
-
-Folders that appear whole or not at all, and whose making can be taken up again.
+Where outputs may go is checked before any work starts, by the names that the user gave them. The making of a
+`resumable_folder` can be taken up again by the next run of the same work.
 """
 
 from __future__ import annotations

@@ -7,10 +7,8 @@ over several databases the same way.) A folder is taken back only if it is still
 last time of change; anything else is the user's and stays. A single folder gets its name by one rename and needs none
 of this.
 
-What killed runs leave beside outputs, and how it goes away.
-
-Everything is known by its mark: `.<output>.lock`, `.<output>.partial-...`, `.<output>.commit-...`. What bears none, or
-belongs to a process that lives, is never touched.
+What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
+`.<output>.commit-...`. What bears none, or belongs to a process that lives, is never touched.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Text that people and other machines hand in, JSON and protobuf's text format, with errors that say what is wrong.
 
-No message shows what a file holds that is of another kind: it may be anything at all, a secret too.
-
-Files that can be read from beginning to end: no pipes and no devices.
+No message shows what a file holds that is of another kind: it may be anything at all, a secret too. Pipes and devices,
+which cannot be read from beginning to end, are refused.
 """
 
 from __future__ import annotations

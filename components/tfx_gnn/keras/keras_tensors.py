@@ -1,10 +1,8 @@
-"""Graphs as symbolic tensors of Keras' functional API.
+"""Graphs as symbolic tensors of Keras' functional API, and calls of graph functions with them as layers.
 
 Importing this module registers, for each graph piece, the kind of Keras tensor that stands for
 it, so that `tf_keras.layers.Input(type_spec=graph_spec)` has the properties and methods of the
 graph. It is the only file that uses Keras' private names; they exist in tf_keras 2.16 to 2.21.
-
-Calls of graph functions with symbolic tensors, as layers of a functional model.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Losses of scored candidate pairs; see `candidate_groups` for their labels.
+"""Losses of labels smoothed, of numbers, and of scored candidate pairs.
 
-Losses of numbers, one for each number and not one for each row, so that single ones can be left out.
-
-Cross entropy that does not ask for certainty.
+Losses of numbers are one for each number and not one for each row, so that single ones can be left out. For the labels
+of candidate pairs see `candidate_groups`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Networks made of one convolution for each relation and one next state for each node set.
 
-Ways along edges, for convolutions: sums, means and maxima that stay right in half precision.
-
-A sum of ones in bfloat16 stops at 256, so what is added up is float32. Where edges are sorted
-(`sort_edges`), sums over neighbours never hold a row for each edge. AutoGraph, which Keras sets on whatever a
-layer calls, takes seconds to read the graph core and finds nothing to do there: it stops here.
+Sums, means and maxima along edges stay right in half precision: a sum of ones in bfloat16 stops at 256, so what is
+added up is float32. Where edges are sorted (`sort_edges`), sums over neighbours never hold a row for each edge.
+AutoGraph, which Keras sets on whatever a layer calls, takes seconds to read the graph core and finds nothing to do
+there: it stops here.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""Metrics of scored candidate pairs, summed up over batches and replicas.
+"""Metrics of classes, of numbers and of scored candidate pairs, summed up over batches and replicas.
 
-Labels, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
+Labels of pairs, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
 batch of one replica, as they are where an example is one graph. A true pair weighs what its row
 weighs; weights of false pairs are not asked for, since a loss may give them none. A true pair without
 a false one in its example has no rank: it is counted by `UnrankedPairs`, and by no mean of ranks, as
 GraphEvaluator has it, too.
-
-Macro-F1 as a metric that is summed up over batches and replicas.
-
-Errors of numbers as metrics that are summed up over batches and replicas.
 """
 
 from __future__ import annotations

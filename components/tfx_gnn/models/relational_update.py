@@ -1,6 +1,6 @@
 """One round of message passing over every relation of a heterogeneous graph.
 
-What a node learns from its neighbours along one relation: their mean, and how many they are.
+What a node learns along one relation is the mean of its neighbours, and how many they are.
 """
 
 from __future__ import annotations

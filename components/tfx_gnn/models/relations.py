@@ -1,6 +1,4 @@
-"""The ways along which messages go: an edge set in one of its directions.
-
-New states for the nodes that are read out, and for no others.
+"""The ways along which messages go, an edge set in one of its directions, and the nodes that need them.
 
 In a sampled subgraph the seeds alone are read, a tenth of the nodes or less. What the last layer of a network makes of
 the others goes nowhere, so that matrices need not be multiplied with them. Shapes stay static, as TPUs demand.

@@ -1,7 +1,4 @@
-"""The next state of a node from its own state and from what convolutions brought it.
-
-The block that mixes what a node has gathered into its next state.
-"""
+"""The next state of a node: the block that mixes its own state with what convolutions brought it."""
 
 from __future__ import annotations
 

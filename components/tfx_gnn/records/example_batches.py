@@ -1,9 +1,7 @@
-"""Batches of graph tf.Examples as flat columns.
+"""Batches of graph tf.Examples as flat columns, and the values of one parsed tf.Example.
 
 tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column a key, so that whatever is asked
 of thousands of records is asked of a few arrays.
-
-The values of one parsed tf.Example, and the error for an example that breaks a rule.
 """
 
 from __future__ import annotations

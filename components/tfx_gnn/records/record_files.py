@@ -1,9 +1,7 @@
-"""Records of an examples folder with their places, file by file.
+"""Records of an examples folder with their places, file by file, or as shuffled data sets.
 
 Gzipped files cannot be split, so a file is the unit of work on any runner, and
 reading it in order costs nothing and tells where each record stands.
-
-Record files as data sets: in the order of the files, or shuffled epoch by epoch.
 """
 
 from __future__ import annotations

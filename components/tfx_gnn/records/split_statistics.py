@@ -2,9 +2,8 @@
 
 What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
 isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the
-set, so that stock tools find no feature that the schema lacks.
-
-Mergeable summaries of numbers and of strings, of bounded size whatever they summarize.
+set, so that stock tools find no feature that the schema lacks. Summaries of numbers and of strings
+merge, and are of bounded size whatever they summarize.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One mergeable pass by Apache Beam over record files, whose result comes back to the caller.
-
-The Beam pipeline that a stage runs on.
-"""
+"""One mergeable pass by Apache Beam over record files, whose result comes back to the caller."""
 
 from __future__ import annotations
 

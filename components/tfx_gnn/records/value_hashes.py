@@ -2,9 +2,7 @@
 
 Among a billion different values the chance that any two share a hash is about one in forty.
 
-Rows that carry a hash, brought together by Beam in buckets of hashes.
-
-Equal hashes meet in one bucket, whatever file they come from, and a bucket is small however
+Beam brings rows with equal hashes together in one bucket, whatever file they come from. A bucket is small however
 large the data are, for there are more buckets then. Rows travel as arrays, not one by one.
 """
 

@@ -1,8 +1,6 @@
-"""Pages made of templates, all with the look of `page.html.j2`.
+"""Pages made of templates, all with the look of `page.html.j2`, and drawings for them.
 
-Curves over epochs.
-
-Matplotlib's drawings as SVG, for a page that may be light or dark.
+Matplotlib's drawings become SVG that suits light and dark pages.
 """
 
 from __future__ import annotations

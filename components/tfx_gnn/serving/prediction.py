@@ -1,7 +1,4 @@
-"""Predictions of an exported model, with nothing but TensorFlow.
-
-Outputs of an exported model as one plain answer an example, for people and for JSON.
-"""
+"""Predictions of an exported model, with nothing but TensorFlow, as one plain answer an example."""
 
 from __future__ import annotations
 

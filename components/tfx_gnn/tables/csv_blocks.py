@@ -1,7 +1,4 @@
-"""CSV text cut into blocks of whole records, with line ends in quotes.
-
-Text that may not be UTF-8, made UTF-8 for a parser that stops otherwise, and back.
-"""
+"""CSV text cut into blocks of whole records, with line ends in quotes, and text that may not be UTF-8 made UTF-8."""
 
 from __future__ import annotations
 

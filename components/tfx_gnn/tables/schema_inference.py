@@ -1,7 +1,4 @@
-"""A graph schema for tables that came without one.
-
-What the values of a column say about its type and shape, gathered block by block.
-"""
+"""A graph schema for tables that came without one, from evidence that is gathered block by block."""
 
 from __future__ import annotations
 

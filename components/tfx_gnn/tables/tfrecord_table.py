@@ -1,7 +1,4 @@
-"""TFRecord files of tf.Examples as tables: one record a node or an edge, as TF-GNN stores a full graph.
-
-Frames of the records of a TFRecord file, without their data.
-"""
+"""TFRecord files of tf.Examples as tables: one record a node or an edge, as TF-GNN stores a full graph."""
 
 from __future__ import annotations
 

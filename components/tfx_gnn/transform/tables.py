@@ -4,9 +4,7 @@ A table holds every node and every edge once, also those that no subgraph has. I
 read in blocks, each of which becomes one record batch of the keys that the
 subgraphs' tf.Examples have, so that tf.Transform cannot tell it from them.
 
-Which rows of tables are nodes and edges of the graph, where rules drop or pass over some.
-
-What the rules refuse was refused when the examples were sampled from the tables, and is
+What the rules of tables refuse was refused when the examples were sampled from them, and is
 not looked for again. What they drop or pass over is left out here too: rows meet by the hash
 of their ids, in buckets that a worker holds one of at a time.
 """

@@ -1,9 +1,7 @@
 """The saved transform as an operation on graphs, and as a Keras layer for input pipelines.
 
-The graph as a model sees it: numbers only, no label, no original id.
-
-Training batches and served requests go through the functions here, so a model
-meets the same features in both.
+What a model sees has numbers only, no label and no original id. Training batches and served
+requests go through the functions here, so a model meets the same features in both.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""What GraphTransform notes beside its outputs, so that later stages know which of them belong together.
+"""What GraphTransform notes beside its outputs: which of them belong together, and the schema of the transformed graph.
 
 The note lies in the transform graph and beside the transformed examples. Outputs of releases that wrote none are
 taken as they are.
-
-What a transformed graph looks like, from what tf.Transform says of its outputs.
 
 tf.Transform describes a ragged output by columns of its own making
 (`<key>$ragged_values`, `<key>$row_lengths_1`), which the transformed examples do not

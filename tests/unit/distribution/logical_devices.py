@@ -46,12 +46,10 @@ def steps_of(strategy, dataset):
 two = mirrored(2)
 Range = tf.data.Dataset.range
 
-# 004-2
 results["6 in 4 over 2"] = steps_of(two, Range(6).batch(4))
 results["4 in 4 over 5"] = steps_of(mirrored(5), Range(4).batch(4))
 results["8 in 4 over 3"] = steps_of(mirrored(3), Range(8).batch(4))
 
-# 004-1 and 004-8
 pairs = tf.data.Dataset.from_tensors(([1.0], [1.0])).repeat(100).batch(16)
 distributed = distribute_batches(two, pairs)
 results["is a dataset"] = isinstance(distributed, tf.data.Dataset)
@@ -70,7 +68,6 @@ def prefetched(dataset):
 results["prefetched"] = prefetched(distributed._cloned_datasets[0])
 results["prefetched, from function"] = prefetched(distribute(two, lambda _: Range(4).batch(2))._datasets[0])
 
-# 004-9
 calls = []
 
 
@@ -82,7 +79,6 @@ def dataset_fn(context):
 results["function"] = [local(two, values) for values in distribute(two, dataset_fn)]
 results["calls"] = calls
 
-# 004-10
 iterator = iter(distribute_batches(two, Range(8).batch(4)))
 results["next"] = [local(two, next(iterator)), local(two, iterator.get_next())]
 results["optional at the end"] = bool(iterator.get_next_as_optional().has_value())
@@ -107,7 +103,6 @@ try:
 except Exception as error:  # noqa: BLE001 - whatever it is, it is refused
     results["break"] = type(error).__name__
 
-# 004-11
 seen = []
 
 
@@ -126,7 +121,6 @@ while (optional := iterator.get_next_as_optional()).has_value():
 results["optional"] = optional_steps
 
 
-# 004-12
 @tf.function(input_signature=[distributed.element_spec])
 def doubled(pair):
     return two.run(lambda pair: 2 * pair[0], args=(pair,))
@@ -137,7 +131,7 @@ results["element spec"] = [
 ]
 results["signature"] = [np.shape(rows) for rows in local(two, doubled(next(iter(distributed))))]
 
-# 004-13: rows of fixed number, for which TensorFlow drops the third batch; then with a last step that is filled up.
+# Rows of fixed number, for which TensorFlow drops the third batch; then with a last step that is filled up.
 odd = Range(6).batch(2, drop_remainder=True)
 results["dropped"] = [local(two, values) for values in distribute(two, lambda _: odd)]
 filled = distribute(two, lambda _: fill_last_step(odd, 2, tf.constant([-1, -1], tf.int64)))
@@ -176,7 +170,6 @@ def sum_of(graph):
 sums = tf.function(lambda graph: two.run(sum_of, args=(graph,)))
 results["batched graphs"] = [local(two, sums(graph)) for graph in distribute_batches(two, batched_graphs)]
 
-# 004-14 and 004-15
 with open(f"{folder}/vocabulary", "w", encoding="utf-8") as vocabulary:
     vocabulary.write("\n".join("abcdf"))
 with two.scope():
@@ -186,11 +179,9 @@ results["looked up"] = [
     local(two, next(iter(distribute(two, lambda _, lookup=lookup: letters.map(lookup))))) for lookup in lookups
 ]
 
-# 004-17
 results["in order"] = predict_in_order(two, lambda x: 2 * x, Range(24).batch(6)).tolist()
 results["in order, uneven"] = predict_in_order(mirrored(3), lambda x: 2 * x, Range(7).batch(4)).tolist()
 
-# 004-18
 distributed_values = values_per_replica(two, tf.constant)
 results["values"] = local(two, tf.function(lambda values: two.run(lambda x: x, (values,)))(distributed_values))
 
@@ -204,7 +195,7 @@ results["generator"] = [local(two, values) for values in two.experimental_distri
 numbers = generated_batches(two, lambda: iter(range(4)), output_signature=tf.TensorSpec([], tf.int64), batch_size=4)
 results["generator, in batches"] = steps_of(two, numbers)
 
-# 004-6: TensorFlow's own answers, at the first element.
+# TensorFlow's own answers, at the first element.
 records = tf.data.TFRecordDataset([f"{folder}/all"]).batch(4)
 for name, dataset in {"too few files": records, "no files": Range(12).batch(4)}.items():
     try:

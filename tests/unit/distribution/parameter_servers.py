@@ -29,7 +29,6 @@ results: dict[str, object] = {
     "num_pipelines": num_input_pipelines(strategy),
 }
 
-# 002-47
 with strategy.scope():
     table, small = tf.Variable(tf.zeros([1024, 256])), tf.Variable(tf.zeros([1024, 2]))
 results["parts"] = [int(tf.size(part)) for part in table.variables]
@@ -83,7 +82,7 @@ for name, refused in refusals.items():
         results[f"refusal: {name}"] = str(error)
 
 
-# 004-16: Keras' own loop takes a function, too.
+# Keras' own loop takes a function, too.
 def labelled(_):
     return tf.data.Dataset.from_tensors(([[1.0]], [[2.0]])).repeat()
 

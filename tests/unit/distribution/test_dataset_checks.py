@@ -32,7 +32,6 @@ ON_TPU = tf.distribute.TPUStrategy.__new__(tf.distribute.TPUStrategy)
     ],
 )
 def test_files_are_found_wherever_they_are_read(make, num_files):
-    """004-6."""
     contents = dataset_contents(make())
 
     assert contents.reads_files
@@ -58,13 +57,11 @@ def test_what_is_in_memory_reads_no_files():
     ],
 )
 def test_random_state_of_a_process_is_refused(draw, op):
-    """004-19."""
     with pytest.raises(ValueError, match=rf"got the stateful operations \['{op}'\].*`tf.random.stateless_\*`"):
         distribute(tf.distribute.get_strategy(), lambda _: Dataset.range(3).map(draw).batch(1))
 
 
 def test_seeds_in_the_elements_and_shuffling_are_fine():
-    """004-19."""
     dataset = Dataset.range(3).shuffle(3).map(lambda i: tf.random.stateless_uniform([], seed=[i, 1]))
 
     assert check_dataset(dataset, tf.distribute.get_strategy()).random_ops == ()
@@ -79,14 +76,12 @@ def test_seeds_in_the_elements_and_shuffling_are_fine():
     ],
 )
 def test_python_in_a_dataset_is_refused_on_tpu_only(make):
-    """004-18 and the seed checklist's section 0.2."""
     assert check_dataset(make(), tf.distribute.get_strategy()).python_ops
     with pytest.raises(ValueError, match="must not call Python under TPUStrategy"):
         check_dataset(make(), ON_TPU)
 
 
 def test_a_generator_is_refused_on_tpu():
-    """004-18."""
     with pytest.raises(ValueError, match="got TPUStrategyV2, which does not take generators"):
         generated_batches(ON_TPU, lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64), batch_size=1)
 
@@ -104,7 +99,6 @@ def test_a_generator_makes_batches():
 
 @pytest.mark.parametrize(("global_batch_size", "num_replicas", "nearest"), [(5, 2, "4 or 6"), (1, 2, "2"), (0, 3, "3")])
 def test_a_batch_that_cannot_be_divided_is_refused(global_batch_size, num_replicas, nearest):
-    """004-9."""
     with pytest.raises(ValueError, match=rf"not divisible by {num_replicas}. Take {nearest}\."):
         per_replica_batch_size(global_batch_size, num_replicas)
 
@@ -125,7 +119,6 @@ def test_a_batch_that_cannot_be_divided_is_refused(global_batch_size, num_replic
     ],
 )
 def test_a_plain_dataset_is_divided_by_what_it_reads(make, asked, policy, message):
-    """004-6 and 004-7."""
     sharding = choose_dataset_sharding(make(), num_pipelines=2, asked=asked)
 
     assert sharding.policy == policy
@@ -146,7 +139,6 @@ def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_div
 
 
 def test_scalars_and_merged_graphs_cannot_be_parted():
-    """004-2."""
     graph = tfx_gnn.GraphTensor.from_pieces(tfx_gnn.Context.from_fields(features={"x": [1.0]}))
 
     for dataset in (Dataset.range(3), Dataset.from_tensors(graph)):
@@ -155,7 +147,7 @@ def test_scalars_and_merged_graphs_cannot_be_parted():
 
 
 def test_the_library_avoids_what_makes_workers_differ():
-    """004-19: files are listed once and in order, and optimizations stay as TensorFlow has them."""
+    """Files are listed once and in order, and optimizations stay as TensorFlow has them."""
     sources = "".join(path.read_text() for path in Path(tfx_gnn.__file__).parent.rglob("*.py"))
 
     for name in ("list_files(", "experimental_optimization"):

@@ -23,7 +23,6 @@ EMPTY = tf.constant(-1, tf.int64)
     ],
 )
 def test_the_last_step_is_filled_up_and_no_step_is_added(num_elements, num_replicas, expected):
-    """004-13."""
     filled = list(fill_last_step(tf.data.Dataset.range(num_elements), num_replicas, EMPTY))
 
     assert [int(element) for element, _ in filled] == expected

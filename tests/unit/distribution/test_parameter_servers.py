@@ -27,19 +27,17 @@ def test_the_chief_coordinates(told):
 
 
 def test_large_tables_are_divided_and_small_ones_are_not(told):
-    """002-47."""
     assert told["parts"] == [131072, 131072]
     assert told["small"] != "ShardedVariable"
 
 
 def test_workers_get_graphs_as_flat_tensors_from_a_dataset_of_their_own(told):
-    """004-16: three graphs of two nodes with x = 1, 2, 3, in order, again and again."""
+    """Three graphs of two nodes with x = 1, 2, 3, in order, again and again."""
     assert told["sums"] == [2.0, 4.0, 6.0, 2.0]
     assert told["words"] == "ab"
 
 
 def test_keras_fits_by_a_dataset_creator(told):
-    """004-16."""
     assert told["loss"][1] < told["loss"][0]
 
 
@@ -53,5 +51,4 @@ def test_keras_fits_by_a_dataset_creator(told):
     ],
 )
 def test_what_cannot_be_sent_to_a_worker_is_refused(told, case, message):
-    """004-6, 004-18 and 004-19."""
     assert message in told[f"refusal: {case}"]

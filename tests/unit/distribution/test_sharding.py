@@ -25,7 +25,6 @@ from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines, 
 def test_files_are_divided_where_there_are_enough_and_the_message_says_so(
     num_files, num_pipelines, asked, policy, message
 ):
-    """004-7."""
     sharding = choose_sharding(num_files=num_files, num_pipelines=num_pipelines, asked=asked)
 
     assert sharding.policy == policy
@@ -54,7 +53,6 @@ def test_what_cannot_be_divided_so_is_refused(arguments, message):
     ],
 )
 def test_each_pipeline_takes_its_part_and_all_parts_are_the_whole(asked, files, records):
-    """004-9."""
     sharding = choose_sharding(num_files=5, num_pipelines=3, asked=asked)
     contexts = [tf.distribute.InputContext(3, place, 3) for place in range(3)]
 

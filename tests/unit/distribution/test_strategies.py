@@ -96,5 +96,4 @@ def test_what_is_missing_of_a_cluster_is_named(kind, cluster, message, monkeypat
     ],
 )
 def test_tables_are_divided_into_parts_of_at_least_131072_numbers(shape, max_partitions, expected):
-    """002-47."""
     assert LargeTablePartitioner(max_partitions)(tf.TensorShape(shape), tf.float32) == expected

@@ -38,31 +38,28 @@ def test_each_process_knows_its_role(both):
 
 
 def test_by_file_each_worker_reads_one_of_two_files_and_batches_depend_on_the_order_of_operations(both):
-    """004-3 and the seed checklist's section 0.1; 004-19: steps may be smaller than the global batch."""
+    """Steps may be smaller than the global batch."""
     assert both("file, batch first") == [[[[0, 1], [2, 3], [4], [5]], "file"], [[[6, 7], [8, 9], [10], [11]], "file"]]
     assert both("file, batch last") == [[[[0, 1], [2, 3], [4, 5]], "file"], [[[6, 7], [8, 9], [10, 11]], "file"]]
 
 
 def test_by_data_each_worker_reads_all_and_keeps_every_second_batch(both):
-    """004-4."""
     assert both("data, one file") == [[[[0, 1], [4, 5], [8, 9]], "data"], [[[2, 3], [6, 7], [10, 11]], "data"]]
 
 
 def test_without_sharding_each_worker_sees_all(both):
-    """004-5."""
     everything = [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], [10, 11]]
 
     assert both("off, one file") == [[everything, "off"]] * 2
 
 
 def test_auto_takes_files_where_there_are_enough_and_else_data(both):
-    """004-6 and 004-7: one file for two workers, which TensorFlow refuses, is divided by data here."""
+    """One file for two workers, which TensorFlow refuses, is divided by data here."""
     assert both("auto, two files") == both("file, batch last")
     assert both("auto, one file") == both("auto, no file") == both("data, one file")
 
 
 def test_what_tensorflow_refuses_at_the_first_step_is_refused_before(both):
-    """004-6 and 004-7."""
     for message in both("refusal: too few files"):
         assert "got 'file' with 1 files for 2" in message
     for message in both("refusal: no files"):
@@ -70,18 +67,18 @@ def test_what_tensorflow_refuses_at_the_first_step_is_refused_before(both):
 
 
 def test_a_function_of_the_place_shards_before_anything_is_read(both):
-    """004-9: batches for one replica; by file, and, for a single file, by record."""
+    """Batches for one replica; by file, and, for a single file, by record."""
     assert both("function, by file") == [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
     assert both("function, by data") == [[[0, 2], [4, 6], [8, 10]], [[1, 3], [5, 7], [9, 11]]]
 
 
 def test_workers_end_together_and_who_has_no_more_gets_batches_without_rows(both):
-    """004-13: TensorFlow's own way, for batches whose rows may be fewer."""
+    """TensorFlow's own way, for batches whose rows may be fewer."""
     assert both("uneven") == [[[0], [1], [2], [3]], [[0], [1], [], []]]
 
 
 def test_graphs_of_static_shapes_get_padding_where_a_worker_has_no_more(both):
-    """004-13: worker 0 has graphs of 1, 2, 3, worker 1 one of 11, with two nodes each; then both stop.
+    """Worker 0 has graphs of 1, 2, 3, worker 1 one of 11, with two nodes each; then both stop.
 
     The mean is over real graphs: (2 + 22) / 2, then 4 and 6 alone. It is no NaN, and nobody counts padding.
     """
@@ -92,5 +89,5 @@ def test_graphs_of_static_shapes_get_padding_where_a_worker_has_no_more(both):
 
 
 def test_predictions_are_in_order_on_all_workers(both):
-    """004-17, with an uneven last batch."""
+    """The last batch is uneven."""
     assert both("in order") == [[0, 2, 4, 6, 8, 10, 12, 14, 16]] * 2

@@ -46,13 +46,13 @@ def batches_of(dataset, asked):
     return [local(batch) for batch in distribute_batches(strategy, dataset, sharding)], sharding.policy
 
 
-# 004-3 and 0.1: two files of six records, both orders of operations.
+# Two files of six records, both orders of operations.
 records, parse = numbers(TWO_FILES)
 results["file, batch first"] = batches_of(records.batch(GLOBAL_BATCH).map(parse), "file")
 results["file, batch last"] = batches_of(records.map(parse).batch(GLOBAL_BATCH), "file")
 results["auto, two files"] = batches_of(records.map(parse).batch(GLOBAL_BATCH), "auto")
 
-# 004-4, 004-5 and 004-6: one file of twelve records.
+# One file of twelve records.
 records, parse = numbers(ONE_FILE)
 for asked in ("data", "off", "auto"):
     results[f"{asked}, one file"] = batches_of(records.map(parse).batch(GLOBAL_BATCH), asked)
@@ -72,7 +72,7 @@ results["refusal: too few files"] = refusal(choose_dataset_sharding, too_few, nu
 results["refusal: no files"] = refusal(choose_dataset_sharding, no_files, num_pipelines=2, asked="file")
 
 
-# 004-9: datasets from functions; sharded before anything is read.
+# Datasets from functions; sharded before anything is read.
 def per_replica(paths, asked):
     sharding = choose_sharding(num_files=len(paths), num_pipelines=2, asked=asked)
 
@@ -86,14 +86,14 @@ def per_replica(paths, asked):
 
 results["function, by file"] = per_replica(TWO_FILES, "auto")
 results["function, by data"] = per_replica(ONE_FILE, "auto")
-# 004-13: worker 1 has no third batch; TensorFlow makes up one without rows.
+# Worker 1 has no third batch; TensorFlow makes up one without rows.
 results["uneven"] = [
     local(batch)
     for batch in distribute(strategy, lambda context: tf.data.Dataset.range(4 - 2 * context.input_pipeline_id).batch(1))
 ]
 
 
-# 004-13 with graphs of static shapes: worker 0 has three, worker 1 one, in padded batches of at most two graphs.
+# Graphs of static shapes: worker 0 has three, worker 1 one, in padded batches of at most two graphs.
 def padded(first, num_real):
     nodes = tfx_gnn.NodeSet.from_fields(
         sizes=tf.stack([num_real, 3 - num_real]), features={"x": tf.fill([3], tf.cast(first, tf.float32))}
@@ -147,7 +147,7 @@ def step(iterator):
 iterator = iter(distribute(strategy, graphs))
 results["graphs"] = [[float(value) for value in step(iterator)] for _ in range(4)]
 
-# 004-17: nine rows on two workers, the last batch uneven.
+# Nine rows on two workers, the last batch uneven.
 results["in order"] = predict_in_order(strategy, lambda x: 2 * x, tf.data.Dataset.range(9).batch(GLOBAL_BATCH)).tolist()
 
 sys.stdout.write(json.dumps(results) + "\n")

@@ -1,4 +1,4 @@
-"""Lines 002-1 to 002-7 and 002-9: what GraphLearn's data sources are made of."""
+"""What GraphLearn's data sources are made of."""
 
 import pytest
 
@@ -18,7 +18,7 @@ USER_TYPES = [("int", 100), ("int", 50), "float", ("string", 1000), ("string", N
 USER_DIMS = [12, 12, None, 8, 6, 4]
 
 
-def test_columns_stand_in_one_order():  # 002-1
+def test_columns_stand_in_one_order():
     plain = Decoder()
     full = Decoder(weighted=True, labeled=True, timestamped=True, attr_types=["int"])
 
@@ -29,7 +29,7 @@ def test_columns_stand_in_one_order():  # 002-1
     assert (plain.attributed, full.attributed) == (False, True)
 
 
-def test_attributes_say_how_a_cell_is_split():  # 002-2
+def test_attributes_say_how_a_cell_is_split():
     column = Decoder(attr_types=USER_TYPES, attr_names=list("abcdef"), attr_delimiter="|").packed_column("x")
 
     assert (column.name, column.delimiter) == ("x", "|")
@@ -56,18 +56,18 @@ def test_attributes_say_how_a_cell_is_split():  # 002-2
         ("int", "must be a list; got the text 'int'"),
     ],
 )
-def test_types_of_no_meaning_are_refused(attr_types, message):  # 002-2
+def test_types_of_no_meaning_are_refused(attr_types, message):
     with pytest.raises(ValueError, match=message):
         Decoder(attr_types=attr_types)
 
 
-def test_attributes_are_counted_by_the_type_in_which_they_are_stored():  # 002-3
+def test_attributes_are_counted_by_the_type_in_which_they_are_stored():
     decoder = Decoder(attr_types=["int", ("string", 10), "string", ("string", 10, True), "float"])
 
     assert (decoder.int_attr_num, decoder.float_attr_num, decoder.string_attr_num) == (2, 1, 2)
 
 
-def test_the_format_has_a_number():  # 002-3
+def test_the_format_has_a_number():
     assert Decoder(weighted=True, labeled=True, attr_types=["int"]).data_format == 22
     assert [Decoder(**{name: True}).data_format for name in ("weighted", "labeled", "timestamped")] == [2, 4, 8]
     assert Decoder().data_format == 0
@@ -88,7 +88,7 @@ def test_the_format_has_a_number():  # 002-3
         (("int", 10), 8, "int_specs", SparseSpec(bucket_size=10, dimension=8, need_hash=True)),
     ],
 )
-def test_each_type_and_dimension_has_its_encoding(attr_type, dim, kind, expected):  # 002-4
+def test_each_type_and_dimension_has_its_encoding(attr_type, dim, kind, expected):
     spec = Decoder(attr_types=[attr_type], attr_dims=[dim]).feature_spec
 
     found = {name: getattr(spec, name) for name in ("int_specs", "float_specs", "string_specs")}
@@ -106,7 +106,7 @@ def test_each_type_and_dimension_has_its_encoding(attr_type, dim, kind, expected
         (USER_TYPES, USER_DIMS, 43),
     ],
 )
-def test_encodings_side_by_side_have_the_width_of_the_seed(attr_types, attr_dims, dimension):  # 002-5
+def test_encodings_side_by_side_have_the_width_of_the_seed(attr_types, attr_dims, dimension):
     decoder = Decoder(attr_types=attr_types, attr_dims=attr_dims)
 
     assert decoder.feature_spec.dimension == dimension
@@ -122,7 +122,7 @@ def test_encodings_side_by_side_have_the_width_of_the_seed(attr_types, attr_dims
         ("float", 8, "must be None or 0 for a float, .*; got 8"),
     ],
 )
-def test_what_cannot_be_encoded_is_refused_once_an_encoding_is_asked_for(attr_type, dim, message):  # 002-6
+def test_what_cannot_be_encoded_is_refused_once_an_encoding_is_asked_for(attr_type, dim, message):
     decoder = Decoder(attr_types=[attr_type], attr_dims=[dim])
 
     with pytest.raises(AssertionError, match=message):
@@ -131,7 +131,7 @@ def test_what_cannot_be_encoded_is_refused_once_an_encoding_is_asked_for(attr_ty
         _ = decoder.feature_spec
 
 
-def test_dimensions_and_names_are_one_an_attribute():  # 002-6
+def test_dimensions_and_names_are_one_an_attribute():
     with pytest.raises(ValueError, match="`attr_dims` must have one item an attribute; got 1 for 2 `attr_types`"):
         Decoder(attr_types=["int", "int"], attr_dims=[8])
     with pytest.raises(ValueError, match="`attr_names` must have one item an attribute; got 3 for 2 `attr_types`"):
@@ -140,7 +140,7 @@ def test_dimensions_and_names_are_one_an_attribute():  # 002-6
         Decoder(attr_types=["int", "int"], attr_names=["a", "a"])
 
 
-def test_encodings_can_be_appended_by_hand():  # 002-7
+def test_encodings_can_be_appended_by_hand():
     spec = FeatureSpec(7, weighted=True)
     spec.append_dense(is_float=False)
     spec.append_dense()
@@ -168,7 +168,7 @@ def test_encodings_can_be_appended_by_hand():  # 002-7
         FeatureSpec(1).append_sparse(5, 0)
 
 
-def test_a_row_that_is_not_there_has_values_all_the_same():  # 002-9
+def test_a_row_that_is_not_there_has_values_all_the_same():
     decoder = Decoder(
         weighted=True,
         labeled=True,

@@ -1,4 +1,4 @@
-"""Lines 002-1, 002-2 and 002-8: GraphLearn's files read as tables."""
+"""GraphLearn's files read as tables."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""Losses against drawn negatives (002-53), by hand."""
+"""Losses against drawn negatives, by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _rows(*rows):
 
 
 def test_sigmoid_is_the_mean_of_true_pairs_plus_the_mean_of_drawn_ones():
-    """002-53: logits log(3) and 0 say 3/4 and 1/2; -log(3) and 0 say 1/4 and 1/2."""
+    """Logits log(3) and 0 say 3/4 and 1/2; -log(3) and 0 say 1/4 and 1/2."""
     loss = sigmoid_cross_entropy_loss(_rows(math.log(3.0), 0.0), _rows(-math.log(3.0), 0.0, 0.0))
 
     expected = (math.log(4 / 3) + math.log(2)) / 2 + (math.log(4 / 3) + 2 * math.log(2)) / 3
@@ -29,7 +29,7 @@ def test_sigmoid_is_the_mean_of_true_pairs_plus_the_mean_of_drawn_ones():
 
 
 def test_softmax_sets_each_source_against_all_negatives_of_the_batch():
-    """002-53: the first source scores 2 with its target and 1, 0 with the negatives; the second 0, and 0, 4."""
+    """The first source scores 2 with its target and 1, 0 with the negatives; the second 0, and 0, 4."""
     source, target = _rows([1.0, 0.0], [0.0, 2.0]), _rows([2.0, 9.0], [9.0, 0.0])
     negatives = _rows([1.0, 0.0], [0.0, 2.0])
 
@@ -42,7 +42,7 @@ def test_softmax_sets_each_source_against_all_negatives_of_the_batch():
 
 @pytest.mark.parametrize(("norm", "expected"), [(1, (0.0 + 2.0) / 2), (2, (0.0 + 2.0) / 2)])
 def test_margin_is_asked_of_each_drawn_triplet(norm, expected):
-    """002-53: the true triplet is at distance 1; drawn ones at 4 and 0 (or 16 and 0); margin 1."""
+    """The true triplet is at distance 1; drawn ones at 4 and 0 (or 16 and 0); margin 1."""
     true = _rows([1.0, 0.0]), _rows([1.0, 0.0]), _rows([1.0, 0.0])
     drawn = _rows([4.0, 0.0], [1.0, 1.0]), _rows([0.0, 0.0], [0.0, 0.0]), _rows([0.0, 0.0], [1.0, 1.0])
 
@@ -52,7 +52,7 @@ def test_margin_is_asked_of_each_drawn_triplet(norm, expected):
 
 
 def test_norms_differ():
-    """002-53: differences (2, 1) are 3 by L1, 5 by L2; (1, 1) are 2 by both."""
+    """Differences (2, 1) are 3 by L1, 5 by L2; (1, 1) are 2 by both."""
     zero = _rows([0.0, 0.0])
     losses = [
         float(triplet_margin_loss(_rows([2.0, 1.0]), zero, zero, _rows([1.0, 1.0]), zero, zero, 0.5, 1, norm))
@@ -63,7 +63,7 @@ def test_norms_differ():
 
 
 def test_softplus_is_half_of_both_means():
-    """002-53: the true triplet scores log(3), drawn ones 0 and -log(3)."""
+    """The true triplet scores log(3), drawn ones 0 and -log(3)."""
     one = _rows([1.0])
     loss = triplet_softplus_loss(
         _rows([math.log(3.0)]), one, one, _rows([0.0], [math.log(3.0)]), _rows([5.0], [-1.0]), _rows([1.0], [1.0])

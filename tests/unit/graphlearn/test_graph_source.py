@@ -1,4 +1,4 @@
-"""Line 002-8: GraphLearn's graph, from its files to tables and to sampled subgraphs."""
+"""GraphLearn's graph, from its files to tables and to sampled subgraphs."""
 
 import numpy as np
 import pyarrow as pa

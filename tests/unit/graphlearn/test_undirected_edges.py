@@ -3,7 +3,7 @@ import numpy as np
 from tfx_gnn.graphlearn.graph_source import add_reverse_edges
 
 
-def test_each_pair_is_there_once_in_both_directions():  # 002-8
+def test_each_pair_is_there_once_in_both_directions():
     given = [(1, 2), (2, 1), (1, 3), (2, 3), (3, 3), (1, 4)]
 
     sources, targets, rows = add_reverse_edges(*np.array(given).T)

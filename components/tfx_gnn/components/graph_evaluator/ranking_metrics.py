@@ -1,13 +1,11 @@
-"""Quality of a link predictor from sums over ranks, which merge by addition.
+"""Quality of a link predictor from sums over ranks and counts of scores, which merge by addition.
 
 The rank of a true pair is its position among the false pairs of its own example, by descending score; pairs of
 equal score share their mean rank, so a model that gives all pairs one score gains nothing by their order. Other true
 pairs of the example are left out, as filtered ranks do.
 
-How many true and false pairs have which score: enough for the area under a curve, and mergeable.
-
-Scores are rounded to 12 significant bits, so counts of any number of pairs stay small and those of many
-machines add up. Only the order of scores matters, so logits serve as well as probabilities.
+For the area under a curve, scores are rounded to 12 significant bits, so counts of any number of pairs stay small and
+those of many machines add up. Only the order of scores matters, so logits serve as well as probabilities.
 """
 
 from __future__ import annotations

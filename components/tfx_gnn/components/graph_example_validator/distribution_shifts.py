@@ -1,7 +1,5 @@
 """Drift from span to span, and skew from split to split, of the features of a graph.
 
-How far two distributions of a feature are apart, by their statistics.
-
 Both measures are those of TensorFlow Data Validation, and lie in [0, 1]: the L-infinity
 distance of the shares of categories, and the Jensen-Shannon divergence (with logarithms to
 base 2) of histograms, of those with buckets of equal count: buckets of equal width say little of

@@ -1,7 +1,4 @@
-"""What examples are promised to be, held against what their graph schema has.
-
-What a sampling plan promises about its examples, for the validator to check.
-"""
+"""What examples are promised to be, by their sampling plan or by options, held against what their schema has."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What batches of examples show in training and in serving, added up.
-
-Answers of a model to the same examples on two ways, side by side.
-"""
+"""What batches of examples show in training and in serving, side by side, added up."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The loop of a search: trials one after another, each kept as soon as it is finished.
-
-The choice of values, by Optuna.
-"""
+"""The loop of a search: Optuna chooses values, and each trial is kept as soon as it is finished."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The report of a search: a page for those who want to know what matters.
-
-Drawings of a search: the objective by trial, and by the values of each hyperparameter.
-"""
+"""The report of a search: a page, with drawings, for those who want to know what matters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """All budgets for one data set, learned from the summary of its sizes.
 
-Budgets that a stated share of random batches fits, with as little padding as can be.
+A fit-or-skip budget is one that a stated share of random batches fits, with as little padding as can be.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Budgets that `pack_batches` fills best: the shape with the least padded work for each real graph.
 
-Work is nodes and edges of all sets, and one for each component.
-
-What `pack_batches` makes of a padding budget, found out by its own planner on sizes alone.
+Work is nodes and edges of all sets, and one for each component. What `pack_batches` makes of a budget is found out by
+its own planner, on sizes alone.
 """
 
 from __future__ import annotations

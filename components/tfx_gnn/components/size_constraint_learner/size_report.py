@@ -1,7 +1,4 @@
-"""The report on padding budgets: a page that explains what was learned, for those who choose a budget.
-
-Histograms of graph sizes.
-"""
+"""The report on padding budgets: a page that explains what was learned, for those who choose a budget."""
 
 from __future__ import annotations
 

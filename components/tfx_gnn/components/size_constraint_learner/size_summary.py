@@ -1,10 +1,8 @@
 """Sizes of graphs, summed up: exact totals, and the joint distribution of all sizes.
 
-A summary holds each distinct row (sizes of all sets, label class, degree bucket) with its exact
-count while there are few, and a sample of graphs for when there are many: those of smallest
-hash, so that whoever merges what in whatever order gets the same sample.
-
-Sizes of graphs as columns: one for each node set and edge set, in the order of `SizeRule`.
+A summary holds each distinct row (sizes of all sets in the order of `SizeRule`, label class, degree bucket) with its
+exact count while there are few, and a sample of graphs for when there are many: those of smallest hash, so that whoever
+merges what in whatever order gets the same sample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which graphs are lost with the batches that do not fit, by label class and by degree of the seed.
-
-Random batches of graphs, and the sums of their sizes.
-"""
+"""Which graphs are lost with the random batches that do not fit, by label class and by degree of the seed."""
 
 from __future__ import annotations
 

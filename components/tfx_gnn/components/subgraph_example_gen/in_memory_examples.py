@@ -1,7 +1,4 @@
-"""Examples of subgraphs, or of whole graphs, made by one process that holds the tables in memory.
-
-What both ways of making examples tell about their seeds and tables.
-"""
+"""Examples of subgraphs, or of whole graphs, made by one process that holds the tables in memory."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Batches of as many graphs as fit a padding budget.
 
-Batches of graphs as flat collections of fields, to be joined and cut.
+Graphs are joined and cut as flat collections of fields.
 """
 
 from __future__ import annotations

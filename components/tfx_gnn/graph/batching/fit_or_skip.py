@@ -1,6 +1,6 @@
-"""Learns size constraints that almost all random batches fit, for training that skips the rest.
+"""Fit-or-skip: size constraints that almost all random batches fit, and a filter for the rest.
 
-Filters a data set and reports to TensorBoard how much of it was removed.
+The filter reports to TensorBoard how much it removed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Fills a graph up to fixed total sizes, as accelerators need it.
-
-Masks that tell real nodes, edges and labels of a padded graph from padding.
-"""
+"""Fills a graph up to fixed total sizes, as accelerators need it; masks tell padding from the rest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Graphs of a batch of tf.Examples as flat values, before they are given their shapes.
-
-One field of all graphs in a batch of tf.Examples, before it is given its shape.
-"""
+"""Graphs of a batch of tf.Examples as flat values, field by field, before they are given their shapes."""
 
 from __future__ import annotations
 

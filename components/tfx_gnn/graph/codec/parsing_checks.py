@@ -1,11 +1,9 @@
-"""Assertions on graphs read from tf.Examples.
+"""Assertions on graphs read from tf.Examples, and the node indices of all their edge sets.
 
 They cost a few operations, whatever the number of sets and features: what is compared is first
 put into one tensor. In a function, all operations of an assertion run every time, and even a
 branch for the case of failure costs more than the check itself; so there a message names the
 feature, and in eager mode also the example of the batch.
-
-The node indices of all edge sets in a batch of tf.Examples, handled in one go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Copies values from nodes to their edges, and from the context to nodes and edges.
-
-Combines several values of the same items into one.
-"""
+"""Copies values from nodes to their edges, and from the context to nodes and edges; combines several values."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Changes the order of nodes, and shuffles features.
-
-Random permutations that keep each index within its segment.
-"""
+"""Changes the order of nodes, and shuffles features and indices within their segments."""
 
 from __future__ import annotations
 

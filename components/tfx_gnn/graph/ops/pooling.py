@@ -1,7 +1,4 @@
-"""Reduces values of edges to their nodes, and of nodes or edges to the context.
-
-Reductions of values by the index of their receiver, by name.
-"""
+"""Reduces values of edges to their nodes, and of nodes or edges to the context, by a reduction's name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Reads values out of a graph along its readout structure.
 
-Readout from the first node of each component: the older convention for rooted subgraphs.
+Or from the first node of each component: the older convention for rooted subgraphs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From a graph schema to the type of its graphs, and back.
-
-Which element types a graph schema may declare.
-"""
+"""From a graph schema to the type of its graphs, and back; and which dtypes a schema may declare."""
 
 from __future__ import annotations
 

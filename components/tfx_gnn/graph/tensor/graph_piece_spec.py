@@ -1,9 +1,8 @@
 """Type specs of graph pieces.
 
 The spec of a piece lets TensorFlow take the piece apart into tensors and rebuild it anywhere:
-in tf.data, tf.function, tf.distribute and SavedModel.
-
-Fields of graphs without nodes and edges, which tf.distribute asks for when data runs out.
+in tf.data, tf.function, tf.distribute and SavedModel. It also makes the fields of graphs without
+nodes and edges, which tf.distribute asks for when data runs out.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Parts of graph pieces: nests of fields and pieces, or of their specs.
 
-A piece holds *parts*: fields, nested pieces, or mappings of these. Its type spec holds the
-specs of the parts in the same nest. What must be done alike to both - casting indices and row
-splits, agreeing on batch dimensions - is done here, once.
-
-A mapping that cannot be changed, for the sets and features of a graph.
+A piece holds *parts*: fields, nested pieces, or mappings of these that cannot be changed. Its type
+spec holds the specs of the parts in the same nest. What must be done alike to both - casting indices
+and row splits, agreeing on batch dimensions - is done here, once.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""Edge sets: the edges of one type, with the nodes they connect and their features.
-
-What contexts, node sets and edge sets share: features and sizes.
-
-Contexts: features that belong to a whole component of a graph.
-
-Node sets: the nodes of one type, with their features.
-"""
+"""Context, node sets and edge sets: the pieces of a graph, each with sizes and features."""
 
 from __future__ import annotations
 

@@ -1,15 +1,12 @@
-"""Puts assertions before the use of a value.
-
-Errors of tensors that do not fit, of the types that TensorFlow's own operations raise.
-
-Code that catches what TensorFlow raises need not know which of the checks came first: outside of
-`tf.function` that is an InvalidArgumentError, and while a function is traced a ValueError for
-shapes and a TypeError for dtypes.
-
-Process-wide switches for the checks that graph pieces run on themselves.
+"""When graphs check themselves, and how: static checks, assertions, and the errors that they raise.
 
 Static checks (shapes known before anything runs) are on by default. Run-time checks add
 assertion ops to every new piece and are off by default; the parsers have checks of their own.
+Both are switched for the whole process.
+
+Errors have the types that TensorFlow's own operations raise, so that code that catches those need
+not know which of the checks came first: outside of `tf.function` that is an InvalidArgumentError, and
+while a function is traced a ValueError for shapes and a TypeError for dtypes.
 """
 
 from __future__ import annotations

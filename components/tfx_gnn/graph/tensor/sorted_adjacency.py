@@ -1,9 +1,4 @@
-"""Adjacencies whose edges are in the order of their target nodes.
-
-Puts indices into ascending order, in linear time where TensorFlow can.
-
-Type specs of adjacencies whose edges are sorted. `tfx_gnn.graph.tensor.sorted_adjacency` has the values.
-"""
+"""Adjacencies whose edges are in the order of their target nodes, and their type spec."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Which row of a table a category has, and one vector for the categories of an item.
 
-From texts and large integers to a known number of categories, the same in every process and library.
-
-How many categories a transformed feature has, as tf.Transform knows it.
+A category is an index, a value of a vocabulary of tf.Transform, or hashed: into the same row in every process.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Several columns side by side.
+"""Several columns side by side, and one feature handler for each type.
 
-One handler a type: source and neighbor nodes of one type share their tables.
+Source and neighbor nodes of one type share their tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""All attributes of nodes or edges as one vector, as a GraphLearn feature spec describes them.
-
-Feature specs in the configs of layers, which hold plain values only.
-"""
+"""All attributes of nodes or edges as one vector, as a GraphLearn feature spec describes them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The part of encoding that accelerators cannot do: from strings and ragged values to dense integers.
+"""Which feature of a graph is encoded how, and the part of it that accelerators cannot do.
 
-Which feature of a graph is encoded how: decided once, from the types of the features and the options.
+That part is from strings and ragged values to dense integers. What is done with a feature is decided once, from the
+types of the features and the options.
 """
 
 from __future__ import annotations

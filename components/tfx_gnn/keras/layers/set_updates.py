@@ -1,7 +1,4 @@
-"""Layers that compute the next state of a node set, an edge set or the context.
-
-How updates of a set name and pass the features they read.
-"""
+"""Layers that compute the next state of a node set, an edge set or the context."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Where labels lie in a graph, and what is read out there: `_readout` nodes, or the context.
-
-The states of all nodes of a graph as one vector.
-"""
+"""Where labels lie in a graph, and what is read out there: `_readout` nodes, or the context and pooled states."""
 
 from __future__ import annotations
 

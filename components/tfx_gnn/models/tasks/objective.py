@@ -1,7 +1,4 @@
-"""What trainers, exports and evaluators need of a task, the same for all tasks.
-
-Shapes as messages tell them.
-"""
+"""What trainers, exports and evaluators need of a task, the same for all tasks."""
 
 from __future__ import annotations
 

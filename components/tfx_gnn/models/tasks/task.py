@@ -1,7 +1,4 @@
-"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast.
-
-What the labels of a split are, in a few numbers.
-"""
+"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast."""
 
 from __future__ import annotations
 

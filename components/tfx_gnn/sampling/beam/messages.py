@@ -1,10 +1,8 @@
-"""What blocks of seeds and partitions of the graph send to each other.
+"""What blocks of seeds and partitions of the graph send to each other, and which partition answers which request.
 
 Messages are whole columns for many requests at once, as bytes: Beam then copies
 them between its steps without looking inside, and a message costs what its bytes
 cost, not what its rows do.
-
-Which partition of the graph answers which request of a block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What sampling found for a block of subgraphs, before nodes have positions.
-
-Gives the nodes of sampled subgraphs their order, and edges the positions of their ends.
-"""
+"""What sampling found for a block of subgraphs: first by ids, then with the positions of nodes and edges."""
 
 from __future__ import annotations
 

@@ -1,14 +1,10 @@
 """Which edges of a node a hop takes: by position, or by a score of each edge.
 
-Where all edges of a node have equal chances, positions among them are drawn, at
-a cost that does not depend on their number. Everywhere else each edge gets a
-score that is a pure function of the request and the edge, and those of smallest
-score are taken. So the edges of one node may lie in several places: each place
-answers with its best ones, and `merge_scored` finds the best of all.
-
-Finds the smallest scores of many groups at once.
-
-The edges of each node, ready to be looked up: compressed sparse rows.
+The edges of each node lie ready as compressed sparse rows. Where all edges of a node have equal chances,
+positions among them are drawn, at a cost that does not depend on their number. Everywhere else each edge
+gets a score that is a pure function of the request and the edge, and those of smallest score are taken. So
+the edges of one node may lie in several places: each place answers with its best ones, and `merge_scored`
+finds the best of all.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What to sample around a seed: a plan of hops along named edge sets.
 
 The plan is data, not code. Samplers of any kind execute it, and it travels as
-JSON between machines.
-
-The parts of a sampling plan that are made by themselves: times, a table of seeds, negatives.
+JSON between machines. Times, a table of seeds and negatives are parts of it.
 """
 
 from __future__ import annotations

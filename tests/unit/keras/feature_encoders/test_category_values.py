@@ -27,7 +27,7 @@ def test_more_rows_than_a_small_dtype_can_count():
     [("mean", [[2.0, 2.0], [0.0, 0.0], [10.0, 20.0]]), ("sum", [[4.0, 4.0], [0.0, 0.0], [10.0, 20.0]])],
 )
 def test_embeddings_of_several_values_are_combined(combiner, expected, static):
-    """002-45: the mean by default; rows (1, 1) and (3, 3) give (2, 2)."""
+    """The mean by default; rows (1, 1) and (3, 3) give (2, 2)."""
     spec = tf.RaggedTensorSpec([3 if static else None, None], tf.int64, 1)
     combine = tf.function(
         lambda vectors, values: combine_embeddings(vectors, values, combiner),

@@ -8,7 +8,7 @@ from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColu
 
 
 def test_categories_become_rows():
-    """002-43: [5] -> [5, 8]."""
+    """[5] -> [5, 8]."""
     column = EmbeddingColumn("a", 20, 8)
 
     embedded = column(tf.constant([1, 2, 3, 19, 1], tf.int64))
@@ -19,7 +19,7 @@ def test_categories_become_rows():
 
 
 def test_integers_beyond_the_buckets_are_hashed():
-    """002-43: [21..26] with 20 buckets -> [6, 8]."""
+    """[21..26] with 20 buckets -> [6, 8]."""
     column = EmbeddingColumn("b", 20, 8, need_hash=True)
     values = tf.range(21, 27)
 
@@ -44,7 +44,7 @@ def cities(tmp_path):
 
 
 def test_a_vocabulary_numbers_values_and_hashes_others_behind_it(cities):
-    """002-46: a vocabulary of tf.Transform and OOV buckets."""
+    """A vocabulary of tf.Transform and OOV buckets."""
     by_file = DynamicEmbeddingColumn("city", 4, is_string=True, vocabulary=cities, num_oov_buckets=2)
     by_list = DynamicEmbeddingColumn("city", 4, vocabulary=["Bern", "Rome", "Oslo"], num_oov_buckets=2)
     values = tf.constant(["Oslo", "Bern", "Lima", "Kyiv", "Lima"])
@@ -59,7 +59,7 @@ def test_a_vocabulary_numbers_values_and_hashes_others_behind_it(cities):
 
 
 def test_without_a_vocabulary_values_are_hashed_to_many_rows():
-    """002-46: a hash into a large table."""
+    """A hash into a large table."""
     by_default = DynamicEmbeddingColumn("city", 1)
     numbered = DynamicEmbeddingColumn("number", 4, num_buckets=100)
 

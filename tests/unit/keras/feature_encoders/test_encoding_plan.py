@@ -65,7 +65,6 @@ def test_the_options_of_a_plan_make_it_again_without_tf_transform():
 
 
 def test_features_with_one_shared_name_have_one_table():
-    """002-48."""
     shared = EmbeddingOptions(shared_name="place", units=4)
     options = FeatureEncoderOptions(
         embeddings={"user.city": shared, "user.home": EmbeddingOptions(shared_name="place", units=4, rows=50)},

@@ -73,7 +73,7 @@ def tables_of(encoder):
 
 
 def test_each_feature_has_its_place_in_the_state(users_and_items):
-    """Numbers, then embeddings, by name; the unknown has the last row, no values are zeros; 002-48 in one graph."""
+    """Numbers, then embeddings, by name; the unknown has the last row, no values are zeros."""
     encoder = FeatureEncoder(users_and_items.spec, OPTIONS)
 
     encoded = encoder(users_and_items)

@@ -13,7 +13,7 @@ def make_group():
 
 
 def test_columns_stand_side_by_side():
-    """002-49: a tensor [b, n] and a list of n tensors [b] give the same; a number has one dimension."""
+    """A tensor [b, n] and a list of n tensors [b] give the same; a number has one dimension."""
     group = make_group()
 
     encoded = group(tf.constant([[3, 7], [9, 8]]))
@@ -33,7 +33,6 @@ def test_texts_are_prepared_first():
 
 @pytest.mark.parametrize("values", [tf.zeros([2, 3], tf.int64), [tf.zeros([2], tf.int64)], tf.zeros([2], tf.int64)])
 def test_a_wrong_number_of_columns_is_refused(values):
-    """002-49."""
     with pytest.raises(ValueError, match="`values` must have one column for each of 2 feature columns"):
         make_group()(values)
 

@@ -30,7 +30,6 @@ USER = Decoder(
 )
 @pytest.mark.parametrize("fuse", [True, False], ids=["fused", "single"])
 def test_the_width_is_that_of_the_feature_spec(attr_types, attr_dims, dimension, fuse):
-    """002-5, 002-50."""
     decoder = Decoder(attr_types=attr_types, attr_dims=attr_dims or ())
     handler = FeatureHandler("user", decoder.feature_spec, fuse, num_buckets=100)
     data = {
@@ -44,7 +43,7 @@ def test_the_width_is_that_of_the_feature_spec(attr_types, attr_dims, dimension,
 
 
 def test_encodings_stand_in_the_order_of_graphlearn():
-    """002-50: floats, integers that are not fused, fused ones by dimension as these come first, strings."""
+    """Floats, integers that are not fused, fused ones by dimension as these come first, strings."""
     decoder = Decoder(
         attr_types=[("string", 5), ("int", 4), "int", ("string", 6), ("string", 7), ("string", 3, True), "float"],
         attr_dims=[2, 2, None, 3, 2, 2, None],
@@ -70,7 +69,6 @@ def test_encodings_stand_in_the_order_of_graphlearn():
 
 
 def test_unfused_integers_stand_in_their_order():
-    """002-50."""
     decoder = Decoder(attr_types=[("string", 5), "int"], attr_dims=[2, None])
     data = {"int_attrs": tf.constant([[3, 7]], tf.int64)}
 
@@ -114,7 +112,7 @@ def test_the_part_for_accelerators_has_no_texts():
 
 
 def test_source_and_neighbors_of_one_type_share_tables():
-    """002-48, 002-51: one handler a name, for the source and all hops."""
+    """One handler a name, for the source and all hops."""
     user = Decoder(attr_types=[("string", 10)], attr_dims=[4]).feature_spec
     item = Decoder(attr_types=["float", ("string", 10)], attr_dims=[None, 4]).feature_spec
     handlers = FeatureHandlers()
@@ -143,7 +141,6 @@ def test_a_type_has_one_feature_spec():
 
 
 def test_dynamic_categories_have_vocabularies_by_attribute():
-    """002-4, 002-46, 002-50."""
     decoder = Decoder(attr_types=["int", ("string", None, True), "string"], attr_dims=[2, 3, 4])
     handler = FeatureHandler(
         "user", decoder.feature_spec, vocabularies={"string_0": ["x", "y"], "int_0": ["7"]}, num_buckets=16

@@ -6,7 +6,7 @@ from tfx_gnn.keras.feature_encoders.fused_embedding_column import FusedEmbedding
 
 
 def test_one_table_serves_all_inputs():
-    """002-44: [10, 20, 30] of dimension 8, 3 x [4] -> table [60, 8], output [4, 24]."""
+    """[10, 20, 30] of dimension 8, 3 x [4] -> table [60, 8], output [4, 24]."""
     column = FusedEmbeddingColumn("a", [10, 20, 30], 8)
     first, second, third = [0, 1, 2, 9], [0, 5, 19, 20], [29, 0, -1, 3]
 
@@ -22,7 +22,7 @@ def test_one_table_serves_all_inputs():
 
 
 def test_the_tables_of_the_document():
-    """002-44: [100, 12] and [50, 12] -> [150, 12]."""
+    """[100, 12] and [50, 12] -> [150, 12]."""
     column = FusedEmbeddingColumn("a", [100, 50], 12)
 
     assert column([tf.constant([28]), tf.constant([0])]).shape == (1, 24)
@@ -30,7 +30,6 @@ def test_the_tables_of_the_document():
 
 
 def test_a_wrong_number_of_inputs_is_refused():
-    """002-44."""
     with pytest.raises(ValueError, match="`values` must have one tensor for each of 2 inputs; got 1 for 'a'"):
         FusedEmbeddingColumn("a", [10, 20], 8)([tf.constant([1])])
     with pytest.raises(ValueError, match="`bucket_list` must hold at least one number"):

@@ -11,7 +11,7 @@ def halved(values):
 
 
 def test_numbers_become_floats():
-    """002-42: ints [1..5] -> [1.0..5.0]."""
+    """Ints [1..5] -> [1.0..5.0]."""
     numbers = NumericColumn("a")(tf.constant([1, 2, 3, 4, 5]))
 
     assert numbers.numpy().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -19,7 +19,7 @@ def test_numbers_become_floats():
 
 
 def test_numbers_are_normalized_first():
-    """002-42: (x - 1) / 2, of the integers as they are."""
+    """(x - 1) / 2, of the integers as they are."""
     assert NumericColumn("b", lambda x: (x - 1) / 2)(tf.constant([1, 2, 3])).numpy().tolist() == [0.0, 0.5, 1.0]
 
 

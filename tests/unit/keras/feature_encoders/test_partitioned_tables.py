@@ -1,4 +1,4 @@
-"""Large tables on parameter servers (002-47)."""
+"""Large tables on parameter servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def results(clusters):
 
 
 def test_a_large_table_is_in_two_parts_and_a_small_one_whole(results):
-    """002-47: 1024 x 256 with 2 partitions -> two parts of 131072 elements."""
+    """1024 x 256 with 2 partitions -> two parts of 131072 elements."""
     assert feature_encoders.PartitionableColumn("a", 1024, 256).rows == 1024
     assert results["parts"] == [[[512, 256], 131072], [[512, 256], 131072]]
     assert results["small"] == [[16, 4]]

@@ -7,7 +7,7 @@ from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparse
 
 
 def test_texts_are_split_and_combined():
-    """002-45: "hi,gl,and,tf" -> [1, 8], the mean by default."""
+    """Texts "hi,gl,and,tf" -> [1, 8], the mean by default."""
     column = SparseEmbeddingColumn("a", 10, 8, ",")
 
     combined = column(tf.constant(["hi,gl,and,tf"]))
@@ -19,7 +19,7 @@ def test_texts_are_split_and_combined():
 
 @pytest.mark.parametrize(("combiner", "expected"), [("mean", [[2.0, 2.0]]), ("sum", [[4.0, 4.0]])])
 def test_the_combiner_is_an_argument(combiner, expected):
-    """002-45: rows (1, 1) and (3, 3) give (2, 2), or their sum."""
+    """Rows (1, 1) and (3, 3) give (2, 2), or their sum."""
     column = DynamicSparseEmbeddingColumn("a", 2, vocabulary=["x", "y"], combiner=combiner)
     column(tf.constant(["x"]))
     column.weights[0].assign([[1.0, 1.0], [3.0, 3.0], [9.0, 9.0]])
@@ -28,7 +28,7 @@ def test_the_combiner_is_an_argument(combiner, expected):
 
 
 def test_another_delimiter():
-    """002-45: two rows with ":", dimension 16 -> [2, 16]."""
+    """Two rows with ":", dimension 16 -> [2, 16]."""
     assert SparseEmbeddingColumn("a", 10, 16, ":")(tf.constant(["a:b:c", "d"])).shape == (2, 16)
 
 
@@ -55,7 +55,6 @@ def test_padded_values_give_the_same():
 
 
 def test_dynamic_values_have_a_vocabulary_or_many_rows():
-    """002-46."""
     by_vocabulary = DynamicSparseEmbeddingColumn("a", 4, ",", vocabulary=["x", "y"])
     by_hash = DynamicSparseEmbeddingColumn("b", 4, ",", num_buckets=50)
 

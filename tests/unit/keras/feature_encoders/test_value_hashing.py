@@ -9,7 +9,7 @@ WORDS = ["Hangzhou", "Bern", "", "🚀", "1000008"]
 
 
 def test_texts_are_hashed_as_the_tables_hash_them():
-    """002-43, 002-45: the bucket of a text is the same in tables, models and in any process."""
+    """The bucket of a text is the same in tables, models and in any process."""
     buckets = hash_to_buckets(tf.constant(WORDS), 10)
 
     # Of farmhash's Fingerprint64, and so of the bytes alone; a change of these breaks trained models.
@@ -19,7 +19,6 @@ def test_texts_are_hashed_as_the_tables_hash_them():
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64], ids=lambda dtype: dtype.name)
 def test_integers_are_hashed_by_their_decimal_texts(dtype):
-    """002-43."""
     numbers = tf.constant([1000008, -5, 0], dtype)
 
     expected = hash_to_buckets(tf.constant(["1000008", "-5", "0"]), 7)
@@ -38,7 +37,7 @@ def test_fractions_are_refused():
 
 
 def test_nothing_is_skipped_when_texts_are_split():
-    """002-45: skip_empty=False."""
+    """Skip_empty=False."""
     assert split_values(tf.constant([",a", "", "a::b"]), ",").to_list() == [[b"", b"a"], [b""], [b"a::b"]]
     assert split_values(tf.constant(["a::b"]), ":").to_list() == [[b"a", b"", b"b"]]
     with pytest.raises(ValueError, match="`delimiter` must have a character"):

@@ -1,9 +1,7 @@
-"""What the steps that build an index send to each other.
+"""What the steps that build an index send to each other, and what they know of files once they are written.
 
-Every message is about many rows at once and travels as bytes (see `messages`),
+Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`),
 under a key of text. A key that names a partition reads "<partition>/<what>".
-
-What is known of the files of an index once they are written.
 """
 
 from __future__ import annotations

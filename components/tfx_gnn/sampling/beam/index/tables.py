@@ -1,7 +1,4 @@
-"""Writes an index of tables in memory: the same files as from tables on disk.
-
-Arrow schemas of an index's tables, also of those that no row fell into.
-"""
+"""Writes an index of tables in memory: the same files as from tables on disk, and of the same schemas."""
 
 from __future__ import annotations
 

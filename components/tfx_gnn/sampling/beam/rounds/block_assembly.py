@@ -1,10 +1,8 @@
 """Brings a sampled block into the form in which graphs in memory are sampled and written.
 
-The block's own nodes and edges make a small graph of tables; the functions that
-write subgraphs of a whole graph in memory then write the block, byte for byte
-the same.
-
-The edges of a block as an edge table, with features from where they were found.
+The block's own nodes and edges make a small graph of tables, with features from where they were
+found; the functions that write subgraphs of a whole graph in memory then write the block, byte for
+byte the same.
 """
 
 from __future__ import annotations

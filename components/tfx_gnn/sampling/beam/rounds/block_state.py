@@ -1,10 +1,7 @@
 """A block of seeds on its way through the rounds of sampling.
 
-Blocks of seeds: the ranges of keys that travel and are sampled together.
-
-Reads the seeds of blocks from a graph index.
-
-Puts together what partitions answer to one block, as the answers come in.
+A block is a range of keys that travels and is sampled together. Its seeds are read from the graph index, and what
+partitions answer is put together as the answers come in.
 """
 
 from __future__ import annotations

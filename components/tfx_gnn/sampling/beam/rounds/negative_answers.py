@@ -1,7 +1,4 @@
-"""Answers what blocks ask to draw negatives, from one partition of the graph.
-
-What blocks of link seeds and partitions send to each other to draw negatives.
-"""
+"""What blocks of link seeds ask to draw negatives, and what one partition of the graph answers."""
 
 from __future__ import annotations
 

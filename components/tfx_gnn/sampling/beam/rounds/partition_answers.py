@@ -1,7 +1,4 @@
-"""Answers requests from one partition of the graph.
-
-Fetches ids and features of sampled nodes, one partition of the graph at a time.
-"""
+"""Answers requests from one partition of the graph: edges, and ids and features of sampled nodes."""
 
 from __future__ import annotations
 

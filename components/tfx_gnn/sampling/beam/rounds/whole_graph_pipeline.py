@@ -1,9 +1,7 @@
 """Writes tables of many small graphs as records on Apache Beam: the same files as in memory.
 
-Blocks of many graphs' tables, parted and put together again by graph.
-
-So a worker can have all rows of some graphs without anybody having all rows. Chunks
-of graphs are ranges of the hashes of their ids, as output shards are.
+Blocks of many graphs' tables are parted and put together again by graph, so a worker can have all rows of some graphs
+without anybody having all rows. Chunks of graphs are ranges of the hashes of their ids, as output shards are.
 """
 
 from __future__ import annotations
