@@ -27,7 +27,7 @@ from tfx_gnn.components import (
 )
 from tfx_gnn.models import GraphClassification, GraphRegression
 from tfx_gnn.records import examples_folder
-from tfx_gnn.sampling import SplitPlan, WholeGraphs
+from tfx_gnn.sampling import GraphLevelExamples, SplitPlan
 
 SEEDS = (0, 1, 2)
 NUM_FOLDS = 10
@@ -144,7 +144,9 @@ def _prepare(folder: Path, tables: str, label: str, splits: SplitPlan, *, train_
     return prepare(
         folder,
         tables_dir=tables,
-        sampling=SubgraphExampleGenOptions(whole_graphs=WholeGraphs(label_features=(label,), splits=splits)),
+        sampling=SubgraphExampleGenOptions(
+            graph_level_examples=GraphLevelExamples(label_features=(label,), splits=splits)
+        ),
         transform=GraphTransformOptions(
             preprocessing_fn="molecule_model:preprocessing_fn", analyze_splits=(train_split,)
         ),

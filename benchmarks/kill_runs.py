@@ -75,7 +75,7 @@ VERBS = {
     "sizes": "sizes learn --transformed-examples-dir transformed --transformed-graph-schema-dir transformed_schema "
     "--size-constraints-dir sizes --batch-size 5",
     "batches": "batches --transformed-examples-dir transformed --transformed-graph-schema-dir transformed_schema "
-    "--size-constraints-dir sizes --ready-batches-dir batches",
+    "--size-constraints-dir sizes --precomputed-batches-dir batches",
     "tune": f"tune {_TRAINED} --num-epochs 1 --num-trials 2 --best-hyperparameters-dir tuned --search-space "
     '{"unused":{"kind":"float","low":0.1,"high":0.2}}',
     "train": f"train {_TRAINED} --num-epochs 2 --model-dir model --model-run-dir run --deterministic",

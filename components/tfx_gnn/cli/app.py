@@ -52,7 +52,7 @@ app = typer.Typer(
     help="Graph neural networks from tables to a served model, one stage a command.\n\n"
     "The order is sample, schema, validate, transform, sizes, train, evaluate, skew, push, predict; each reads folders "
     "that earlier ones wrote. An output folder must be absent or empty, and appears only when it is complete.\n\n"
-    "Exit codes: 0 when it is done; 1 when a verb that judges (validate, check-tpu, evaluate, skew, push) says no, "
+    "Exit codes: 0 when it is done; 1 when a verb with a verdict (validate, check-tpu, evaluate, skew, push) says no, "
     "with the reason as its last line; 2 after an error.",
 )
 for _verb in (

@@ -1,4 +1,4 @@
-"""The verb `batches`: padded batches made ready on disk."""
+"""The verb `batches`: padded batches computed once and kept on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def batches(
     transformed_examples_dir: arguments.TransformedExamples,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
     size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
-    ready_batches_dir: Annotated[str, arguments.folder("Where to write the batches.")],
+    precomputed_batches_dir: Annotated[str, arguments.folder("Where to write the batches.")],
     num_epochs: Annotated[
         int, typer.Option(help="Passes over the split to store, each in another order and batched anew.")
     ] = 1,
@@ -34,16 +34,16 @@ def batches(
     seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
-    from tfx_gnn.training.data.ready_batches import write_ready_batches
-    from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions
+    from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
+    from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions
 
     quiet_first_compilation()
-    manifest = write_ready_batches(
+    manifest = write_precomputed_batches(
         transformed_examples_dir=transformed_examples_dir,
         transformed_graph_schema_dir=transformed_graph_schema_dir,
         size_constraints_dir=size_constraints_dir,
-        ready_batches_dir=ready_batches_dir,
-        options=ReadyBatchesOptions(
+        precomputed_batches_dir=precomputed_batches_dir,
+        options=PrecomputedBatchesOptions(
             num_epochs=num_epochs,
             split=split,
             batching=batching,
@@ -67,7 +67,7 @@ def batches(
             _as_mebibytes(epoch.num_bytes),
         )
     arguments.console.print(table)
-    arguments.say_written(ready_batches=ready_batches_dir)
+    arguments.say_written(precomputed_batches=precomputed_batches_dir)
 
 
 def _as_mebibytes(num_bytes: int) -> str:

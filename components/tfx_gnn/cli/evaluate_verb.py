@@ -61,7 +61,9 @@ def evaluate(
         int, typer.Option(help="Largest and smallest slices of each feature that are reported.")
     ] = 10,
     slice_thresholds: Annotated[str, typer.Option(help="Bounds that every slice must keep.", metavar="JSON")] = "{}",
-    min_slice_examples: Annotated[int, typer.Option(help="Labelled examples that a slice is judged from.")] = 1,
+    min_slice_examples: Annotated[
+        int, typer.Option(help="Labelled examples that a slice must have for thresholds to apply.")
+    ] = 1,
     known_links: Annotated[
         str,
         typer.Option(

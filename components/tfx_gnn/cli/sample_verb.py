@@ -32,11 +32,11 @@ def sample(
             show_default=False,
         ),
     ] = "",
-    whole_graphs: Annotated[
+    graph_level_examples: Annotated[
         str,
         typer.Option(
             help="Instead of a plan, for tables of many small graphs: a JSON file, or 'package.module:NAME' of a "
-            "WholeGraphs or of a function that returns one.",
+            "GraphLevelExamples or of a function that returns one.",
             show_default=False,
         ),
     ] = "",
@@ -87,7 +87,7 @@ def sample(
     """Cut a subgraph out of the tables around every seed, or write many small graphs whole."""
     from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
     from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
-    from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+    from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
     from tfx_gnn.tables.row_rules import RowRules
 
     if execution == "in_memory" and (num_partitions or beam_args):
@@ -120,7 +120,9 @@ def sample(
     how: dict[str, Any] = {"execution": execution}
     options = SubgraphExampleGenOptions(
         plan=made_plan,
-        whole_graphs=_load("whole_graphs", whole_graphs, WholeGraphs) if whole_graphs else None,
+        graph_level_examples=_load("graph_level_examples", graph_level_examples, GraphLevelExamples)
+        if graph_level_examples
+        else None,
         sampling_seed=sampling_seed,
         num_shards=num_shards,
         num_partitions=num_partitions,

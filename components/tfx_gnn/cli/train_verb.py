@@ -37,10 +37,10 @@ def train(
             show_default=False,
         ),
     ] = "",
-    ready_batches_dir: Annotated[
+    precomputed_batches_dir: Annotated[
         str,
         typer.Option(
-            help="Ready-made batches of the training split: an output of `batches`.",
+            help="Precomputed batches of the training split: an output of `batches`.",
             show_default=False,
             metavar="FOLDER",
         ),
@@ -144,7 +144,7 @@ def train(
             size_constraints_dir=size_constraints_dir,
             model_dir=model_dir,
             model_run_dir=model_run_dir,
-            ready_batches_dir=ready_batches_dir,
+            precomputed_batches_dir=precomputed_batches_dir,
             best_hyperparameters_dir=best_hyperparameters_dir,
             examples_dir=examples_dir,
             options=GraphTrainerOptions(

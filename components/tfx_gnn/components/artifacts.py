@@ -137,7 +137,7 @@ def describe_examples_blessing(blessing: artifact.Artifact, examples: artifact.A
 
     Args:
         blessing: artifact to mark, in place.
-        examples: the examples that were judged.
+        examples: the examples that the verdict is about.
         blessed: the verdict.
     """
     blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
@@ -149,7 +149,7 @@ def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, 
 
     Args:
         blessing: artifact to mark, in place.
-        model: the model that was judged.
+        model: the model that the verdict is about.
         blessed: the verdict.
     """
     blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))

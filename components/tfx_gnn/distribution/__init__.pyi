@@ -1,8 +1,5 @@
 from tfx_gnn.distribution.cluster import ClusterRole as ClusterRole
 from tfx_gnn.distribution.cluster import cluster_role as cluster_role
-from tfx_gnn.distribution.even_ends import endless as endless
-from tfx_gnn.distribution.even_ends import fill_last_step as fill_last_step
-from tfx_gnn.distribution.even_ends import num_replicas_with_data as num_replicas_with_data
 from tfx_gnn.distribution.flat_elements import flatten_elements as flatten_elements
 from tfx_gnn.distribution.iteration import make_steps as make_steps
 from tfx_gnn.distribution.ordered_prediction import predict_in_order as predict_in_order
@@ -10,6 +7,9 @@ from tfx_gnn.distribution.per_replica import distribute as distribute
 from tfx_gnn.distribution.per_replica import per_replica_batch_size as per_replica_batch_size
 from tfx_gnn.distribution.per_replica import values_per_replica as values_per_replica
 from tfx_gnn.distribution.plain_datasets import distribute_batches as distribute_batches
+from tfx_gnn.distribution.replica_padding import endless as endless
+from tfx_gnn.distribution.replica_padding import fill_last_step as fill_last_step
+from tfx_gnn.distribution.replica_padding import num_replicas_with_data as num_replicas_with_data
 from tfx_gnn.distribution.sharding import Sharding as Sharding
 from tfx_gnn.distribution.sharding import choose_sharding as choose_sharding
 from tfx_gnn.distribution.sharding import num_input_pipelines as num_input_pipelines

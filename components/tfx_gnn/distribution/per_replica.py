@@ -153,5 +153,5 @@ def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
         if isinstance(spec, GraphTensorSpec) and all(tensor.shape.is_fully_defined() for tensor in tensors):
             raise ValueError(
                 "`dataset` must have no end where several workers read padded graphs; got one that ends, or may end. "
-                "Some workers would have no graph to take part with: go on with padding by `even_ends.endless`."
+                "Some workers would have no graph to take part with: go on with padding by `replica_padding.endless`."
             )

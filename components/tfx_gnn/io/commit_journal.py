@@ -212,7 +212,7 @@ def _sync_parents(paths: Sequence[str]) -> None:
 RESUMABLE = "with work that can be taken up"
 
 
-"""Note in the locks of outputs whose hidden folders only a run of the same work may judge."""
+"""Note in the locks of outputs whose hidden folders only a run of the same work may remove or commit."""
 
 
 _LOCK = re.compile(r"\.(?P<base>.+)\.lock")

@@ -1,4 +1,4 @@
-"""Model functions that are ready to train: name one as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
+"""Model functions of the library: name one as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
 
 Each encodes all features of the nodes (`FeatureEncoder`), runs the network of its name and ends with the output layers
 of the task, whose readout is the layer "embeddings". The model is not compiled; the trainer does
@@ -9,7 +9,7 @@ that with the task's loss and metrics.
 - "units" (64), "num_layers" (2) and "dropout_rate" (0.1) have the defaults in brackets;
 - "features": fields of `FeatureEncoderOptions`, such as {"ignored": ["paper.title"]};
 - "sort_edges" (true): whether `SortEdgesInTraining` comes first;
-- "read_nodes_only" is true unless a task is about whole graphs;
+- "read_nodes_only" is true unless a task is graph-level;
 - "learning_rate" is the trainer's.
 
 `gat_v2`, `mpnn` and `gin` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float

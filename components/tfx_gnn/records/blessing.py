@@ -21,15 +21,15 @@ NOT_BLESSED_FILE = "NOT_BLESSED"
 REASONS_FILE = "reasons.json"
 INFRA_PREFIX = "INFRA_"
 """Begins the names of the two files in an InfraBlessing."""
-_JUDGED = "judged"
+_SUBJECT = "subject"
 _WORDS = {"model": "a model", "examples": "examples"}
 _OTHERS = {"model": "another model", "examples": "other examples"}
 _MAKERS = {"model": "GraphEvaluator or GraphSkewValidator", "examples": "GraphExampleValidator"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Judged:
-    """What a verdict is about.
+class BlessingSubject:
+    """The model or the examples that a verdict is about.
 
     Attributes:
         kind: what it is.
@@ -41,7 +41,7 @@ class Judged:
 
 
 def write_blessing(
-    folder: str, *, blessed: bool, reasons: Sequence[str], judged: Judged | None = None, prefix: str = ""
+    folder: str, *, blessed: bool, reasons: Sequence[str], subject: BlessingSubject | None = None, prefix: str = ""
 ) -> None:
     """Writes a verdict.
 
@@ -49,12 +49,12 @@ def write_blessing(
         folder: existing folder without a verdict.
         blessed: the verdict.
         reasons: sentences, whatever the verdict.
-        judged: what the verdict is about; None to leave it open.
+        subject: what the verdict is about; None to leave it open.
         prefix: "", or `INFRA_PREFIX`.
     """
     found: dict[str, object] = {"blessed": blessed, "reasons": list(reasons)}
-    if judged is not None:
-        found[_JUDGED] = dataclasses.asdict(judged)
+    if subject is not None:
+        found[_SUBJECT] = dataclasses.asdict(subject)
     with tf.io.gfile.GFile(os.path.join(folder, REASONS_FILE), "w") as file:
         file.write(json.dumps(found, indent=2) + "\n")
     with tf.io.gfile.GFile(os.path.join(folder, prefix + (BLESSED_FILE if blessed else NOT_BLESSED_FILE)), "w") as file:
@@ -69,7 +69,7 @@ def is_blessed(folder: str, *, prefix: str = "") -> bool:
         prefix: "", or `INFRA_PREFIX`.
 
     Returns:
-        Whether what was judged is blessed.
+        Whether the subject is blessed.
 
     Raises:
         FileNotFoundError: if the folder holds neither file.
@@ -86,7 +86,7 @@ def is_blessed(folder: str, *, prefix: str = "") -> bool:
     if len(found) == 2:
         raise ValueError(
             f"`folder` must hold one verdict; got both {blessed} and {not_blessed} in {folder!r}. "
-            "Judge again into an empty folder."
+            "Write the verdict again, into an empty folder."
         )
     return found == [blessed]
 
@@ -104,32 +104,32 @@ def read_reasons(folder: str) -> list[str]:
     return [str(reason) for reason in reasons] or ["no reasons were given"]
 
 
-def check_judged(folder: str, judged: Judged, *, argument: str) -> None:
+def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: str) -> None:
     """Refuses a verdict about something else.
 
     A verdict that does not say what it is about, as one of TFX's Evaluator, passes.
 
     Args:
         folder: folder with a verdict.
-        judged: what it should be about.
+        subject: what it should be about.
         argument: what the caller calls the folder.
 
     Raises:
         ValueError: if the verdict is about something of another kind, or another one of this kind.
     """
-    found = _read(folder).get(_JUDGED)
+    found = _read(folder).get(_SUBJECT)
     if not isinstance(found, dict):
         return
     kind = found.get("kind")
-    if kind != judged.kind:
+    if kind != subject.kind:
         raise ValueError(
-            f"`{argument}` must judge {_WORDS[judged.kind]}; got a verdict about {_WORDS.get(str(kind), kind)} in "
-            f"{folder!r}. Point at the blessing that {_MAKERS[judged.kind]} made."
+            f"`{argument}` must be about {_WORDS[subject.kind]}; got a verdict about {_WORDS.get(str(kind), kind)} in "
+            f"{folder!r}. Point at the blessing that {_MAKERS[subject.kind]} made."
         )
-    if found.get("fingerprint") != judged.fingerprint:
+    if found.get("fingerprint") != subject.fingerprint:
         raise ValueError(
-            f"`{argument}` must judge the {judged.kind} at hand; got a verdict about {_OTHERS[judged.kind]} in "
-            f"{folder!r}. Run {_MAKERS[judged.kind]} on the {judged.kind}, and name the blessing it makes."
+            f"`{argument}` must be about the {subject.kind} at hand; got a verdict about {_OTHERS[subject.kind]} in "
+            f"{folder!r}. Run {_MAKERS[subject.kind]} on the {subject.kind}, and name the blessing it makes."
         )
 
 

@@ -3,11 +3,11 @@ from tfx_gnn.training.checkpoints.nonfinite_batch import read_nonfinite_batch as
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError as NonfiniteError
 from tfx_gnn.training.data.padded_batches import PaddedBatch as PaddedBatch
 from tfx_gnn.training.data.padded_batches import padded_batches as padded_batches
-from tfx_gnn.training.data.ready_batches import ready_batches_dataset as ready_batches_dataset
-from tfx_gnn.training.data.ready_batches import write_ready_batches as write_ready_batches
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesManifest as ReadyBatchesManifest
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions as ReadyBatchesOptions
-from tfx_gnn.training.data.ready_batches_manifest import read_manifest as read_manifest
+from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset as precomputed_batches_dataset
+from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches as write_precomputed_batches
+from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesManifest as PrecomputedBatchesManifest
+from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions as PrecomputedBatchesOptions
+from tfx_gnn.training.data.precomputed_batches_manifest import read_manifest as read_manifest
 from tfx_gnn.training.export.served_model import ServedModel as ServedModel
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary
 from tfx_gnn.training.loop.summary import read_training_summary as read_training_summary

@@ -139,7 +139,7 @@ def test_a_pushed_version_is_the_last_line(tmp_path, toy_model_dir, toy_examples
 
 
 @pytest.mark.parametrize("verb", ["validate", "check-tpu", "evaluate", "skew", "push"])
-def test_help_of_each_verb_that_judges_tells_its_exit_code(verb):
+def test_help_of_each_verb_with_a_verdict_tells_its_exit_code(verb):
     assert "Exits with 1 if" in " ".join(_run(verb, "--help").stdout.split())
 
 

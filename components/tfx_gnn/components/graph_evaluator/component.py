@@ -51,7 +51,7 @@ class GraphEvaluator(base_beam_component.BaseBeamComponent):
     | parameter | slices | JSON | features by which examples are also measured apart |
     | parameter | num_slices | int | the largest and the smallest slices of each feature that are reported |
     | parameter | slice_thresholds | JSON | bounds that every slice must keep |
-    | parameter | min_slice_examples | int | labelled examples that a slice must have to be judged |
+    | parameter | min_slice_examples | int | labelled examples that a slice must have for thresholds to apply |
     | parameter | known_links | str | table of true links, left out of rankings where they are labelled false |
     | parameter | known_link_features | JSON | columns of that table that tell links of the same ends apart |
     | parameter | library_version | str | version of this library |

@@ -42,9 +42,9 @@ class GraphEvaluatorOptions:
             "nodes/<set>.<feature>" for the seed's own value (the source's, of a link), "nodes/<set>.#size" or
             "edges/<set>.#size". Strings or integers.
         num_slices: of each of these features, so many of the largest and so many of the smallest slices are
-            reported; at least 1. All are judged.
+            reported; at least 1. Thresholds apply to all.
         slice_thresholds: bounds that every slice must keep, in the form of `thresholds`.
-        min_slice_examples: labelled examples that a slice must have to be judged, at least 1.
+        min_slice_examples: labelled examples that a slice must have for thresholds to apply, at least 1.
         known_links: for link prediction, path of a table of true links of all splits, with columns "source" and
             "target". Candidates that are labelled false and stand there are left out of rankings, which are
             "filtered" then, and of areas under curves; they are counted. The ids are compared as text, so the

@@ -1,4 +1,4 @@
-"""Parts of the examples that are judged apart, by a feature that raw examples carry."""
+"""Slices of the examples: groups that share the value of a feature of the raw examples."""
 
 from __future__ import annotations
 

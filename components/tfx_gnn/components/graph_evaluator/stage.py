@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.components.graph_evaluator import judgement
+from tfx_gnn.components.graph_evaluator import task_evaluation
 from tfx_gnn.components.graph_evaluator.evaluation_pipeline import EvaluationSums, gather_sums
 from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
 from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
@@ -19,7 +19,7 @@ from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
-from tfx_gnn.records.blessing import Judged, write_blessing
+from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
@@ -81,31 +81,31 @@ def evaluate_graph_model(
             scratch_file=os.path.join(evaluation_partial, _SUMS_FILE),
             beam_args=beam_args,
         )
-        evaluation = _judge(sums, measures, examples_dir, options)
+        evaluation = _evaluate(sums, measures, examples_dir, options)
         with tf.io.gfile.GFile(os.path.join(evaluation_partial, METRICS_FILE), "w") as file:
             file.write(json.dumps(evaluation.report(), indent=2, allow_nan=False) + "\n")
-        # Who asks why a blessing is withheld has no use for the bounds that were kept.
+        # A refusal lists only the thresholds that were missed.
         reasons = evaluation.reasons if evaluation.blessed else evaluation.objections
         write_blessing(
             blessing_partial,
             blessed=evaluation.blessed,
             reasons=reasons,
-            judged=Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            subject=BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
         )
     return evaluation
 
 
-def _judge(
+def _evaluate(
     sums: EvaluationSums, measures: Mapping[str, Measure], examples_dir: str, options: GraphEvaluatorOptions
 ) -> GraphEvaluation:
     tasks, verdicts = {}, []
     for name, measure in measures.items():
         _check_labels(sums, name, measure, examples_dir, options)
-        slices = judgement.evaluated_slices(measure, sums, name, options.baseline_split)
-        tasks[name] = judgement.evaluate_task(
+        slices = task_evaluation.evaluated_slices(measure, sums, name, options.baseline_split)
+        tasks[name] = task_evaluation.evaluate_task(
             measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
         )
-        verdicts += judgement.verdicts_of_task(
+        verdicts += task_evaluation.verdicts_of_task(
             measure,
             tasks[name],
             name,
@@ -126,7 +126,7 @@ def _judge(
 def _check_labels(
     sums: EvaluationSums, task: str, measure: Measure, examples_dir: str, options: GraphEvaluatorOptions
 ) -> None:
-    without_label = judgement.num_without_label(sums, task)
+    without_label = task_evaluation.num_without_label(sums, task)
     if without_label > options.max_examples_without_label:
         path = graph_schema_path(examples_dir)
         known = measure.labels_of(graph_schema_io.read_schema(path)) if tf.io.gfile.exists(path) else []

@@ -90,7 +90,7 @@ def checked_thresholds(
     return checked
 
 
-def judge(
+def check_thresholds(
     thresholds: Mapping[str, Mapping[str, float]],
     values: Mapping[str, float],
     baseline: Mapping[str, float],
@@ -105,7 +105,7 @@ def judge(
         values: metric to its value; a metric that could not be computed misses every bound.
         baseline: metric to the value of the baseline.
         baseline_name: what the baseline is, such as "the majority class".
-        place: which part of the examples is judged, in words; "" for all.
+        place: the slice of the examples, in words; "" for all.
 
     Returns:
         One verdict a bound.

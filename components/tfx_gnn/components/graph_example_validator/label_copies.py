@@ -218,7 +218,7 @@ class LabelCopy:
 
 
 def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCounts]) -> list[LabelCopy]:
-    """Judges all columns.
+    """Finds the columns that copy a label.
 
     Args:
         columns: what may give labels away.

@@ -28,7 +28,7 @@ from tfx_gnn.components.graph_example_validator.promises import make_validation_
 from tfx_gnn.components.graph_example_validator.validation_pass import PassReport, ValidationPlan, run_validation_pass
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.records.blessing import Judged, write_blessing
+from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.records.findings import Finding
 from tfx_gnn.records.record_files import fingerprint_examples_folder, record_files
@@ -134,7 +134,7 @@ def validate_graph_examples(
             blessing_partial,
             blessed=validation.blessed,
             reasons=reasons,
-            judged=Judged(kind="examples", fingerprint=fingerprint_examples_folder(examples_dir)),
+            subject=BlessingSubject(kind="examples", fingerprint=fingerprint_examples_folder(examples_dir)),
         )
     return validation
 

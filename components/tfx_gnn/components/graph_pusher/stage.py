@@ -160,10 +160,10 @@ def forget_push(pushed_model_dir: str) -> None:
 
 def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:
     """Reasons of all blessings that are withheld, each of which must be about this model."""
-    judged = blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
-    blessing.check_judged(blessing_dir, judged, argument="blessing_dir")
+    subject = blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir]))
+    blessing.check_blessing_subject(blessing_dir, subject, argument="blessing_dir")
     if infra_blessing_dir:
-        blessing.check_judged(infra_blessing_dir, judged, argument="infra_blessing_dir")
+        blessing.check_blessing_subject(infra_blessing_dir, subject, argument="infra_blessing_dir")
     objections = [] if blessing.is_blessed(blessing_dir) else blessing.read_reasons(blessing_dir)
     if infra_blessing_dir and not blessing.is_blessed(infra_blessing_dir, prefix=blessing.INFRA_PREFIX):
         objections += blessing.read_reasons(infra_blessing_dir)

@@ -26,7 +26,7 @@ from tfx_gnn.records.record_files import RecordFile, place_of, read_records, rec
 from tfx_gnn.records.summary_pass import summarize_files
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 
-_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are for GraphExampleValidator to judge.
+_DECISIVE = READABLE | {UNDECLARED_FEATURE}  # Values, as NaN, are checked by GraphExampleValidator.
 
 
 def generate_graph_schema(

@@ -16,7 +16,7 @@ from tfx_gnn.components.graph_skew_validator.paths import (
     out_of_domain_answers,
 )
 from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_skew_report
-from tfx_gnn.components.graph_skew_validator.tally import SkewTally
+from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import blessing
@@ -75,58 +75,61 @@ def validate_skew(
             blessing_partial,
         ),
     ):
-        tally = SkewTally(training, served, batch_size)
+        accumulator = SkewAccumulator(training, served, batch_size)
         some: list[bytes] = []
         for block in example_blocks(files, options.max_examples):
-            tally.add(block)
+            accumulator.add(block)
             some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
-        if not tally.num_examples:
+        if not accumulator.num_examples:
             raise ValueError(
                 f"`examples_dir` must hold at least one example; got none in {examples_dir!r}. "
                 "Choose splits that hold some."
             )
         requests = out_of_domain_requests(some, label_keys(some, saved_model_dir))
-        report = _report(tally, options, batch_size, out_of_domain_answers(served, requests))
+        report = _report(accumulator, options, batch_size, out_of_domain_answers(served, requests))
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
             blessing_partial,
             blessed=report.blessed,
             reasons=report.reasons,
-            judged=blessing.Judged(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
+            subject=blessing.BlessingSubject(kind="model", fingerprint=fingerprint_folders([saved_model_dir])),
             prefix=blessing.INFRA_PREFIX,
         )
     return report
 
 
 def _report(
-    tally: SkewTally, options: GraphSkewValidatorOptions, batch_size: int, out_of_domain: tuple[DomainAnswer, ...]
+    accumulator: SkewAccumulator,
+    options: GraphSkewValidatorOptions,
+    batch_size: int,
+    out_of_domain: tuple[DomainAnswer, ...],
 ) -> SkewReport:
-    """Puts together what was found, and judges it."""
-    features = tally.graphs.features
+    """Collects what was found and decides the verdict."""
+    features = accumulator.graphs.features
     report = SkewReport(
         blessed=True,
         reasons=(),
         options=dataclasses.asdict(options),
-        num_examples=tally.num_examples,
-        num_compared=tally.num_compared,
+        num_examples=accumulator.num_examples,
+        num_compared=accumulator.num_compared,
         batch_size=batch_size,
-        num_unanswered=tally.num_of["unanswered"],
-        num_of_another_seed=tally.num_of["of_another_seed"],
-        num_of_another_size=tally.num_of["of_another_size"],
-        first_problems=tuple(tally.first_of.values()),
-        ids_compared=tally.ids_compared,
-        only_in_training=tuple(sorted(tally.graphs.only_in_training | tally.outputs.only_in_first)),
-        only_served=tuple(sorted(tally.graphs.only_served | tally.outputs.only_in_second)),
+        num_unanswered=accumulator.num_of["unanswered"],
+        num_of_another_seed=accumulator.num_of["of_another_seed"],
+        num_of_another_size=accumulator.num_of["of_another_size"],
+        first_problems=tuple(accumulator.first_of.values()),
+        ids_compared=accumulator.ids_compared,
+        only_in_training=tuple(sorted(accumulator.graphs.only_in_training | accumulator.outputs.only_in_first)),
+        only_served=tuple(sorted(accumulator.graphs.only_served | accumulator.outputs.only_in_second)),
         features=features,
         largest_difference=max((feature.largest_difference for feature in features), default=0.0),
-        rounding=tally.rounding.result,
-        outputs=tally.outputs.results,
-        one_by_one=tally.one_by_one.results,
-        num_other_labels=tally.outputs.num_other_labels,
-        num_other_labels_one_by_one=tally.one_by_one.num_other_labels,
+        rounding=accumulator.rounding.result,
+        outputs=accumulator.outputs.results,
+        one_by_one=accumulator.one_by_one.results,
+        num_other_labels=accumulator.outputs.num_other_labels,
+        num_other_labels_one_by_one=accumulator.one_by_one.num_other_labels,
         out_of_domain=out_of_domain,
     )
-    problems = _problems(report, tally.first_of, options)
+    problems = _problems(report, accumulator.first_of, options)
     reasons = problems or [_praise(report)]
     doubtful = [answer.text() for answer in out_of_domain if answer.is_doubtful]
     if doubtful and not options.refuses_nonfinite_answers:

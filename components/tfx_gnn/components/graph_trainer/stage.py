@@ -22,7 +22,7 @@ from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
 from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
 from tfx_gnn.training.checkpoints.checkpoints import remove_checkpoints
 from tfx_gnn.training.checkpoints.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.training.loop.agreement import is_so_anywhere, leave_together, wait_for_all
+from tfx_gnn.training.loop.agreement import barrier_before_exit, is_so_anywhere, wait_for_all
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.summary import TrainingSummary, read_training_summary
@@ -42,7 +42,7 @@ def train_graph_model(
     model_dir: str,
     model_run_dir: str,
     blessing_dir: str = "",
-    ready_batches_dir: str = "",
+    precomputed_batches_dir: str = "",
     best_hyperparameters_dir: str = "",
     examples_dir: str = "",
     options: GraphTrainerOptions,
@@ -64,8 +64,8 @@ def train_graph_model(
             and `finished.json`, by which the same training knows that it has ended.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
-        ready_batches_dir: output of `write_ready_batches` for the training split and the budget of `options`:
-            each epoch reads the next stored one instead of making batches. Empty to make them.
+        precomputed_batches_dir: output of `write_precomputed_batches` for the training split and the budget of
+            `options`: each epoch reads the next stored one instead of making batches. Empty to make them.
         best_hyperparameters_dir: output of `tune_graph_model`, whose hyperparameters are added to those of
             `options`; what these name already stays as it is. Empty to add none.
         examples_dir: raw examples, of which the model gets warm-up requests for TensorFlow Serving, without their
@@ -100,7 +100,7 @@ def train_graph_model(
         transformed_graph_schema_dir=transformed_graph_schema_dir,
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
-        ready_batches_dir=ready_batches_dir,
+        precomputed_batches_dir=precomputed_batches_dir,
         examples_dir=examples_dir,
     )
     summary = (
@@ -175,7 +175,7 @@ def _train_unless_ended(
                 # A worker that ended while the chief still exports could not help it to start again.
                 with errors_of_other_processes(role):
                     wait_for_all(strategy)
-            leave_together(strategy)
+            barrier_before_exit(strategy)
             if role.is_chief:
                 _remove_checkpoints(checkpoint_dir, options)
     return summary

@@ -93,7 +93,7 @@ def training_notes(summary: TrainingSummary) -> list[str]:
     waited = sum(time * one.input_bound_share for time, one in zip(seconds, later, strict=True))
     if waited > max(_NOTED_WAIT_SECONDS, _NOTED_WAIT * sum(seconds)):
         notes.append(
-            f"Steps waited for their input {100 * waited / sum(seconds):.0f}% of the time: ready-made batches "
+            f"Steps waited for their input {100 * waited / sum(seconds):.0f}% of the time: precomputed batches "
             "(`tfx-gnn batches`) or more processors make training faster."
         )
     if summary.num_eval_examples_of_unknown_class:

@@ -269,7 +269,7 @@ def packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> tuple[
     """Learns the budget that packed batches fill best.
 
     Args:
-        sizes: what to learn from. The shape is searched on one half of the training split, and judged on
+        sizes: what to learn from. The shape is searched on one half of the training split, and measured on
             the other.
         batch_size: graphs that a batch should hold on average.
         window: look-ahead of `pack_batches`.

@@ -1,4 +1,4 @@
-"""Examples of subgraphs, or of whole graphs, made by a Beam pipeline whose workers hold parts of the tables."""
+"""Subgraph examples or graph-level examples, made by a Beam pipeline whose workers hold parts of the tables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tfx_gnn.io import options_json
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
-from tfx_gnn.sampling.beam.rounds.whole_graph_pipeline import write_whole_graphs_with_beam
 from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.row_rules import RowRules, TableReport
 from tfx_gnn.tables.table_access import TableAccess
@@ -111,7 +111,7 @@ def convert_on_beam(
     tables_dir: str,
     schema: GraphSchema,
     folder: str,
-    spec: WholeGraphs,
+    spec: GraphLevelExamples,
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
@@ -135,7 +135,7 @@ def convert_on_beam(
     Raises:
         ValueError: if a row breaks a rule, or a split has no graphs.
     """
-    report = write_whole_graphs_with_beam(
+    report = write_graph_level_examples_with_beam(
         make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
         tables_dir=tables_dir,
         tables_schema=schema,

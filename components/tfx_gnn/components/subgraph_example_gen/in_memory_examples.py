@@ -1,4 +1,4 @@
-"""Examples of subgraphs, or of whole graphs, made by one process that holds the tables in memory."""
+"""Subgraph examples or graph-level examples, made by one process that holds the tables in memory."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds, shard_bounds
 from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
-from tfx_gnn.sampling.examples.whole_graph_examples import WholeGraphConverter, whole_graph_examples
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
 from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import RowRules, TableReport
@@ -55,7 +55,7 @@ _BATCH_SIZE = 256  # larger batches gain nothing, smaller ones pay for more NumP
 
 
 class _Source(Protocol):
-    """Makes the records of one split; implemented for subgraphs and for whole graphs."""
+    """Makes the records of one split; implemented for subgraphs and for graph-level examples."""
 
     def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
         """Returns the keys of the split's records, ascending."""
@@ -127,7 +127,7 @@ def convert_in_memory(
     tables_dir: str,
     schema: GraphSchema,
     folder: str,
-    spec: WholeGraphs,
+    spec: GraphLevelExamples,
     num_shards: int,
     rules: RowRules,
     access: TableAccess,
@@ -149,7 +149,7 @@ def convert_in_memory(
     Raises:
         ValueError: if a row breaks a rule, or a split has no graphs.
     """
-    converter, report = whole_graph_examples(tables_dir, schema, spec, rules=rules, access=access)
+    converter, report = convert_graph_level_examples(tables_dir, schema, spec, rules=rules, access=access)
     splits = tuple(report.num_graphs)
     _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)
     write_dead_letters(os.path.join(folder, DEAD_LETTERS_DIR), report.problems)
@@ -172,7 +172,7 @@ class _SampledSource:
 
 
 class _WholeSource:
-    def __init__(self, converter: WholeGraphConverter, splits: Iterable[str]) -> None:
+    def __init__(self, converter: GraphLevelConverter, splits: Iterable[str]) -> None:
         self._converter = converter
         self._keys = {split: converter.keys_of(split) for split in splits}
 

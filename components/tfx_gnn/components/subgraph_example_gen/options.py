@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_access import TableAccess
 
@@ -18,8 +18,8 @@ class SubgraphExampleGenOptions:
     """Options of `generate_subgraph_examples`.
 
     Attributes:
-        plan: what to sample around each seed; None if `whole_graphs` is given.
-        whole_graphs: how to part tables of many small graphs into examples, without
+        plan: what to sample around each seed; None if `graph_level_examples` is given.
+        graph_level_examples: how to part tables of many small graphs into examples, without
             sampling; None if `plan` is given.
         sampling_seed: seed of all random choices, in [0, 2**63).
         num_shards: files a split. A seed's file follows from the hash of its id, so
@@ -34,7 +34,7 @@ class SubgraphExampleGenOptions:
     """
 
     plan: SamplingPlan | None = None
-    whole_graphs: WholeGraphs | None = None
+    graph_level_examples: GraphLevelExamples | None = None
     sampling_seed: int = 0
     num_shards: int = 2
     rules: RowRules = dataclasses.field(default_factory=RowRules)
@@ -46,11 +46,14 @@ class SubgraphExampleGenOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.plan, SamplingPlan | None):
             raise TypeError(f"`plan` must be a SamplingPlan; got {type(self.plan).__name__}. Make one from hops.")
-        if not isinstance(self.whole_graphs, WholeGraphs | None):
-            raise TypeError(f"`whole_graphs` must be a WholeGraphs; got {type(self.whole_graphs).__name__}. Make one.")
-        if (self.plan is None) == (self.whole_graphs is None):
+        if not isinstance(self.graph_level_examples, GraphLevelExamples | None):
+            raise TypeError(
+                "`graph_level_examples` must be a GraphLevelExamples; got "
+                f"{type(self.graph_level_examples).__name__}. Make one."
+            )
+        if (self.plan is None) == (self.graph_level_examples is None):
             raise ValueError(
-                "`plan` or `whole_graphs` must be given, and only one of them; got "
+                "`plan` or `graph_level_examples` must be given, and only one of them; got "
                 f"{'neither' if self.plan is None else 'both'}. Sample subgraphs, or take graphs as they are."
             )
         if not 0 <= self.sampling_seed < 2**63:

@@ -1,4 +1,4 @@
-"""From tables of nodes and edges to graph tf.Examples: subgraphs around seeds, or whole graphs."""
+"""From tables of nodes and edges to graph tf.Examples: subgraphs around seeds, or graph-level examples."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
+from tfx_gnn.sampling.plan.graph_level_examples import check_graph_level_examples, make_graph_level_schema
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
-from tfx_gnn.sampling.plan.whole_graphs import check_whole_graphs, make_whole_graph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport
 
@@ -135,16 +135,16 @@ def _make_examples(
         "access": options.access,
     }
     if options.execution == "in_memory":
-        if options.whole_graphs is not None:
-            return convert_in_memory(schema=schema, spec=options.whole_graphs, **shared)
+        if options.graph_level_examples is not None:
+            return convert_in_memory(schema=schema, spec=options.graph_level_examples, **shared)
         assert options.plan is not None
         return sample_in_memory(schema=schema, plan=options.plan, sampling_seed=options.sampling_seed, **shared)
     # Beam costs seconds to import.
     from tfx_gnn.components.subgraph_example_gen.beam_examples import convert_on_beam, sample_on_beam
     from tfx_gnn.sampling.beam.index.build import IndexOptions
 
-    if options.whole_graphs is not None:
-        return convert_on_beam(schema=schema, spec=options.whole_graphs, beam_args=beam_args, **shared)
+    if options.graph_level_examples is not None:
+        return convert_on_beam(schema=schema, spec=options.graph_level_examples, beam_args=beam_args, **shared)
     assert options.plan is not None
     return sample_on_beam(
         plan=options.plan,
@@ -158,9 +158,9 @@ def _make_examples(
 def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) -> GraphSchema:
     """Describes the examples, and checks before any table is read that they can be made."""
     if options.plan is None:
-        assert options.whole_graphs is not None
-        check_whole_graphs(options.whole_graphs, schema)
-        return make_whole_graph_schema(schema, options.whole_graphs)
+        assert options.graph_level_examples is not None
+        check_graph_level_examples(options.graph_level_examples, schema)
+        return make_graph_level_schema(schema, options.graph_level_examples)
     check_plan(options.plan, schema)
     return make_subgraph_schema(schema, options.plan)
 

@@ -28,7 +28,7 @@ def satisfies_size_constraints(graph_tensor: GraphTensor, total_sizes: SizeConst
     each end.
 
     Args:
-        graph_tensor: a graph of any rank; a batch is judged by its sums, as if it were merged.
+        graph_tensor: a graph of any rank; the sums of a batch count, as if it were merged.
         total_sizes: the constraints; they must name each node set and edge set of the graph.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Classification, of seeds or of whole graphs."""
+"""Classification of seeds or of graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regression, of seeds or of whole graphs."""
+"""Regression of seeds or of graphs."""
 
 from __future__ import annotations
 

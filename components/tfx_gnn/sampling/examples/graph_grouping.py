@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, show_value
@@ -61,7 +61,9 @@ class GroupedGraphs:
         return len(self.keys)
 
 
-def group_graphs(tables: Mapping[str, Table], spec: WholeGraphs, schema: GraphSchema, rules: RowRules) -> GroupedGraphs:
+def group_graphs(
+    tables: Mapping[str, Table], spec: GraphLevelExamples, schema: GraphSchema, rules: RowRules
+) -> GroupedGraphs:
     """Parts tables into graphs.
 
     Args:
@@ -157,7 +159,7 @@ class _RowCheck:
 class _Grouping:
     """Goes from table to table and gathers what became of their rows."""
 
-    def __init__(self, tables: Mapping[str, Table], spec: WholeGraphs, rules: RowRules) -> None:
+    def __init__(self, tables: Mapping[str, Table], spec: GraphLevelExamples, rules: RowRules) -> None:
         self._tables = tables
         self._spec = spec
         self._id_key = EXTRA_PREFIX + spec.graph_id_column

@@ -53,9 +53,9 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),
         "transform_graph": fingerprint_files(_files(folders.transform_graph_dir)),
     }
-    if folders.ready_batches_dir:
-        found["ready_batches"] = fingerprint_files(
-            path for path in _files(folders.ready_batches_dir) if path.endswith(".json")
+    if folders.precomputed_batches_dir:
+        found["precomputed_batches"] = fingerprint_files(
+            path for path in _files(folders.precomputed_batches_dir) if path.endswith(".json")
         )
     return found
 

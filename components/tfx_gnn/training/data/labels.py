@@ -15,7 +15,7 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET, LabelSummary, Objective
 from tfx_gnn.records.record_files import RecordFile, place_of
 
 
-class LabelTally:
+class LabelAccumulator:
     """Adds labels up.
 
     Args:
@@ -117,7 +117,7 @@ class LabelReader:
             ValueError: if an example has no label, or for tasks about seeds not exactly one
                 `_readout` node, a file is damaged, or there is no example.
         """
-        tallies = {name: LabelTally(part) for name, part in self._objective.parts.items()}
+        accumulators = {name: LabelAccumulator(part) for name, part in self._objective.parts.items()}
         num_examples = 0
         for file in files:
             position = 0
@@ -125,8 +125,8 @@ class LabelReader:
             try:
                 for sizes, has_labels, labels, counts in batches.as_numpy_iterator():
                     _check_readouts(sizes, has_labels, reads_seeds=self._reads_seeds, file=file, position=position)
-                    for name, tally in tallies.items():
-                        tally.add(labels[name], counts[name])
+                    for name, accumulator in accumulators.items():
+                        accumulator.add(labels[name], counts[name])
                     position += len(has_labels)
             except (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError) as error:
                 raise ValueError(
@@ -139,7 +139,7 @@ class LabelReader:
                 f"`transformed_examples_dir` must hold examples to train on; got none in split {files[0].split!r}. "
                 "Choose another split or make the examples again."
             )
-        return {name: tally.summary() for name, tally in tallies.items()}
+        return {name: accumulator.summary() for name, accumulator in accumulators.items()}
 
 
 def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective, *, split: str) -> None:

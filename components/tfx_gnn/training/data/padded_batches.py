@@ -5,7 +5,7 @@
 - "tight": batches of a fixed number of graphs, and a budget that each of them fits.
 
 Sizes are read before anything is parsed, so what is removed costs little. Training reads its batches
-through this function, and ready-made batches are written through it: both are the same.
+through this function, and precomputed batches are written through it: both are the same.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.padded_batches import ended_batches
 from tfx_gnn.training.data.pass_start import PassStart
 
-ReadReady = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
-"""From `epochs` and `keep`, as for `training_batches`, to the ready-made batches of these epochs."""
+ReadPrecomputed = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
+"""From `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class TrainingInput:
         shuffle_buffer_size: examples that are mixed.
         seed: seed of the order.
         sharding: which part each pipeline reads.
-        read_ready: reads ready-made batches instead of the files; by one pipeline only.
+        read_precomputed: reads precomputed batches instead of the files; by one pipeline only.
     """
 
     files: Sequence[RecordFile]
@@ -44,13 +44,13 @@ class TrainingInput:
     shuffle_buffer_size: int
     seed: int
     sharding: Sharding
-    read_ready: ReadReady | None = None
+    read_precomputed: ReadPrecomputed | None = None
 
     def __post_init__(self) -> None:
-        if self.read_ready is not None and self.sharding.num_pipelines > 1:
+        if self.read_precomputed is not None and self.sharding.num_pipelines > 1:
             raise ValueError(
-                "`ready_batches_dir` must be empty where several processes read the data; got ready-made batches for "
-                f"{self.sharding.num_pipelines} of them. Let each make its own batches, or train in one process."
+                "`precomputed_batches_dir` must be empty where several processes read the data; got precomputed "
+                f"batches for {self.sharding.num_pipelines} of them. Let each make its own, or train in one process."
             )
 
     def of_pipeline(
@@ -72,8 +72,8 @@ class TrainingInput:
         Returns:
             Dataset of `PaddedBatch`.
         """
-        if self.read_ready is not None:
-            return self.read_ready(epochs, keep)
+        if self.read_precomputed is not None:
+            return self.read_precomputed(epochs, keep)
         return input_pipeline.training_batches(
             shard_files(self.files, context, self.sharding),
             self.labelled.graph_spec,

@@ -55,15 +55,15 @@ def wait_for_all(strategy: tf.distribute.Strategy) -> None:
         sum_over_replicas(strategy)(0.0)
 
 
-def leave_together(strategy: tf.distribute.Strategy) -> None:
-    """Stays until all workers in step have what they agreed on last; call it before a process ends well.
+def barrier_before_exit(strategy: tf.distribute.Strategy) -> None:
+    """Waits until every worker of a synchronous strategy has received the last collective result.
 
-    Workers fetch a sum from each other. One that has it and ends may leave another without, which then fails although
-    all is done, and waits after its restart for a cluster that will not come back.
+    Call it before a process ends successfully. Workers fetch sums from each other: a worker that exits too early can
+    make a peer fail although all work is done; after its restart the peer waits for a cluster that is gone.
 
     Args:
         strategy: what they run under.
     """
-    # That another one is gone already is no error here: nobody owes anybody anything any more.
+    # Peers may already have exited; nothing more is exchanged.
     with contextlib.suppress(tf.errors.OpError):
         wait_for_all(strategy)

@@ -16,13 +16,13 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.records import size_constraints_file
-from tfx_gnn.records.blessing import Judged, check_judged, is_blessed, read_reasons
+from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.records.record_files import RecordFile, record_files
 from tfx_gnn.records.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
-from tfx_gnn.training.data.ready_batches_manifest import read_manifest
+from tfx_gnn.training.data.precomputed_batches_manifest import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.transform_layer import check_numeric_features
 from tfx_gnn.transform.transform_record import check_transformed_by, read_transform_record
@@ -38,7 +38,7 @@ class TrainerFolders:
     transformed_graph_schema_dir: str
     size_constraints_dir: str
     blessing_dir: str = ""
-    ready_batches_dir: str = ""
+    precomputed_batches_dir: str = ""
     examples_dir: str = ""
 
 
@@ -103,8 +103,8 @@ def check_blessing(folders: TrainerFolders) -> None:
         )
     record = read_transform_record(folders.transformed_examples_dir)
     if folders.blessing_dir and record:
-        judged = Judged(kind="examples", fingerprint=record.raw_examples)
-        check_judged(folders.blessing_dir, judged, argument="blessing_dir")
+        subject = BlessingSubject(kind="examples", fingerprint=record.raw_examples)
+        check_blessing_subject(folders.blessing_dir, subject, argument="blessing_dir")
 
 
 def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
@@ -184,11 +184,11 @@ def read_budgets(
     return budgets
 
 
-def ready_batches_of_first_epoch(ready_batches_dir: str, options: GraphTrainerOptions) -> int:
+def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: GraphTrainerOptions) -> int:
     """Tells the number of batches of the first stored epoch.
 
     Args:
-        ready_batches_dir: output of `write_ready_batches`.
+        precomputed_batches_dir: output of `write_precomputed_batches`.
         options: which split is trained on.
 
     Returns:
@@ -197,11 +197,11 @@ def ready_batches_of_first_epoch(ready_batches_dir: str, options: GraphTrainerOp
     Raises:
         ValueError: if they are of another split.
     """
-    manifest = read_manifest(ready_batches_dir)
+    manifest = read_manifest(precomputed_batches_dir)
     if manifest.options.split != options.train_split:
         raise ValueError(
-            f"`ready_batches_dir` must hold batches of the training split {options.train_split!r}; got those of "
-            f"{manifest.options.split!r} in {ready_batches_dir!r}. Make batches of that split by `tfx-gnn batches`."
+            f"`precomputed_batches_dir` must hold batches of the training split {options.train_split!r}; got those of "
+            f"{manifest.options.split!r} in {precomputed_batches_dir!r}. Make them with `tfx-gnn batches`."
         )
     return manifest.epochs[0].num_batches
 

@@ -15,7 +15,7 @@ from tfx_gnn.records.record_files import ordered_records
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
 from tfx_gnn.training.data.padded_batches import PaddedBatch
-from tfx_gnn.training.data.ready_batches import ready_batches_dataset
+from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.model_building import ModelBuilder
 from tfx_gnn.training.loop.trainer_inputs import (
@@ -23,9 +23,9 @@ from tfx_gnn.training.loop.trainer_inputs import (
     TrainerFolders,
     TrainerInputs,
     check_blessing,
+    precomputed_batches_of_first_epoch,
     read_budgets,
     read_inputs,
-    ready_batches_of_first_epoch,
 )
 from tfx_gnn.training.loop.trainer_steps import Evaluation, training_steps
 from tfx_gnn.training.loop.training_loop import EpochSteps
@@ -80,7 +80,7 @@ class TrainingSetup:
             shuffle_buffer_size=options.shuffle_buffer_size,
             seed=options.training_seed,
             sharding=self.sharding,
-            read_ready=self._read_ready if folders.ready_batches_dir else None,
+            read_precomputed=self._read_precomputed if folders.precomputed_batches_dir else None,
         )
         self.sample = self._sample_batch()
         self.builder = ModelBuilder(
@@ -98,8 +98,10 @@ class TrainingSetup:
     def steps_per_epoch(self) -> int:
         """Steps to expect of an epoch."""
         num_replicas = self.strategy.num_replicas_in_sync
-        if self._folders.ready_batches_dir:
-            return -(-ready_batches_of_first_epoch(self._folders.ready_batches_dir, self.options) // num_replicas)
+        if self._folders.precomputed_batches_dir:
+            return -(
+                -precomputed_batches_of_first_epoch(self._folders.precomputed_batches_dir, self.options) // num_replicas
+            )
         return input_pipeline.expected_steps(self.budgets.training, self.budgets.num_train_examples, num_replicas)
 
     def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
@@ -136,9 +138,9 @@ class TrainingSetup:
             num_pipelines=self.sharding.num_pipelines,
         )
 
-    def _read_ready(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
-        batches = ready_batches_dataset(
-            self._folders.ready_batches_dir,
+    def _read_precomputed(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:
+        batches = precomputed_batches_dataset(
+            self._folders.precomputed_batches_dir,
             transformed_examples_dir=self._folders.transformed_examples_dir,
             transformed_graph_schema_dir=self._folders.transformed_graph_schema_dir,
             budget=self.budgets.training,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfx_gnn.components.graph_evaluator.thresholds import checked_thresholds, judge
+from tfx_gnn.components.graph_evaluator.thresholds import check_thresholds, checked_thresholds
 
 VALUES, BASELINE = {"accuracy": 0.75, "rmse": 1.2}, {"accuracy": 0.5, "rmse": 1.5}
 
@@ -35,13 +35,15 @@ def test_sentences_name_metric_value_and_bound(
     passed: bool,  # noqa: FBT001 - pytest passes it by name.
     sentence: str,
 ) -> None:
-    (verdict,) = judge(thresholds, VALUES, BASELINE, baseline_name="chance")
+    (verdict,) = check_thresholds(thresholds, VALUES, BASELINE, baseline_name="chance")
 
     assert (verdict.passed, verdict.sentence) == (passed, sentence)
 
 
 def test_place_is_named() -> None:
-    (verdict,) = judge({"accuracy": {"min": 0.1}}, VALUES, BASELINE, baseline_name="chance", place="task 'kind'")
+    (verdict,) = check_thresholds(
+        {"accuracy": {"min": 0.1}}, VALUES, BASELINE, baseline_name="chance", place="task 'kind'"
+    )
 
     assert verdict.sentence == "task 'kind': accuracy 0.7500 is at least 0.1"
 

@@ -14,7 +14,7 @@ from tfx_gnn.components.graph_pusher import stage
 from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.components.graph_pusher.stage import PushedVersion, forget_push, push_graph_model
 from tfx_gnn.io.fingerprint import fingerprint_folders
-from tfx_gnn.records.blessing import INFRA_PREFIX, Judged, write_blessing
+from tfx_gnn.records.blessing import INFRA_PREFIX, BlessingSubject, write_blessing
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
 from tfx_gnn.serving.version_push import PushOrigin, leave_unrecorded
@@ -262,9 +262,9 @@ def test_answers_to_values_of_no_table_are_recorded_and_may_be_refused(
 @pytest.mark.parametrize(
     ("argument", "kind", "told"),
     [
-        ("blessing_dir", "examples", "must judge a model; got a verdict about examples in"),
-        ("blessing_dir", "model", "must judge the model at hand; got a verdict about another model in"),
-        ("infra_blessing_dir", "model", "must judge the model at hand; got a verdict about another model in"),
+        ("blessing_dir", "examples", "must be about a model; got a verdict about examples in"),
+        ("blessing_dir", "model", "must be about the model at hand; got a verdict about another model in"),
+        ("infra_blessing_dir", "model", "must be about the model at hand; got a verdict about another model in"),
     ],
 )
 def test_blessing_of_something_else_is_refused(
@@ -273,7 +273,9 @@ def test_blessing_of_something_else_is_refused(
     folder = tmp_path / argument
     folder.mkdir()
     prefix = INFRA_PREFIX if argument == "infra_blessing_dir" else ""
-    write_blessing(str(folder), blessed=True, reasons=[], judged=Judged(kind=kind, fingerprint="1"), prefix=prefix)
+    write_blessing(
+        str(folder), blessed=True, reasons=[], subject=BlessingSubject(kind=kind, fingerprint="1"), prefix=prefix
+    )
 
     with pytest.raises(ValueError, match=f"`{argument}` {told}"):
         _push(tmp_path, **toy_folders, **{argument: str(folder)})  # type: ignore[arg-type]
@@ -281,9 +283,11 @@ def test_blessing_of_something_else_is_refused(
 
 
 def test_blessing_that_names_this_model_is_accepted(tmp_path: Path, toy_model_dir: str, toy_examples_dir: str) -> None:
-    judged = Judged(kind="model", fingerprint=fingerprint_folders([os.path.join(toy_model_dir, "Format-Serving")]))
+    subject = BlessingSubject(
+        kind="model", fingerprint=fingerprint_folders([os.path.join(toy_model_dir, "Format-Serving")])
+    )
     (tmp_path / "blessing").mkdir()
-    write_blessing(str(tmp_path / "blessing"), blessed=True, reasons=[], judged=judged)
+    write_blessing(str(tmp_path / "blessing"), blessed=True, reasons=[], subject=subject)
 
     pushed = _push(
         tmp_path, model_dir=toy_model_dir, examples_dir=toy_examples_dir, blessing_dir=str(tmp_path / "blessing")

@@ -30,11 +30,11 @@ from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.training import (
     GraphTrainerOptions,
     NonfiniteError,
-    ReadyBatchesOptions,
+    PrecomputedBatchesOptions,
     TrainingPreemptedError,
     read_manifest,
     read_nonfinite_batch,
-    write_ready_batches,
+    write_precomputed_batches,
 )
 from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
 from tfx_gnn.training.checkpoints.preemption import StopSignal
@@ -267,23 +267,23 @@ def test_graphs_are_trained_on_or_counted_as_removed(prepared, tmp_path, batchin
 
 
 @pytest.fixture(scope="module")
-def ready_batches(prepared, tmp_path_factory):
+def precomputed_batches(prepared, tmp_path_factory):
     """Three stored epochs."""
     folder = str(tmp_path_factory.mktemp("ready") / "batches")
-    write_ready_batches(
+    write_precomputed_batches(
         transformed_examples_dir=prepared.transformed_examples_dir,
         transformed_graph_schema_dir=prepared.transformed_graph_schema_dir,
         size_constraints_dir=prepared.size_constraints_dir,
-        ready_batches_dir=folder,
-        options=ReadyBatchesOptions(num_epochs=3),
+        precomputed_batches_dir=folder,
+        options=PrecomputedBatchesOptions(num_epochs=3),
     )
     return folder
 
 
-def test_ready_batches_are_trained_on_epoch_by_epoch(prepared, ready_batches, tmp_path):
-    summary = prepared.train(tmp_path, ready_batches_dir=ready_batches, num_epochs=4)
+def test_precomputed_batches_are_trained_on_epoch_by_epoch(prepared, precomputed_batches, tmp_path):
+    summary = prepared.train(tmp_path, precomputed_batches_dir=precomputed_batches, num_epochs=4)
 
-    stored = [epoch.num_batches for epoch in read_manifest(ready_batches).epochs]
+    stored = [epoch.num_batches for epoch in read_manifest(precomputed_batches).epochs]
     assert [epoch.num_steps for epoch in summary.epoch_inputs] == [*stored, stored[0]]
     assert [epoch.num_graphs for epoch in summary.epoch_inputs] == [40] * 4
     assert summary.epochs[-1]["loss"] < summary.epochs[0]["loss"]
@@ -292,16 +292,16 @@ def test_ready_batches_are_trained_on_epoch_by_epoch(prepared, ready_batches, tm
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batching": "tight"}, "`ready_batches_dir` must hold batches of the same budget; got"),
+        ({"batching": "tight"}, "`precomputed_batches_dir` must hold batches of the same budget; got"),
         (
             {"train_split": "test"},
-            "`ready_batches_dir` must hold batches of the training split 'test'; got those of 'train'",
+            "`precomputed_batches_dir` must hold batches of the training split 'test'; got those of 'train'",
         ),
     ],
 )
-def test_ready_batches_that_do_not_fit_are_refused(prepared, ready_batches, tmp_path, options, message):
+def test_precomputed_batches_that_do_not_fit_are_refused(prepared, precomputed_batches, tmp_path, options, message):
     with pytest.raises(ValueError, match=message):
-        prepared.train(tmp_path, ready_batches_dir=ready_batches, **options)
+        prepared.train(tmp_path, precomputed_batches_dir=precomputed_batches, **options)
 
     assert os.listdir(tmp_path) == []
 

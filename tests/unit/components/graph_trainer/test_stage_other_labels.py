@@ -19,13 +19,13 @@ from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOp
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, MultiTask
 from tfx_gnn.records.examples_folder import read_split
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.served_task import read_served_task
 from tfx_gnn.serving.verification import verify_saved_model
-from tfx_gnn.training.data.ready_batches import write_ready_batches
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchesOptions
+from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
+from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions
 from tfx_gnn.training.options import GraphTrainerOptions
 
 IS_EVEN = GraphClassification(label_feature="is_even", num_classes=2)
@@ -40,11 +40,11 @@ def folder(ring_project: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stages before the trainer, for rings of 3 to 6 atoms."""
     folder = tmp_path_factory.mktemp("rings")
     ring_project.write_tables(folder / "tables")
-    labels = WholeGraphs(label_features=("length", "is_even"), splits=SplitPlan(weights={"train": 3, "val": 2}))
+    labels = GraphLevelExamples(label_features=("length", "is_even"), splits=SplitPlan(weights={"train": 3, "val": 2}))
     generate_subgraph_examples(
         tables_dir=str(folder / "tables"),
         examples_dir=str(folder / EXAMPLES),
-        options=SubgraphExampleGenOptions(num_shards=1, whole_graphs=labels),
+        options=SubgraphExampleGenOptions(num_shards=1, graph_level_examples=labels),
     )
     transform_graphs(
         examples_dir=str(folder / EXAMPLES),
@@ -125,12 +125,12 @@ def test_training_sees_what_serving_sees(folder: Path) -> None:
 
 
 def test_batches_that_were_made_for_all_tasks_serve_one(folder: Path) -> None:
-    write_ready_batches(
+    write_precomputed_batches(
         transformed_examples_dir=str(folder / TRANSFORMED),
         transformed_graph_schema_dir=str(folder / TRANSFORMED_SCHEMA),
         size_constraints_dir=str(folder / SIZES),
-        ready_batches_dir=str(folder / READY),
-        options=ReadyBatchesOptions(num_epochs=1),
+        precomputed_batches_dir=str(folder / READY),
+        options=PrecomputedBatchesOptions(num_epochs=1),
     )
 
-    assert _train(folder, "ready_made", IS_EVEN, ready_batches_dir=str(folder / READY))
+    assert _train(folder, "ready_made", IS_EVEN, precomputed_batches_dir=str(folder / READY))

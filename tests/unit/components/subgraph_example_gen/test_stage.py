@@ -11,10 +11,10 @@ from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_exam
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.records import examples_folder
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.tables.row_rules import RowRules
 
 NUM_NODES = 60
@@ -311,8 +311,10 @@ def molecules_dir(tmp_path):
 
 
 def test_beam_writes_the_same_whole_graphs(molecules_dir, tmp_path):
-    whole_graphs = WholeGraphs(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "test": 1}))
-    options = {"plan": None, "whole_graphs": whole_graphs, "rules": DROPPING, "num_shards": 2}
+    graph_level_examples = GraphLevelExamples(
+        label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "test": 1})
+    )
+    options = {"plan": None, "graph_level_examples": graph_level_examples, "rules": DROPPING, "num_shards": 2}
     memory_dir, in_memory = _generate(molecules_dir, tmp_path, "memory", **options)
 
     beam_dir, on_beam = _generate(molecules_dir, tmp_path, "beam", execution="beam", **options)
@@ -411,9 +413,17 @@ def test_options_survive_json():
         ({"sampling_seed": -1}, ValueError, r"`sampling_seed` must be in \[0, 2\*\*63\); got -1"),
         ({"num_shards": 0}, ValueError, r"`num_shards` must be in \[1, 100000\]; got 0"),
         ({"num_shards": 100_001}, ValueError, r"`num_shards` must be in \[1, 100000\]; got 100001"),
-        ({"plan": None}, ValueError, "`plan` or `whole_graphs` must be given, and only one of them; got neither"),
-        ({"whole_graphs": WholeGraphs()}, ValueError, "`plan` or `whole_graphs` must be given, .* got both"),
-        ({"whole_graphs": "all"}, TypeError, "`whole_graphs` must be a WholeGraphs; got str"),
+        (
+            {"plan": None},
+            ValueError,
+            "`plan` or `graph_level_examples` must be given, and only one of them; got neither",
+        ),
+        (
+            {"graph_level_examples": GraphLevelExamples()},
+            ValueError,
+            "`plan` or `graph_level_examples` must be given, .* got both",
+        ),
+        ({"graph_level_examples": "all"}, TypeError, "`graph_level_examples` must be a GraphLevelExamples; got str"),
         ({"execution": "spark"}, ValueError, r"`execution` must be one of \['in_memory', 'beam'\]; got 'spark'"),
         ({"num_partitions": 3}, ValueError, "`num_partitions` must be a power of two, or 0; got 3"),
         ({"hub_degree": 0}, ValueError, "`hub_degree` must be at least 1; got 0"),

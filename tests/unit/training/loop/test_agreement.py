@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.training.loop.agreement import is_so_anywhere, leave_together
+from tfx_gnn.training.loop.agreement import barrier_before_exit, is_so_anywhere
 
 _PROGRAM = """
 import os
@@ -11,7 +11,7 @@ import pathlib
 import sys
 import time
 import tensorflow as tf
-from tfx_gnn.training.loop.agreement import is_so_anywhere, leave_together, wait_for_all
+from tfx_gnn.training.loop.agreement import is_so_anywhere, barrier_before_exit, wait_for_all
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
@@ -29,7 +29,7 @@ if len(sys.argv) == 2:
         wait_for_all(strategy)
     except tf.errors.OpError:
         print("alone", flush=True)
-leave_together(strategy)
+barrier_before_exit(strategy)
 print("left")
 """
 
@@ -39,7 +39,7 @@ def test_a_process_alone_agrees_with_itself(is_so):
     strategy = tf.distribute.get_strategy()
 
     assert is_so_anywhere(strategy, is_so_here=is_so) == is_so
-    leave_together(strategy)
+    barrier_before_exit(strategy)
 
 
 def test_workers_learn_what_one_of_them_knows_and_leave_together(clusters):

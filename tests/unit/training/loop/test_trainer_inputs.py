@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.records.blessing import Judged, write_blessing
+from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, check_blessing, read_inputs
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.transform_record import TransformRecord
@@ -21,7 +21,9 @@ def _folders(folder: Path, *, examples_of: str = "a", graph_of: str = "a", raw_e
         path.mkdir()
     TransformRecord(transform=examples_of, raw_examples=raw_examples).write(str(paths["transformed_examples"]))
     TransformRecord(transform=graph_of, raw_examples=raw_examples).write(str(paths["transform_graph"]))
-    write_blessing(str(paths["blessing"]), blessed=True, reasons=[], judged=Judged(kind="examples", fingerprint="raw"))
+    write_blessing(
+        str(paths["blessing"]), blessed=True, reasons=[], subject=BlessingSubject(kind="examples", fingerprint="raw")
+    )
     names = ("graph_schema", "transformed_graph_schema", "size_constraints")
     return TrainerFolders(**{f"{name}_dir": str(paths.get(name, folder / name)) for name in (*paths, *names)})
 
@@ -32,7 +34,9 @@ def test_transform_that_did_not_make_the_examples_is_refused(tmp_path: Path) -> 
 
 
 def test_blessing_of_other_examples_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"`blessing_dir` must judge the examples at hand; got .* other examples in"):
+    with pytest.raises(
+        ValueError, match=r"`blessing_dir` must be about the examples at hand; got .* other examples in"
+    ):
         check_blessing(_folders(tmp_path, raw_examples="others"))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WholeGraphs:
+class GraphLevelExamples:
     """How tables of many graphs are parted into graphs, and what their examples carry.
 
     Every node table and edge table, and the context table, which has one row a
@@ -83,7 +83,7 @@ class WholeGraphs:
         return tuple(dict.fromkeys(name for name in names if name))
 
 
-def check_whole_graphs(spec: WholeGraphs, schema: GraphSchema) -> None:
+def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) -> None:
     """Checks that every name means something in the tables.
 
     Args:
@@ -141,8 +141,8 @@ def has_context_table(schema: GraphSchema) -> bool:
     return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
 
 
-def whole_graph_layouts(
-    tables_dir: str, schema: GraphSchema, spec: WholeGraphs, *, access: TableAccess | None = None
+def graph_level_layouts(
+    tables_dir: str, schema: GraphSchema, spec: GraphLevelExamples, *, access: TableAccess | None = None
 ) -> TableLayouts:
     """Finds the tables of many graphs and what to read from them.
 
@@ -156,9 +156,9 @@ def whole_graph_layouts(
         The layouts of all tables, with the graph's id as text in each.
 
     Raises:
-        ValueError: see `check_whole_graphs` and `layouts_of`.
+        ValueError: see `check_graph_level_examples` and `layouts_of`.
     """
-    check_whole_graphs(spec, schema)
+    check_graph_level_examples(spec, schema)
     return layouts_of(
         schema,
         tables_dir,
@@ -171,7 +171,7 @@ def whole_graph_layouts(
     )
 
 
-def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> GraphSchema:
+def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples) -> GraphSchema:
     """Describes the examples of whole graphs.
 
     Args:
@@ -188,7 +188,7 @@ def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> Gr
     Raises:
         ValueError: if the spec does not fit the tables.
     """
-    check_whole_graphs(spec, tables_schema)
+    check_graph_level_examples(spec, tables_schema)
     schema = GraphSchema()
     schema.info.graph_type = FULL
     _copy_features(schema.context.features, tables_schema.context.features, _left_out(spec, CONTEXT))
@@ -209,7 +209,7 @@ def make_whole_graph_schema(tables_schema: GraphSchema, spec: WholeGraphs) -> Gr
     return schema
 
 
-def _left_out(spec: WholeGraphs, name: str) -> set[str]:
+def _left_out(spec: GraphLevelExamples, name: str) -> set[str]:
     names = {ID_FEATURE, spec.graph_id_column, *spec.excluded_features.get(name, ())}
     return names | {spec.splits.column} if name == CONTEXT else names
 

@@ -18,7 +18,7 @@ import tensorflow_transform as tft
 import tf_keras
 from comparison import OURS, Bound, Report, Row, run_process
 from heavy_tailed_graphs import consumer
-from ready_batches_runs import learn
+from precomputed_batches_runs import learn
 from transform_runs import make_examples, run_ours
 
 import tfx_gnn
@@ -27,11 +27,11 @@ from tfx_gnn.models import NodeClassification
 from tfx_gnn.records import SizeConstraintsFile, read_size_constraints
 from tfx_gnn.records.record_files import record_files, shuffled_records
 from tfx_gnn.training import (
-    ReadyBatchesManifest,
-    ReadyBatchesOptions,
+    PrecomputedBatchesManifest,
+    PrecomputedBatchesOptions,
     padded_batches,
-    ready_batches_dataset,
-    write_ready_batches,
+    precomputed_batches_dataset,
+    write_precomputed_batches,
 )
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs, weighted_training_batches
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
@@ -63,7 +63,7 @@ class Data:
         schema_dir: their schema.
         transform_graph_dir: the transform.
         budgets: learned from them.
-        ready_batches_dir: an epoch of packed batches.
+        precomputed_batches_dir: an epoch of packed batches.
         manifest: what is in there.
     """
 
@@ -72,8 +72,8 @@ class Data:
     schema_dir: str
     transform_graph_dir: str
     budgets: SizeConstraintsFile
-    ready_batches_dir: str
-    manifest: ReadyBatchesManifest
+    precomputed_batches_dir: str
+    manifest: PrecomputedBatchesManifest
 
     def batches(self, batching: str, batch_size: int = _BATCH_SIZE) -> tf.data.Dataset:
         """Makes padded batches of what is in the files, one pass."""
@@ -82,10 +82,10 @@ class Data:
         records = shuffled_records(files, epochs=_first_epoch(), shuffle_buffer_size=10_000, seed=0)
         return padded_batches(records, self.spec, budget, batching)
 
-    def ready_batches(self) -> tf.data.Dataset:
+    def precomputed_batches(self) -> tf.data.Dataset:
         """Reads an epoch of packed batches."""
-        return ready_batches_dataset(
-            self.ready_batches_dir,
+        return precomputed_batches_dataset(
+            self.precomputed_batches_dir,
             transformed_examples_dir=self.examples_dir,
             transformed_graph_schema_dir=self.schema_dir,
             budget=self.manifest.budget,
@@ -95,20 +95,20 @@ class Data:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    """The quickstart's examples, transformed; their budgets; and ready-made batches of all, for one epoch."""
+    """The quickstart's examples, transformed; their budgets; and precomputed batches of all, for one epoch."""
     raw, transformed, sizes, ready = (
-        str(tmp_path_factory.mktemp("ready_batches") / name) for name in ("raw", "transformed", "sizes", "ready")
+        str(tmp_path_factory.mktemp("precomputed_batches") / name) for name in ("raw", "transformed", "sizes", "ready")
     )
     make_examples(raw, 1)
     run_ours(raw, transformed)
     examples_dir, schema_dir = os.path.join(transformed, "examples"), os.path.join(transformed, "schema")
     learn(examples_dir, sizes, schema_dir)
-    manifest = write_ready_batches(
+    manifest = write_precomputed_batches(
         transformed_examples_dir=examples_dir,
         transformed_graph_schema_dir=schema_dir,
         size_constraints_dir=sizes,
-        ready_batches_dir=ready,
-        options=ReadyBatchesOptions(num_epochs=_NUM_PASSES),
+        precomputed_batches_dir=ready,
+        options=PrecomputedBatchesOptions(num_epochs=_NUM_PASSES),
     )
     return Data(
         spec=create_graph_spec_from_schema_pb(read_schema(os.path.join(schema_dir, "graph_schema.pbtxt"))),
@@ -116,7 +116,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
         schema_dir=schema_dir,
         transform_graph_dir=os.path.join(transformed, "transform_graph"),
         budgets=read_size_constraints(sizes),
-        ready_batches_dir=ready,
+        precomputed_batches_dir=ready,
         manifest=manifest,
     )
 
@@ -144,7 +144,7 @@ def bench_input(report: Report, data: Data) -> None:
     report.compare(
         f"input of a training, {epoch.num_graphs:,} graphs",
         {
-            OURS: whole_epochs(data.ready_batches(), epoch.num_batches),
+            OURS: whole_epochs(data.precomputed_batches(), epoch.num_batches),
             PARSED: consumer(merged, epoch.num_graphs // _BATCH_SIZE),
             **{
                 f"{batching}, from files": whole_epochs(data.batches(batching), per_epoch(batching))
@@ -158,7 +158,7 @@ def bench_input(report: Report, data: Data) -> None:
     on_disk = sum(os.path.getsize(file.path) for file in files)
     report.add(
         Row(
-            what="ready-made batches on disk, an epoch",
+            what="precomputed batches on disk, an epoch",
             ours=f"{epoch.num_bytes / _MIB:.1f} MiB",
             peer="the examples, gzipped",
             theirs=f"{on_disk / _MIB:.1f} MiB",
@@ -184,7 +184,7 @@ def bench_training(report: Report, data: Data, batch_size: int) -> None:
         for batching, name in names.items()
     }
     if batch_size == _BATCH_SIZE:
-        datasets["packed, ready-made"] = weighted_training_batches(data.ready_batches(), labelled)
+        datasets["packed, ready-made"] = weighted_training_batches(data.precomputed_batches(), labelled)
     with libraries_traced_as_written():
         report.compare(
             f"training, packed, batches of {batch_size}",
@@ -227,9 +227,11 @@ def bench_memory(report: Report, tmp_path: Path) -> None:
                 tmp_path / f"{name}_{times}" for name in ("examples", "sizes", "ready")
             )
             run_process("transform_runs.py", "examples", examples_dir, times)
-            run_process("ready_batches_runs.py", "learn", examples_dir, sizes_dir)
-            results["write", times] = run_process("ready_batches_runs.py", "write", examples_dir, sizes_dir, ready_dir)
-            results["read", times] = run_process("ready_batches_runs.py", "read", examples_dir, ready_dir)
+            run_process("precomputed_batches_runs.py", "learn", examples_dir, sizes_dir)
+            results["write", times] = run_process(
+                "precomputed_batches_runs.py", "write", examples_dir, sizes_dir, ready_dir
+            )
+            results["read", times] = run_process("precomputed_batches_runs.py", "read", examples_dir, ready_dir)
 
     report.repeat(measure, rounds=1)
     for run in ("write", "read"):

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.components.graph_skew_validator.examples import ExampleBlock, ExamplePair
 from tfx_gnn.components.graph_skew_validator.paths import ServedAnswers, TrainingAnswer, TrainingAnswers
-from tfx_gnn.components.graph_skew_validator.tally import SkewTally
+from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator
 from tfx_gnn.records.record_files import RecordFile
 
 FILE = RecordFile(split="val", shard=0, num_shards=1, path="/examples/Split-val/graphs.gz")
@@ -34,21 +34,21 @@ def relative_to_batch(answer, key):
     return answer_relatively
 
 
-def tally_of(records, served_graph=graph, served_predict=predict, transformed=None, num_pairs=None):
+def accumulated(records, served_graph=graph, served_predict=predict, transformed=None, num_pairs=None):
     training = TrainingAnswers(
         answer=lambda given: TrainingAnswer(graph=graph(given), outputs=predict(given)), batch_size=2
     )
-    tally = SkewTally(training, ServedAnswers(graph=served_graph, predict=served_predict), 2)
+    accumulator = SkewAccumulator(training, ServedAnswers(graph=served_graph, predict=served_predict), 2)
     pairs = [
         ExamplePair(file=FILE, record=i, raw=raw, transformed=other)
         for i, (raw, other) in enumerate(zip(records, transformed or records, strict=True))
     ]
-    tally.add(ExampleBlock(pairs=tuple(pairs[:num_pairs]), raw=tuple(records)))
-    return tally
+    accumulator.add(ExampleBlock(pairs=tuple(pairs[:num_pairs]), raw=tuple(records)))
+    return accumulator
 
 
-def x_of(tally):
-    (x,) = [feature for feature in tally.graphs.features if feature.key == "nodes/paper.x"]
+def x_of(accumulator):
+    (x,) = [feature for feature in accumulator.graphs.features if feature.key == "nodes/paper.x"]
     return x
 
 
@@ -58,13 +58,13 @@ def logits_of(outputs):
 
 
 def test_equal_sides_have_no_difference():
-    tally = tally_of([b"1 2", b"3", b"4 5 6"])
+    accumulator = accumulated([b"1 2", b"3", b"4 5 6"])
 
-    assert (tally.num_examples, tally.num_compared) == ({"val": 3}, 3)
-    assert (x_of(tally).num_values, x_of(tally).num_differing) == (6, 0)
-    assert (tally.rounding.result.num_values, tally.rounding.result.num_differing) == (6, 0)
+    assert (accumulator.num_examples, accumulator.num_compared) == ({"val": 3}, 3)
+    assert (x_of(accumulator).num_values, x_of(accumulator).num_differing) == (6, 0)
+    assert (accumulator.rounding.result.num_values, accumulator.rounding.result.num_differing) == (6, 0)
     # The first batch of the block is asked one by one as well.
-    assert (logits_of(tally.outputs).num_values, logits_of(tally.one_by_one).num_values) == (6, 4)
+    assert (logits_of(accumulator.outputs).num_values, logits_of(accumulator.one_by_one).num_values) == (6, 4)
 
 
 def test_floats_are_those_of_the_whole_block():
@@ -75,45 +75,49 @@ def test_floats_are_those_of_the_whole_block():
         answers["nodes/paper.x"][-1] += 1e-5
         return answers
 
-    tally = tally_of(records, served_graph=rounds_at_the_end)
+    accumulator = accumulated(records, served_graph=rounds_at_the_end)
 
-    assert (x_of(tally).num_differing, x_of(tally).item) == (1, 1)
-    assert x_of(tally).largest_difference == pytest.approx(1e-5)
-    assert tally.rounding.result.num_differing == 1
-    assert tally.rounding.result.largest_difference == pytest.approx(1e-5 / 3, rel=1e-4)
+    assert (x_of(accumulator).num_differing, x_of(accumulator).item) == (1, 1)
+    assert x_of(accumulator).largest_difference == pytest.approx(1e-5)
+    assert accumulator.rounding.result.num_differing == 1
+    assert accumulator.rounding.result.largest_difference == pytest.approx(1e-5 / 3, rel=1e-4)
 
 
 def test_block_of_which_only_the_first_examples_are_compared():
-    tally = tally_of([b"1 2", b"3", b"4 8"], num_pairs=1)
+    accumulator = accumulated([b"1 2", b"3", b"4 8"], num_pairs=1)
 
-    assert (tally.num_examples, x_of(tally).num_values, x_of(tally).num_differing) == ({"val": 1}, 2, 0)
+    assert (accumulator.num_examples, x_of(accumulator).num_values, x_of(accumulator).num_differing) == (
+        {"val": 1},
+        2,
+        0,
+    )
 
 
 def test_features_that_depend_on_the_batch_show_as_rounding():
     records = [b"1 2", b"3", b"4 8"]
-    tally = tally_of(records, served_graph=relative_to_batch(graph, "nodes/paper.x"))
+    accumulator = accumulated(records, served_graph=relative_to_batch(graph, "nodes/paper.x"))
 
-    assert tally.rounding.result.largest_difference > 0.1
+    assert accumulator.rounding.result.largest_difference > 0.1
 
 
 def test_logits_that_depend_on_the_batch_show_one_by_one():
-    tally = tally_of([b"1 2", b"9"], served_predict=relative_to_batch(predict, "logits"))
+    accumulator = accumulated([b"1 2", b"9"], served_predict=relative_to_batch(predict, "logits"))
 
-    assert logits_of(tally.one_by_one).largest_difference == pytest.approx(1 - 3 / 9)
-    assert tally.one_by_one.num_other_labels == 0
+    assert logits_of(accumulator.one_by_one).largest_difference == pytest.approx(1 - 3 / 9)
+    assert accumulator.one_by_one.num_other_labels == 0
 
 
 def test_stray_examples_are_counted_and_the_others_compared():
     records = [b"1 2", b"3", b"4 8", b"refused", b"5", b"6"]
     transformed = [b"1 2", b"7", b"4", b"1", b"5", b"6.5"]
 
-    tally = tally_of(records, transformed=transformed)
+    accumulator = accumulated(records, transformed=transformed)
 
-    assert tally.num_of == {"unanswered": 1, "of_another_seed": 2, "of_another_size": 1}
-    assert tally.num_compared == 2
-    assert tally.first_of == {
+    assert accumulator.num_of == {"unanswered": 1, "of_another_seed": 2, "of_another_size": 1}
+    assert accumulator.num_compared == 2
+    assert accumulator.first_of == {
         "unanswered": "record 3 of graphs.gz (split 'val'): refused",
         "of_another_seed": "record 1 of graphs.gz (split 'val', seed '3'): b'7' in training",
         "of_another_size": "record 2 of graphs.gz (split 'val', seed '4')",
     }
-    assert (x_of(tally).num_values, x_of(tally).num_differing) == (3, 0)
+    assert (x_of(accumulator).num_values, x_of(accumulator).num_differing) == (3, 0)

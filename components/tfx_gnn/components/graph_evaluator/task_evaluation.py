@@ -10,7 +10,7 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import SINGLE_TASK, Sl
 from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
 from tfx_gnn.components.graph_evaluator.measures import Measure
 from tfx_gnn.components.graph_evaluator.slices import largest_and_smallest
-from tfx_gnn.components.graph_evaluator.thresholds import Verdict, judge
+from tfx_gnn.components.graph_evaluator.thresholds import Verdict, check_thresholds
 
 Thresholds = Mapping[str, Mapping[str, float]]
 
@@ -113,7 +113,7 @@ def verdicts_of_task(
             they say by how much.
         slices: all parts of the examples.
         slice_thresholds: bounds for each of them.
-        min_slice_examples: how many labelled examples a part must have to be judged.
+        min_slice_examples: how many labelled examples a part must have for thresholds to apply.
 
     Returns:
         One verdict a bound; of parts of the examples, only the bounds that are missed.
@@ -124,13 +124,13 @@ def verdicts_of_task(
     for name, of_metric in thresholds.items():
         bounds[name] = {**bounds.get(name, {}), **of_metric}
     of_task = [f"task {task!r}"] if task != SINGLE_TASK else []
-    found = judge(
+    found = check_thresholds(
         bounds, quality.metrics, quality.baseline, baseline_name=evaluation.baseline_name, place=", ".join(of_task)
     )
     for feature, by_value in slices.items():
         for value, one_slice in by_value.items():
             if one_slice.num_examples >= min_slice_examples:
-                of_slice = judge(
+                of_slice = check_thresholds(
                     slice_thresholds,
                     one_slice.quality.metrics,
                     one_slice.quality.baseline,

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, NodeSet
 from tfx_gnn.training.data.padded_batches import PaddedBatch
-from tfx_gnn.training.data.ready_batches_manifest import ReadyBatchRecords
+from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchRecords
 
 NUMBERS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.int32, tf.uint32, tf.int64)
 
@@ -22,7 +22,7 @@ def make_batch(features, **context):
 
 
 def round_trip(batch, spec=None):
-    records = ReadyBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, batch) if spec is None else spec)
+    records = PrecomputedBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, batch) if spec is None else spec)
     record, example = records.write(batch)
     assert len(record) == records.num_bytes
     read = tf.function(records.read)
@@ -91,7 +91,7 @@ def test_one_layout_reads_ragged_features_of_any_length():
     spec = tf.nest.map_structure(tf.type_spec_from_value, short)
     relaxed = tf.RaggedTensorSpec([3, None], tf.int32, row_splits_dtype=tf.int64)
 
-    records = ReadyBatchRecords(spec)
+    records = PrecomputedBatchRecords(spec)
 
     assert spec.graph.node_sets_spec["a"]["r"] == relaxed
     for batch in (short, long):
@@ -109,7 +109,7 @@ def test_each_dtype_begins_where_its_slice_shares_memory():
 
 def test_descriptions_tell_layouts_apart():
     described = [
-        ReadyBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, make_batch(features))).description
+        PrecomputedBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, make_batch(features))).description
         for features in ({"x": [1, 2, 3]}, {"x": [1.0, 2.0, 3.0]}, {"z": [1, 2, 3]}, {"x": [[1], [2], [3]]})
     ]
 
@@ -119,7 +119,7 @@ def test_descriptions_tell_layouts_apart():
 
 @pytest.mark.parametrize("wrong", [b"", b"short"])
 def test_a_record_of_another_length_is_refused(wrong):
-    records = ReadyBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, make_batch({"x": [1, 2, 3]})))
+    records = PrecomputedBatchRecords(tf.nest.map_structure(tf.type_spec_from_value, make_batch({"x": [1, 2, 3]})))
 
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
         records.read(tf.constant(wrong))

@@ -1,4 +1,4 @@
-"""Ready-made padded batches: several shuffled epochs on disk, for the fastest input of a training.
+"""Precomputed, padded batches: several shuffled epochs on disk, for the fastest input of a training.
 
 Each epoch is what `padded_batches` gives in one pass: another order, and other graphs together in a
 batch. A training takes the next stored epoch in each of its own. When it has had all of them, it
@@ -29,10 +29,10 @@ from tfx_gnn.records.size_constraints_file import (
 )
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, numbered_batches, padded_batch_spec, padded_batches
 from tfx_gnn.training.data.pass_start import PassStart
-from tfx_gnn.training.data.ready_batches_manifest import (
-    ReadyBatchesManifest,
-    ReadyBatchesOptions,
-    ReadyBatchRecords,
+from tfx_gnn.training.data.precomputed_batches_manifest import (
+    PrecomputedBatchesManifest,
+    PrecomputedBatchesOptions,
+    PrecomputedBatchRecords,
     ReadyEpoch,
     read_manifest,
     write_manifest,
@@ -41,14 +41,14 @@ from tfx_gnn.training.data.ready_batches_manifest import (
 _BUFFER_BYTES = 1 << 20
 
 
-def write_ready_batches(
+def write_precomputed_batches(
     *,
     transformed_examples_dir: str,
     transformed_graph_schema_dir: str,
     size_constraints_dir: str,
-    ready_batches_dir: str,
-    options: ReadyBatchesOptions,
-) -> ReadyBatchesManifest:
+    precomputed_batches_dir: str,
+    options: PrecomputedBatchesOptions,
+) -> PrecomputedBatchesManifest:
     """Stores shuffled epochs of padded batches.
 
     The n-th epoch is the n-th epoch of a training of the same seed that makes its batches itself.
@@ -57,16 +57,16 @@ def write_ready_batches(
         transformed_examples_dir: output of GraphTransform, with labels.
         transformed_graph_schema_dir: folder of `graph_schema.pbtxt` after the transform.
         size_constraints_dir: padding budgets, learned from the same examples.
-        ready_batches_dir: absent or empty folder to write.
+        precomputed_batches_dir: absent or empty folder to write.
         options: which batches.
 
     Returns:
-        What was written, as in `ready_batches.json`.
+        What was written, as in `precomputed_batches.json`.
 
     Raises:
         ValueError: if the budgets were learned from other data, other splits or another schema, or there is
             none of that kind, or the split does not exist.
-        FileExistsError: if `ready_batches_dir` holds files already.
+        FileExistsError: if `precomputed_batches_dir` holds files already.
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
     files = record_files(transformed_examples_dir, (options.split,))
@@ -80,18 +80,18 @@ def write_ready_batches(
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(transformed_graph_schema_dir))
-    with atomic_folder(ready_batches_dir, name="ready_batches_dir") as partial:
+    with atomic_folder(precomputed_batches_dir, name="precomputed_batches_dir") as partial:
         start = PassStart()
         records = shuffled_records(
             files, epochs=start.epochs(), shuffle_buffer_size=options.shuffle_buffer_size, seed=options.seed
         )
         batches = padded_batches(records, create_graph_spec_from_schema_pb(schema), budget, options.batching)
-        layout = ReadyBatchRecords(batches.element_spec)
+        layout = PrecomputedBatchRecords(batches.element_spec)
         epochs = []
         for epoch in range(options.num_epochs):
             start.set(epoch)
             epochs.append(_write_epoch(batches, layout, partial, epoch))
-        manifest = ReadyBatchesManifest(
+        manifest = PrecomputedBatchesManifest(
             data_fingerprint=fingerprint_examples(transformed_examples_dir, (options.split,)),
             graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
             options=options,
@@ -104,8 +104,8 @@ def write_ready_batches(
     return manifest
 
 
-def ready_batches_dataset(
-    ready_batches_dir: str,
+def precomputed_batches_dataset(
+    precomputed_batches_dir: str,
     *,
     transformed_examples_dir: str,
     transformed_graph_schema_dir: str,
@@ -113,10 +113,10 @@ def ready_batches_dataset(
     epochs: tf.data.Dataset | None = None,
     keep: Callable[[tf.Tensor], tf.Tensor] | None = None,
 ) -> tf.data.Dataset:
-    """Reads ready-made batches.
+    """Reads precomputed batches.
 
     Args:
-        ready_batches_dir: output of `write_ready_batches`.
+        precomputed_batches_dir: output of `write_precomputed_batches`.
         transformed_examples_dir: the examples that batches must have been made of.
         transformed_graph_schema_dir: their schema.
         budget: the budget that they must have been padded to.
@@ -131,21 +131,21 @@ def ready_batches_dataset(
         ValueError: if the batches were made of other data, another schema, another budget or by another
             version, or a file is not whole.
     """
-    manifest = read_manifest(ready_batches_dir)
+    manifest = read_manifest(precomputed_batches_dir)
     manifest.check_matches(
         data_fingerprint=fingerprint_examples(transformed_examples_dir, (manifest.options.split,)),
         graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
         budget=budget,
     )
-    schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(ready_batches_dir))
-    layout = ReadyBatchRecords(padded_batch_spec(create_graph_spec_from_schema_pb(schema), manifest.budget))
+    schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(precomputed_batches_dir))
+    layout = PrecomputedBatchRecords(padded_batch_spec(create_graph_spec_from_schema_pb(schema), manifest.budget))
     if layout.description != manifest.tensors:
         different = sorted(set(layout.description) ^ set(manifest.tensors))
         raise ValueError(
-            "`ready_batches_dir` must hold batches of the tensors that this version makes; got differences in "
-            f"{different[:5]} in {ready_batches_dir!r}. Run `tfx-gnn batches` again."
+            "`precomputed_batches_dir` must hold batches of the tensors that this version makes; got differences in "
+            f"{different[:5]} in {precomputed_batches_dir!r}. Run `tfx-gnn batches` again."
         )
-    _check_files(manifest, layout, ready_batches_dir)
+    _check_files(manifest, layout, precomputed_batches_dir)
 
     def read(epoch: tf.Tensor) -> tf.data.Dataset:
         epoch = epoch % len(manifest.epochs)
@@ -155,7 +155,7 @@ def ready_batches_dataset(
         varying = tf.data.TFRecordDataset(examples[epoch], buffer_size=_BUFFER_BYTES)
         return tf.data.Dataset.zip((fixed, varying))
 
-    paths = [_paths(ready_batches_dir, epoch) for epoch in range(len(manifest.epochs))]
+    paths = [_paths(precomputed_batches_dir, epoch) for epoch in range(len(manifest.epochs))]
     records, examples = (tf.constant(column) for column in zip(*paths, strict=True))
     as_written = tf.autograph.experimental.do_not_convert
     batches = (_one_epoch_an_iteration() if epochs is None else epochs).flat_map(as_written(read))
@@ -171,7 +171,7 @@ def _one_epoch_an_iteration() -> tf.data.Dataset:
     return tf.data.Dataset.from_generator(lambda: iter([next(numbers)]), output_signature=tf.TensorSpec([], tf.int64))
 
 
-def _write_epoch(batches: tf.data.Dataset, layout: ReadyBatchRecords, folder: str, epoch: int) -> ReadyEpoch:
+def _write_epoch(batches: tf.data.Dataset, layout: PrecomputedBatchRecords, folder: str, epoch: int) -> ReadyEpoch:
     record_path, example_path = _paths(folder, epoch)
     counts = dict.fromkeys(("num_batches", "num_graphs", "num_removed_batches", "num_removed_graphs"), 0)
     with contextlib.ExitStack() as stack:
@@ -195,22 +195,22 @@ def _paths(folder: str, epoch: int) -> tuple[str, str]:
     return f"{start}.batches", f"{start}.tfrecord"
 
 
-def _lengths(layout: ReadyBatchRecords, folder: str, epoch: int) -> list[int]:
+def _lengths(layout: PrecomputedBatchRecords, folder: str, epoch: int) -> list[int]:
     paths = _paths(folder, epoch)[: 2 if layout.has_example else 1]
     return [tf.io.gfile.stat(path).length for path in paths]
 
 
-def _check_files(manifest: ReadyBatchesManifest, layout: ReadyBatchRecords, folder: str) -> None:
+def _check_files(manifest: PrecomputedBatchesManifest, layout: PrecomputedBatchRecords, folder: str) -> None:
     for number, epoch in enumerate(manifest.epochs):
         try:
             lengths = _lengths(layout, folder, number)
         except tf.errors.NotFoundError as error:
             raise ValueError(
-                f"`ready_batches_dir` must hold the files of every epoch; got {folder!r} without one of epoch "
+                f"`precomputed_batches_dir` must hold the files of every epoch; got {folder!r} without one of epoch "
                 f"{number}. Run `tfx-gnn batches` again. Cause: {error.message}"
             ) from error
         if lengths[0] != epoch.num_batches * layout.num_bytes or sum(lengths) != epoch.num_bytes:
             raise ValueError(
-                f"`ready_batches_dir` must hold whole files; got {sum(lengths)} bytes of epoch {number} in {folder!r}, "
-                f"not {epoch.num_bytes}. Run `tfx-gnn batches` again."
+                f"`precomputed_batches_dir` must hold whole files; got {sum(lengths)} bytes of epoch {number} in "
+                f"{folder!r}, not {epoch.num_bytes}. Run `tfx-gnn batches` again."
             )

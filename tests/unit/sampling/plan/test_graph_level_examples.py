@@ -4,13 +4,13 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema.context_labels import context_labels
 from tfx_gnn.io import options_json
-from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import (
-    WholeGraphs,
-    check_whole_graphs,
-    make_whole_graph_schema,
-    whole_graph_layouts,
+from tfx_gnn.sampling.plan.graph_level_examples import (
+    GraphLevelExamples,
+    check_graph_level_examples,
+    graph_level_layouts,
+    make_graph_level_schema,
 )
+from tfx_gnn.sampling.plan.split_plan import SplitPlan
 
 SCHEMA_TEXT = """
 context {
@@ -32,7 +32,7 @@ SCHEMA = text_format.Parse(SCHEMA_TEXT, GraphSchema())
 
 
 def test_a_spec_survives_json():
-    spec = WholeGraphs(
+    spec = GraphLevelExamples(
         graph_id_column="molecule",
         label_features=("toxic",),
         splits=SplitPlan(column="part", order=("b", "a")),
@@ -40,13 +40,13 @@ def test_a_spec_survives_json():
         allows_empty_graphs=True,
     )
 
-    assert options_json.from_json(options_json.to_json(spec), WholeGraphs) == spec
+    assert options_json.from_json(options_json.to_json(spec), GraphLevelExamples) == spec
 
 
 def test_examples_have_the_features_but_ids_and_splits():
-    spec = WholeGraphs(splits=SplitPlan(column="part"), excluded_features={"context": ("weight",)})
+    spec = GraphLevelExamples(splits=SplitPlan(column="part"), excluded_features={"context": ("weight",)})
 
-    schema = make_whole_graph_schema(SCHEMA, spec)
+    schema = make_graph_level_schema(SCHEMA, spec)
 
     expected = text_format.Parse(
         """
@@ -66,7 +66,7 @@ def test_examples_have_the_features_but_ids_and_splits():
 
 
 def test_labels_are_marked_in_the_schema_of_the_examples():
-    schema = make_whole_graph_schema(SCHEMA, WholeGraphs(label_features=("toxic",)))
+    schema = make_graph_level_schema(SCHEMA, GraphLevelExamples(label_features=("toxic",)))
 
     assert context_labels(schema) == {"toxic"}
     assert context_labels(SCHEMA) == frozenset()
@@ -76,7 +76,7 @@ def test_every_table_is_read_with_the_graphs_id(tmp_path):
     for name in ("molecules", "atoms", "bonds"):
         (tmp_path / f"{name}.csv").write_text("graph_id\n")
 
-    layouts = whole_graph_layouts(str(tmp_path), SCHEMA, WholeGraphs(splits=SplitPlan(column="part")))
+    layouts = graph_level_layouts(str(tmp_path), SCHEMA, GraphLevelExamples(splits=SplitPlan(column="part")))
 
     extra = {layout.label: [key for key in layout.columns if key.startswith("#column.")] for layout in layouts.all}
     assert extra == {
@@ -104,12 +104,12 @@ def test_every_table_is_read_with_the_graphs_id(tmp_path):
 )
 def test_contradictions_are_refused(fields, message):
     with pytest.raises(ValueError, match=message):
-        WholeGraphs(**fields)
+        GraphLevelExamples(**fields)
 
 
 def test_splits_must_be_a_plan():
     with pytest.raises(TypeError, match="`splits` must be a SplitPlan; got 'train'"):
-        WholeGraphs(splits="train")
+        GraphLevelExamples(splits="train")
 
 
 WITHOUT_CONTEXT = 'node_sets { key: "atom" value { metadata { filename: "atoms.csv" } } }'
@@ -118,32 +118,40 @@ WITHOUT_CONTEXT = 'node_sets { key: "atom" value { metadata { filename: "atoms.c
 @pytest.mark.parametrize(
     ("spec", "schema", "message"),
     [
-        (WholeGraphs(label_features=("toxc",)), SCHEMA_TEXT, r"`label_features` must be one of .* for the context"),
         (
-            WholeGraphs(excluded_features={"atoms": ("x",)}),
+            GraphLevelExamples(label_features=("toxc",)),
+            SCHEMA_TEXT,
+            r"`label_features` must be one of .* for the context",
+        ),
+        (
+            GraphLevelExamples(excluded_features={"atoms": ("x",)}),
             SCHEMA_TEXT,
             r"must be one of \['atom', 'bond', 'context'\]",
         ),
-        (WholeGraphs(excluded_features={"atom": ("x",)}), SCHEMA_TEXT, "`excluded_features` must be .* for 'atom'"),
         (
-            WholeGraphs(splits=SplitPlan(time_feature="year", until={"a": None})),
+            GraphLevelExamples(excluded_features={"atom": ("x",)}),
+            SCHEMA_TEXT,
+            "`excluded_features` must be .* for 'atom'",
+        ),
+        (
+            GraphLevelExamples(splits=SplitPlan(time_feature="year", until={"a": None})),
             SCHEMA_TEXT,
             "`splits.time_feature` must be one of .* for the context; got 'year'",
         ),
         (
-            WholeGraphs(splits=SplitPlan(time_feature="weight", until={"a": None})),
+            GraphLevelExamples(splits=SplitPlan(time_feature="weight", until={"a": None})),
             SCHEMA_TEXT,
             "`splits.time_feature` must be one integer for each graph; got 'weight' of type float32",
         ),
         (
-            WholeGraphs(splits=SplitPlan(column="part")),
+            GraphLevelExamples(splits=SplitPlan(column="part")),
             WITHOUT_CONTEXT,
             r"`splits` must be by hash of the graph id where there is no context table; got \['part'\]",
         ),
-        (WholeGraphs(), "", "`schema` must have a node set; got none"),
-        (WholeGraphs(), 'node_sets { key: "_atom" value { } }', "must not name a set with a leading underscore"),
+        (GraphLevelExamples(), "", "`schema` must have a node set; got none"),
+        (GraphLevelExamples(), 'node_sets { key: "_atom" value { } }', "must not name a set with a leading underscore"),
     ],
 )
 def test_a_spec_that_does_not_fit_the_tables_is_refused(spec, schema, message):
     with pytest.raises(ValueError, match=message):
-        check_whole_graphs(spec, text_format.Parse(schema, GraphSchema()))
+        check_graph_level_examples(spec, text_format.Parse(schema, GraphSchema()))

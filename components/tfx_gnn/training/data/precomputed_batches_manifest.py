@@ -1,4 +1,4 @@
-"""What a folder of ready-made batches holds, what it was made of, and its records.
+"""What a folder of precomputed batches holds, what it was made of, and its records.
 
 Records are read at nearly the speed of copying memory. Tensors of static shape and no strings, which are nearly all,
 lie in a record of a fixed number of bytes, one dtype after another, each dtype at a multiple of 64 bytes. Reading such
@@ -28,12 +28,12 @@ from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, PaddedBatch
 FORMAT_VERSION = 1
 
 
-MANIFEST_FILE = "ready_batches.json"
+MANIFEST_FILE = "precomputed_batches.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReadyBatchesOptions:
-    """Which batches to make ready.
+class PrecomputedBatchesOptions:
+    """Which batches to precompute.
 
     Attributes:
         num_epochs: passes over the split to store, at least 1, each in another order and batched anew.
@@ -87,8 +87,8 @@ class ReadyEpoch:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ReadyBatchesManifest:
-    """The content of `ready_batches.json`.
+class PrecomputedBatchesManifest:
+    """The content of `precomputed_batches.json`.
 
     Attributes:
         data_fingerprint: `fingerprint_examples` of the split.
@@ -103,7 +103,7 @@ class ReadyBatchesManifest:
 
     data_fingerprint: str
     graph_schema_fingerprint: str
-    options: ReadyBatchesOptions
+    options: PrecomputedBatchesOptions
     budget: Budget
     tensors: tuple[str, ...]
     epochs: tuple[ReadyEpoch, ...]
@@ -132,37 +132,37 @@ class ReadyBatchesManifest:
         ):
             if found != expected:
                 raise ValueError(
-                    f"`ready_batches_dir` must hold batches of the same {what}; got those of fingerprint "
+                    f"`precomputed_batches_dir` must hold batches of the same {what}; got those of fingerprint "
                     f"{found[:12]}..., the {what} at hand have {expected[:12]}.... Run `tfx-gnn batches` again."
                 )
         found_budget, expected_budget = (_what_batches_depend_on(each) for each in (self.budget, budget))
         if found_budget != expected_budget:
             different = [name for name, value in found_budget.items() if value != expected_budget[name]]
             raise ValueError(
-                "`ready_batches_dir` must hold batches of the same budget; got "
+                "`precomputed_batches_dir` must hold batches of the same budget; got "
                 f"{ {name: found_budget[name] for name in different} }, the budget at hand has "
                 f"{ {name: expected_budget[name] for name in different} }. Run `tfx-gnn batches` again, or train with "
                 "the budget that these were made with."
             )
 
 
-def write_manifest(manifest: ReadyBatchesManifest, ready_batches_dir: str) -> None:
-    """Writes `ready_batches.json`.
+def write_manifest(manifest: PrecomputedBatchesManifest, precomputed_batches_dir: str) -> None:
+    """Writes `precomputed_batches.json`.
 
     Args:
         manifest: what to write.
-        ready_batches_dir: existing folder.
+        precomputed_batches_dir: existing folder.
     """
     text = json.dumps(json.loads(options_json.to_json(manifest)), indent=2, sort_keys=True)
-    with tf.io.gfile.GFile(os.path.join(ready_batches_dir, MANIFEST_FILE), "w") as file:
+    with tf.io.gfile.GFile(os.path.join(precomputed_batches_dir, MANIFEST_FILE), "w") as file:
         file.write(text + "\n")
 
 
-def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
-    """Reads `ready_batches.json`.
+def read_manifest(precomputed_batches_dir: str) -> PrecomputedBatchesManifest:
+    """Reads `precomputed_batches.json`.
 
     Args:
-        ready_batches_dir: folder of ready-made batches.
+        precomputed_batches_dir: folder of precomputed batches.
 
     Returns:
         Its content.
@@ -170,10 +170,10 @@ def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
     Raises:
         ValueError: if there is no such file, or it is damaged, or of another version.
     """
-    path = os.path.join(ready_batches_dir, MANIFEST_FILE)
+    path = os.path.join(precomputed_batches_dir, MANIFEST_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(
-            f"`ready_batches_dir` must hold {MANIFEST_FILE}; got {ready_batches_dir!r}. "
+            f"`precomputed_batches_dir` must hold {MANIFEST_FILE}; got {precomputed_batches_dir!r}. "
             "Point at an output of `tfx-gnn batches`."
         )
     with tf.io.gfile.GFile(path, "rb") as file:
@@ -182,7 +182,7 @@ def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
         content = parse_json(data)
     except ValueError as error:
         raise ValueError(
-            f"`ready_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON of it in {path!r}: "
+            f"`precomputed_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON of it in {path!r}: "
             f"{error}. Run `tfx-gnn batches` again."
         ) from error
     version = content.get("format_version") if isinstance(content, dict) else None
@@ -191,7 +191,7 @@ def read_manifest(ready_batches_dir: str) -> ReadyBatchesManifest:
             f"`format_version` must be {FORMAT_VERSION}; got {version!r} in {path!r}. "
             "Run `tfx-gnn batches` of this version of tfx_gnn again."
         )
-    return options_json.from_json(data.decode(), ReadyBatchesManifest)
+    return options_json.from_json(data.decode(), PrecomputedBatchesManifest)
 
 
 def _what_batches_depend_on(budget: Budget) -> dict[str, object]:
@@ -207,7 +207,7 @@ def _what_batches_depend_on(budget: Budget) -> dict[str, object]:
 _ALIGNMENT = 64
 
 
-class ReadyBatchRecords:
+class PrecomputedBatchRecords:
     """Writes and reads the records of padded batches of one element spec."""
 
     def __init__(self, batch_spec: PaddedBatch) -> None:

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.sampling.beam.rounds.whole_graph_pipeline import chunks_of_keys, join_blocks, part_block
-from tfx_gnn.sampling.examples.whole_graph_examples import WholeGraphConverter, whole_graph_examples
+from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import chunks_of_keys, join_blocks, part_block
+from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts
 from tfx_gnn.sampling.plan.seed_splits import SplitColumns, node_split_codes
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs, whole_graph_layouts
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
@@ -41,7 +41,7 @@ FILES = {
     "bonds.csv": "graph_id,source,target,order\nm1,c,a,2\nm2,a,b,1\nm1,a,a,1\nm1,b,c,3\n",
     "in.csv": "graph_id,source,target\nm1,a,r\nm1,b,r\n",
 }
-BY_PART = WholeGraphs(label_features=("toxic",), splits=SplitPlan(column="part"))
+BY_PART = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(column="part"))
 
 
 def write(folder, files):
@@ -56,7 +56,7 @@ def molecules_dir(tmp_path):
 
 
 def convert(tables_dir, spec=BY_PART, **options):
-    return whole_graph_examples(tables_dir, read_tables_schema(tables_dir), spec, **options)
+    return convert_graph_level_examples(tables_dir, read_tables_schema(tables_dir), spec, **options)
 
 
 def records_of(converter, split, **options):
@@ -131,7 +131,7 @@ def test_records_parse_by_their_schema(molecules_dir):
 
 
 def test_records_follow_each_other_by_the_hash_of_their_graph(molecules_dir):
-    converter, _ = convert(molecules_dir, WholeGraphs(splits=SplitPlan(weights={"all": 1})))
+    converter, _ = convert(molecules_dir, GraphLevelExamples(splits=SplitPlan(weights={"all": 1})))
 
     batches = list(converter.convert("all", batch_size=2))
 
@@ -148,15 +148,17 @@ def test_records_follow_each_other_by_the_hash_of_their_graph(molecules_dir):
 def test_splits_by_hash_are_those_of_the_graph_ids(molecules_dir):
     splits = SplitPlan(weights={"a": 1, "b": 1}, allows_empty_splits=True)
 
-    converter, report = convert(molecules_dir, WholeGraphs(splits=splits))
+    converter, report = convert(molecules_dir, GraphLevelExamples(splits=splits))
 
     codes = node_split_codes(splits, codes=converter.grouped.keys, columns=SplitColumns())
     assert report.num_graphs == {"a": int((codes == 0).sum()), "b": int((codes == 1).sum())}
 
 
 def test_splits_may_be_by_time_and_by_group(molecules_dir):
-    by_time = WholeGraphs(splits=SplitPlan(time_feature="toxic", until={"clean": 1, "toxic": None}))
-    by_group = WholeGraphs(splits=SplitPlan(weights={"a": 1, "b": 1}, group_column="part", allows_empty_splits=True))
+    by_time = GraphLevelExamples(splits=SplitPlan(time_feature="toxic", until={"clean": 1, "toxic": None}))
+    by_group = GraphLevelExamples(
+        splits=SplitPlan(weights={"a": 1, "b": 1}, group_column="part", allows_empty_splits=True)
+    )
 
     assert convert(molecules_dir, by_time)[1].num_graphs == {"clean": 1, "toxic": 2}
     assert sorted(convert(molecules_dir, by_group)[1].num_graphs.values()) in ([0, 3], [1, 2])
@@ -165,7 +167,7 @@ def test_splits_may_be_by_time_and_by_group(molecules_dir):
 def test_unused_graphs_are_counted(molecules_dir):
     splits = SplitPlan(column="part", order=("train",), unused_values=("test",))
 
-    converter, report = convert(molecules_dir, WholeGraphs(splits=splits))
+    converter, report = convert(molecules_dir, GraphLevelExamples(splits=splits))
 
     assert report.num_graphs == {"train": 2}
     assert report.num_unused == 1
@@ -176,7 +178,7 @@ def test_without_a_context_table_nodes_name_the_graphs(tmp_path):
     schema = SCHEMA[SCHEMA.index("node_sets") :]
     tables_dir = write(tmp_path, FILES | {"graph_schema.pbtxt": schema})
 
-    converter, report = convert(tables_dir, WholeGraphs(splits=SplitPlan(weights={"all": 1})))
+    converter, report = convert(tables_dir, GraphLevelExamples(splits=SplitPlan(weights={"all": 1})))
 
     assert report.num_graphs == {"all": 3}
     records = {record["context/#id"][0]: record for record in map(decode, records_of(converter, "all"))}
@@ -300,7 +302,7 @@ def test_a_graph_without_nodes_is_refused_or_written(tmp_path):
 
 
 def test_a_split_without_graphs_is_refused(molecules_dir):
-    spec = WholeGraphs(splits=SplitPlan(column="part", order=("train", "val", "test")))
+    spec = GraphLevelExamples(splits=SplitPlan(column="part", order=("train", "val", "test")))
 
     with pytest.raises(ValueError, match=r"`splits` must give every split at least one graph; got .*'val': 0"):
         convert(molecules_dir, spec)
@@ -323,7 +325,7 @@ def test_a_table_without_graph_ids_is_refused(tmp_path):
 def convert_in_chunks(tables_dir, spec, num_chunks):
     """Converts chunk after chunk, as workers do that never see a whole table."""
     schema = read_tables_schema(tables_dir)
-    layouts = whole_graph_layouts(tables_dir, schema, spec).all
+    layouts = graph_level_layouts(tables_dir, schema, spec).all
     units = {layout.label: list_units(layout) for layout in layouts}
     parts = {layout.label: {} for layout in layouts}
     for layout in layouts:
@@ -338,7 +340,7 @@ def convert_in_chunks(tables_dir, spec, num_chunks):
             layout.label: join_blocks(layout, units[layout.label], parts[layout.label].get(chunk, []))
             for layout in layouts
         }
-        converter = WholeGraphConverter(tables, spec, schema, RowRules())
+        converter = GraphLevelConverter(tables, spec, schema, RowRules())
         assert (chunks_of_keys(converter.grouped.keys, num_chunks) == chunk).all()
         for name in spec.splits.names:
             records[name] += records_of(converter, name)
@@ -375,7 +377,7 @@ GRAPHS = st.lists(
 @given(GRAPHS, st.sampled_from([1, 2, 5]))
 def test_records_are_those_of_a_plain_reading_whole_or_in_chunks(tmp_path_factory, graphs, num_chunks):
     tables_dir = write(tmp_path_factory.mktemp("molecules"), molecule_files(graphs))
-    spec = WholeGraphs(splits=SplitPlan(weights={"a": 1, "b": 1}, allows_empty_splits=True))
+    spec = GraphLevelExamples(splits=SplitPlan(weights={"a": 1, "b": 1}, allows_empty_splits=True))
 
     converter, _ = convert(tables_dir, spec)
     whole = {name: records_of(converter, name) for name in spec.splits.names}

@@ -7,11 +7,11 @@ import pytest
 
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.rounds.whole_graph_pipeline import write_whole_graphs_with_beam
+from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.engine.seeds import shard_bounds
-from tfx_gnn.sampling.examples.whole_graph_examples import whole_graph_examples
+from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level_examples
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
 
@@ -22,8 +22,8 @@ node_sets { key: "atom" value {
 edge_sets { key: "bond" value { source: "atom" target: "atom"
   features { key: "order" value { dtype: DT_INT64 } } metadata { filename: "bonds.csv" } } }
 """
-SPEC = WholeGraphs(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "val": 1}))
-BY_PART = WholeGraphs(label_features=("toxic",), splits=SplitPlan(column="part"))
+SPEC = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(weights={"train": 3, "val": 1}))
+BY_PART = GraphLevelExamples(label_features=("toxic",), splits=SplitPlan(column="part"))
 
 
 def _write(folder, *, extra_bonds=()):
@@ -47,7 +47,7 @@ def _write(folder, *, extra_bonds=()):
 
 
 def _in_memory(tables_dir, examples_dir, spec, num_shards, rules=None):
-    converter, report = whole_graph_examples(tables_dir, read_tables_schema(tables_dir), spec, rules=rules)
+    converter, report = convert_graph_level_examples(tables_dir, read_tables_schema(tables_dir), spec, rules=rules)
     for split in report.num_graphs:
         records = [record for batch in converter.convert(split) for record in batch.records]
         bounds = shard_bounds(converter.keys_of(split), num_shards).tolist()
@@ -58,7 +58,7 @@ def _in_memory(tables_dir, examples_dir, spec, num_shards, rules=None):
 
 
 def _on_beam(tables_dir, examples_dir, spec, num_shards, **options):
-    return write_whole_graphs_with_beam(
+    return write_graph_level_examples_with_beam(
         make_pipeline=make_pipeline,
         tables_dir=tables_dir,
         tables_schema=read_tables_schema(tables_dir),

@@ -26,8 +26,8 @@ from tfx_gnn.sampling.beam.rounds.assembly_steps import WriteShards, WrittenBloc
 from tfx_gnn.sampling.beam.shard_files import remove_blocks, write_block
 from tfx_gnn.sampling.engine.seeds import shard_starts
 from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
-from tfx_gnn.sampling.examples.whole_graph_examples import WholeGraphConverter, WholeGraphReport, splits_with_graphs
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs, whole_graph_layouts
+from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, GraphLevelReport, splits_with_graphs
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.table_access import TableAccess
@@ -53,11 +53,11 @@ def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray
     return np.searchsorted(shard_starts(num_chunks), keys, side="right").astype(np.int64) - 1
 
 
-def part_block(block: TableBlock, spec: WholeGraphs, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
+def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
     """Parts a block by the chunks of its rows' graphs.
 
     Args:
-        block: rows of a table that was read as `whole_graph_layouts` describes it.
+        block: rows of a table that was read as `graph_level_layouts` describes it.
         spec: what to make of the tables.
         num_chunks: number of chunks, at least 1.
 
@@ -117,18 +117,18 @@ _CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"
 _BYTES_PER_CHUNK = 1 << 24
 
 
-def write_whole_graphs_with_beam(
+def write_graph_level_examples_with_beam(
     *,
     make_pipeline: Callable[[], beam.Pipeline],
     tables_dir: str,
     tables_schema: GraphSchema,
     examples_dir: str,
-    spec: WholeGraphs,
+    spec: GraphLevelExamples,
     num_shards: int,
     rules: RowRules | None = None,
     access: TableAccess | None = None,
     num_chunks: int = 0,
-) -> WholeGraphReport:
+) -> GraphLevelReport:
     """Writes each graph of tables of many graphs as a record.
 
     A worker's memory depends on the size of a chunk of graphs, not on that of the
@@ -155,7 +155,7 @@ def write_whole_graphs_with_beam(
             is out of range.
     """
     rules = rules or RowRules()
-    declared = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
+    declared = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
     layouts = {layout.label: layout for layout in declared.all}
     job = _Job(
         layouts=layouts,
@@ -197,7 +197,7 @@ def write_whole_graphs_with_beam(
         _ = total | "WriteReport" >> beam.Map(_write_file, report_file)
     remove_blocks(examples_dir)
     with tf.io.gfile.GFile(report_file, "rb") as file:
-        report: WholeGraphReport = unpack(file.read())
+        report: GraphLevelReport = unpack(file.read())
     tf.io.gfile.remove(report_file)
     tables = {label: report.tables.get(label, TableReport(table=label, rows_read=0, rows_used=0)) for label in layouts}
     for of_table in tables.values():
@@ -212,7 +212,7 @@ class _Job:
 
     layouts: Mapping[str, TableLayout]
     units: Mapping[str, Sequence[TableUnit]]
-    spec: WholeGraphs
+    spec: GraphLevelExamples
     rules: RowRules
     schema: bytes
     examples_dir: str
@@ -249,7 +249,7 @@ class _ConvertChunks(beam.DoFn):
             label, part = unpack(message)
             parts[label].append(part)
         tables = {label: join_blocks(job.layouts[label], job.units[label], blocks) for label, blocks in parts.items()}
-        converter = WholeGraphConverter(tables, job.spec, GraphSchema.FromString(job.schema), job.rules)
+        converter = GraphLevelConverter(tables, job.spec, GraphSchema.FromString(job.schema), job.rules)
         for position, split in enumerate(job.spec.splits.names):
             records: list[bytes] = []
             statistics = SubgraphStatisticsBuilder()
@@ -262,19 +262,19 @@ class _ConvertChunks(beam.DoFn):
         yield pvalue.TaggedOutput(_REPORTS, _report_of_chunk(converter))
 
 
-def _report_of_block(label: str, block: TableBlock) -> WholeGraphReport:
+def _report_of_block(label: str, block: TableBlock) -> GraphLevelReport:
     # Only what was left out: the rest is counted where its graph is.
     dropped = collections.Counter(problem.rule for problem in block.problems)
     report = TableReport(table=label, rows_read=len(block.problems), rows_used=0, dropped=dict(dropped))
-    return WholeGraphReport(
+    return GraphLevelReport(
         num_graphs={}, num_unused=0, num_empty=0, tables={label: report}, problems=tuple(block.problems)
     )
 
 
-def _report_of_chunk(converter: WholeGraphConverter) -> WholeGraphReport:
+def _report_of_chunk(converter: GraphLevelConverter) -> GraphLevelReport:
     grouped = converter.grouped
     num_nodes = np.sum([np.diff(nodes.splits) for nodes in grouped.node_sets.values()], axis=0)
-    return WholeGraphReport(
+    return GraphLevelReport(
         num_graphs=converter.num_graphs,
         num_unused=converter.num_unused,
         num_empty=int((num_nodes == 0).sum()),
@@ -283,7 +283,7 @@ def _report_of_chunk(converter: WholeGraphConverter) -> WholeGraphReport:
     )
 
 
-def _add_reports(reports: Iterable[WholeGraphReport]) -> WholeGraphReport:
+def _add_reports(reports: Iterable[GraphLevelReport]) -> GraphLevelReport:
     num_graphs: collections.Counter[str] = collections.Counter()
     tables: dict[str, TableReport] = {}
     problems: list[Any] = []
@@ -295,7 +295,7 @@ def _add_reports(reports: Iterable[WholeGraphReport]) -> WholeGraphReport:
         problems += report.problems
         for label, of_table in report.tables.items():
             tables[label] = _add_tables(tables[label], of_table) if label in tables else of_table
-    return WholeGraphReport(
+    return GraphLevelReport(
         num_graphs=dict(num_graphs), num_unused=num_unused, num_empty=num_empty, tables=tables, problems=tuple(problems)
     )
 
@@ -324,7 +324,7 @@ def _checked_chunks(num_shards: int, num_chunks: int, layouts: Mapping[str, Tabl
 
 
 def _list_shards(
-    report: WholeGraphReport, spec: WholeGraphs, num_shards: int
+    report: GraphLevelReport, spec: GraphLevelExamples, num_shards: int
 ) -> Iterator[tuple[tuple[int, int], None]]:
     """Names every shard that there is to be, with graphs or without."""
     for position, split in enumerate(spec.splits.names):
@@ -333,6 +333,6 @@ def _list_shards(
                 yield (position, shard), None
 
 
-def _write_file(report: WholeGraphReport, path: str) -> None:
+def _write_file(report: GraphLevelReport, path: str) -> None:
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(pack(report))

@@ -153,7 +153,7 @@ class _Answers:
     outputs: dict[str, npt.NDArray[Any]]
 
 
-class SkewTally:
+class SkewAccumulator:
     """Asks both sides for the same examples and adds up what differs.
 
     Attributes:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution.even_ends import endless, fill_last_step, num_replicas_with_data
 from tfx_gnn.distribution.iteration import make_steps
+from tfx_gnn.distribution.replica_padding import endless, fill_last_step, num_replicas_with_data
 
 EMPTY = tf.constant(-1, tf.int64)
 

@@ -23,11 +23,11 @@ from tfx_gnn.records.size_constraints_file import (
 )
 from tfx_gnn.training.data.padded_batches import padded_batches
 from tfx_gnn.training.data.pass_start import PassStart
-from tfx_gnn.training.data.ready_batches import ready_batches_dataset, write_ready_batches
-from tfx_gnn.training.data.ready_batches_manifest import (
+from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset, write_precomputed_batches
+from tfx_gnn.training.data.precomputed_batches_manifest import (
     MANIFEST_FILE,
-    ReadyBatchesManifest,
-    ReadyBatchesOptions,
+    PrecomputedBatchesManifest,
+    PrecomputedBatchesOptions,
     read_manifest,
 )
 
@@ -116,8 +116,8 @@ def write(data, tmp_path_factory):
     def write_batches(folder=None, **options):
         ready_dir = folder or str(tmp_path_factory.mktemp("ready") / "batches")
         given = {"num_epochs": 2, "success_ratio": 0.7, "seed": SEED, "shuffle_buffer_size": 100, **options}
-        manifest = write_ready_batches(
-            **dataclasses.asdict(data), ready_batches_dir=ready_dir, options=ReadyBatchesOptions(**given)
+        manifest = write_precomputed_batches(
+            **dataclasses.asdict(data), precomputed_batches_dir=ready_dir, options=PrecomputedBatchesOptions(**given)
         )
         return ready_dir, manifest
 
@@ -157,7 +157,7 @@ def test_batches_are_those_of_a_training_of_the_same_seed(data, write, batching)
     training = [_batches_of_training(data, manifest, epoch) for epoch in range(2)]
 
     stored = [
-        ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch))
+        precomputed_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch))
         for epoch in range(2)
     ]
 
@@ -173,7 +173,9 @@ def test_the_manifest_counts_what_is_stored(data, write):
 
     assert read_manifest(folder) == manifest
     for epoch, stored in enumerate(manifest.epochs):
-        batches = list(ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch)))
+        batches = list(
+            precomputed_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch))
+        )
         assert stored.num_batches == len(batches)
         assert stored.num_graphs == sum(len(_numbers(batch)) for batch in batches)
         assert stored.num_removed_batches == sum(int(batch.num_removed_batches) for batch in batches) > 0
@@ -186,12 +188,12 @@ def test_the_manifest_counts_what_is_stored(data, write):
 
 def test_each_iteration_reads_the_next_epoch_if_none_is_named(data, packed):
     folder, manifest = packed
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
+    dataset = precomputed_batches_dataset(folder, **data.of_reading, budget=manifest.budget)
 
     passes = [_values(dataset) for _ in range(3)]
 
     named = [
-        _values(ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch)))
+        _values(precomputed_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(epoch)))
         for epoch in range(2)
     ]
     assert passes == [*named, named[0]]
@@ -200,7 +202,7 @@ def test_each_iteration_reads_the_next_epoch_if_none_is_named(data, packed):
 def test_after_the_last_epoch_comes_the_first_again(data, packed):
     folder, manifest = packed
     start = PassStart()
-    dataset = ready_batches_dataset(
+    dataset = precomputed_batches_dataset(
         folder, **data.of_reading, budget=manifest.budget, epochs=start.epochs(), keep=start.keep
     )
 
@@ -218,7 +220,7 @@ def test_after_the_last_epoch_comes_the_first_again(data, packed):
 def test_no_graph_is_lost_in_a_packed_epoch(data, packed):
     folder, manifest = packed
 
-    dataset = ready_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(0))
+    dataset = precomputed_batches_dataset(folder, **data.of_reading, budget=manifest.budget, epochs=_epochs(0))
 
     assert sorted(itertools.chain(*map(_numbers, dataset))) == list(range(NUM_GRAPHS))
     assert [epoch.num_graphs for epoch in manifest.epochs] == [NUM_GRAPHS] * 2
@@ -229,7 +231,7 @@ def test_other_data_are_refused(data, packed, write_examples, tmp_path):
     write_examples(str(tmp_path), {"train": [[_example(3)]]}, SCHEMA.replace("number", "other"))
 
     with pytest.raises(ValueError, match="must hold batches of the same examples; got those of fingerprint"):
-        ready_batches_dataset(
+        precomputed_batches_dataset(
             folder,
             transformed_examples_dir=str(tmp_path),
             transformed_graph_schema_dir=data.transformed_graph_schema_dir,
@@ -237,7 +239,7 @@ def test_other_data_are_refused(data, packed, write_examples, tmp_path):
             epochs=_epochs(0),
         )
     with pytest.raises(ValueError, match="must hold batches of the same graph schema; got those of fingerprint"):
-        ready_batches_dataset(
+        precomputed_batches_dataset(
             folder,
             transformed_examples_dir=data.transformed_examples_dir,
             transformed_graph_schema_dir=str(tmp_path),
@@ -263,7 +265,7 @@ def test_another_budget_is_refused(data, packed, change, message):
     folder, manifest = packed
 
     with pytest.raises(ValueError, match=message):
-        ready_batches_dataset(
+        precomputed_batches_dataset(
             folder, **data.of_reading, budget=dataclasses.replace(manifest.budget, **change), epochs=_epochs(0)
         )
 
@@ -273,7 +275,7 @@ def test_what_is_only_known_of_a_budget_does_not_matter(data, packed):
 
     known = dataclasses.replace(manifest.budget, fill=0.9, graphs_per_batch=5.0)
 
-    assert list(ready_batches_dataset(folder, **data.of_reading, budget=known, epochs=_epochs(0)))
+    assert list(precomputed_batches_dataset(folder, **data.of_reading, budget=known, epochs=_epochs(0)))
 
 
 def _change_manifest(folder, **changes):
@@ -287,7 +289,7 @@ def _change_manifest(folder, **changes):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda folder: os.remove(os.path.join(folder, MANIFEST_FILE)), "must hold ready_batches.json; got"),
+        (lambda folder: os.remove(os.path.join(folder, MANIFEST_FILE)), "must hold precomputed_batches.json; got"),
         (lambda folder: os.truncate(os.path.join(folder, MANIFEST_FILE), 50), "got text that is no JSON"),
         (lambda folder: _change_manifest(folder, format_version=2), "`format_version` must be 1; got 2"),
         (lambda folder: _change_manifest(folder, tensors=["is_real bool [8]"]), "must hold batches of the tensors"),
@@ -301,7 +303,7 @@ def test_damaged_folders_are_refused(data, packed, tmp_path, damage, message):
     damage(folder)
 
     with pytest.raises(ValueError, match=message):
-        ready_batches_dataset(folder, **data.of_reading, budget=packed[1].budget, epochs=_epochs(0))
+        precomputed_batches_dataset(folder, **data.of_reading, budget=packed[1].budget, epochs=_epochs(0))
 
 
 def test_writing_leaves_nothing_behind_that_is_not_whole(data, write, tmp_path, write_examples):
@@ -314,10 +316,10 @@ def test_writing_leaves_nothing_behind_that_is_not_whole(data, write, tmp_path, 
     other = str(tmp_path / "examples")
     write_examples(other, {"train": [[_example(3)]]}, SCHEMA)
     with pytest.raises(ValueError, match="must hold budgets learned from the same examples"):
-        write_ready_batches(
+        write_precomputed_batches(
             **{**dataclasses.asdict(data), "transformed_examples_dir": other},
-            ready_batches_dir=str(tmp_path / "ready"),
-            options=ReadyBatchesOptions(),
+            precomputed_batches_dir=str(tmp_path / "ready"),
+            options=PrecomputedBatchesOptions(),
         )
 
     assert os.listdir(tmp_path) == ["examples"]
@@ -336,11 +338,11 @@ def test_writing_leaves_nothing_behind_that_is_not_whole(data, write, tmp_path, 
 )
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        ReadyBatchesOptions(**options)
+        PrecomputedBatchesOptions(**options)
 
 
 def test_a_manifest_knows_its_bytes(packed):
     manifest = dataclasses.replace(packed[1], epochs=packed[1].epochs[:1])
 
-    assert isinstance(manifest, ReadyBatchesManifest)
+    assert isinstance(manifest, PrecomputedBatchesManifest)
     assert manifest.num_bytes == packed[1].epochs[0].num_bytes > 0

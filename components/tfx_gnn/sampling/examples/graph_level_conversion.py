@@ -13,8 +13,8 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes, SampledSubgraphs
 from tfx_gnn.sampling.examples.graph_grouping import GroupedGraphs, group_graphs
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, Slices
+from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts, make_graph_level_schema
 from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes
-from tfx_gnn.sampling.plan.whole_graphs import WholeGraphs, make_whole_graph_schema, whole_graph_layouts
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.schema_layouts import CONTEXT
 from tfx_gnn.tables.table_access import TableAccess
@@ -42,7 +42,7 @@ class GraphBatch:
     records: list[bytes]
 
 
-class WholeGraphConverter:
+class GraphLevelConverter:
     """Turns those rows of tables that some graphs have into records.
 
     A record depends on the rows of its graph alone, not on the graphs beside it.
@@ -54,13 +54,13 @@ class WholeGraphConverter:
     """
 
     def __init__(
-        self, tables: Mapping[str, Table], spec: WholeGraphs, tables_schema: GraphSchema, rules: RowRules
+        self, tables: Mapping[str, Table], spec: GraphLevelExamples, tables_schema: GraphSchema, rules: RowRules
     ) -> None:
         """Parts the tables into graphs and finds the split of each.
 
         Args:
             tables: by label, all rows of the graphs; see `group_graphs`. Read as
-                `whole_graph_layouts` describes them.
+                `graph_level_layouts` describes them.
             spec: what to make of the tables.
             tables_schema: schema of the tables.
             rules: what to do with rows that break a rule.
@@ -69,7 +69,7 @@ class WholeGraphConverter:
             ValueError: if the rules refuse a row, a graph has no split, or it has no
                 nodes and may not.
         """
-        self.schema = make_whole_graph_schema(tables_schema, spec)
+        self.schema = make_graph_level_schema(tables_schema, spec)
         self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
         self._tables = tables
         columns = _split_columns(tables.get(CONTEXT), spec, self.grouped)
@@ -156,7 +156,7 @@ class WholeGraphConverter:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WholeGraphReport:
+class GraphLevelReport:
     """What became of tables of many graphs.
 
     Attributes:
@@ -174,14 +174,14 @@ class WholeGraphReport:
     problems: tuple[RowProblem, ...]
 
 
-def whole_graph_examples(
+def convert_graph_level_examples(
     tables_dir: str,
     tables_schema: GraphSchema,
-    spec: WholeGraphs,
+    spec: GraphLevelExamples,
     *,
     rules: RowRules | None = None,
     access: TableAccess | None = None,
-) -> tuple[WholeGraphConverter, WholeGraphReport]:
+) -> tuple[GraphLevelConverter, GraphLevelReport]:
     """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
 
     Args:
@@ -199,14 +199,14 @@ def whole_graph_examples(
         ValueError: if tables or spec break a rule, or a split has no graphs.
     """
     rules = rules or RowRules()
-    layouts = whole_graph_layouts(tables_dir, tables_schema, spec, access=access)
+    layouts = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
     tables = {layout.label: read_table(layout, rules) for layout in layouts.all}
-    converter = WholeGraphConverter(tables, spec, tables_schema, rules)
+    converter = GraphLevelConverter(tables, spec, tables_schema, rules)
     grouped = converter.grouped
     for report in grouped.reports.values():
         check_dropped_share(report, rules)
     num_nodes = np.sum([np.diff(nodes.splits) for nodes in grouped.node_sets.values()], axis=0)
-    return converter, WholeGraphReport(
+    return converter, GraphLevelReport(
         num_graphs=splits_with_graphs(converter.num_graphs, spec),
         num_unused=converter.num_unused,
         num_empty=int((num_nodes == 0).sum()),
@@ -215,7 +215,7 @@ def whole_graph_examples(
     )
 
 
-def splits_with_graphs(num_graphs: Mapping[str, int], spec: WholeGraphs) -> dict[str, int]:
+def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) -> dict[str, int]:
     """Checks that splits have graphs, and leaves out those that need not.
 
     Args:
@@ -238,7 +238,7 @@ def splits_with_graphs(num_graphs: Mapping[str, int], spec: WholeGraphs) -> dict
     return splits
 
 
-def _split_columns(context: Table | None, spec: WholeGraphs, grouped: GroupedGraphs) -> SplitColumns:
+def _split_columns(context: Table | None, spec: GraphLevelExamples, grouped: GroupedGraphs) -> SplitColumns:
     if context is None:
         return SplitColumns()
     rows = pa.array(grouped.rows)

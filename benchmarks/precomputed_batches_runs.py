@@ -1,6 +1,6 @@
-"""Ready-made batches of the quickstart's subgraphs, written and read in processes of their own.
+"""Precomputed batches of the quickstart's subgraphs, written and read in processes of their own.
 
-`python ready_batches_runs.py RUN ARGUMENTS` prints what it measured as JSON, in the last line.
+`python precomputed_batches_runs.py RUN ARGUMENTS` prints what it measured as JSON, in the last line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 
 from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
-from tfx_gnn.training import ReadyBatchesOptions, read_manifest, ready_batches_dataset, write_ready_batches
+from tfx_gnn.training import (
+    PrecomputedBatchesOptions,
+    precomputed_batches_dataset,
+    read_manifest,
+    write_precomputed_batches,
+)
 
 #: So few that they are there both times that memory is compared.
 _SHUFFLE_BUFFER_SIZE = 1000
@@ -40,38 +45,38 @@ def learn(examples_dir: str, size_constraints_dir: str, schema_dir: str = "") ->
     return {name: budget.fill for name, budget in content.budgets.items()}
 
 
-def write(examples_dir: str, size_constraints_dir: str, ready_batches_dir: str) -> dict[str, float]:
+def write(examples_dir: str, size_constraints_dir: str, precomputed_batches_dir: str) -> dict[str, float]:
     """Stores an epoch of packed batches.
 
     Args:
         examples_dir: examples with their schema.
         size_constraints_dir: their budgets.
-        ready_batches_dir: folder to make.
+        precomputed_batches_dir: folder to make.
     """
     started = time.perf_counter()
-    manifest = write_ready_batches(
+    manifest = write_precomputed_batches(
         transformed_examples_dir=examples_dir,
         transformed_graph_schema_dir=examples_dir,
         size_constraints_dir=size_constraints_dir,
-        ready_batches_dir=ready_batches_dir,
-        options=ReadyBatchesOptions(shuffle_buffer_size=_SHUFFLE_BUFFER_SIZE),
+        precomputed_batches_dir=precomputed_batches_dir,
+        options=PrecomputedBatchesOptions(shuffle_buffer_size=_SHUFFLE_BUFFER_SIZE),
     )
     return _measured(manifest.epochs[0].num_graphs, started) | {"bytes": manifest.num_bytes}
 
 
-def read(examples_dir: str, ready_batches_dir: str) -> dict[str, float]:
+def read(examples_dir: str, precomputed_batches_dir: str) -> dict[str, float]:
     """Reads them.
 
     Args:
         examples_dir: what they were made of.
-        ready_batches_dir: where they are.
+        precomputed_batches_dir: where they are.
     """
     started = time.perf_counter()
-    dataset = ready_batches_dataset(
-        ready_batches_dir,
+    dataset = precomputed_batches_dataset(
+        precomputed_batches_dir,
         transformed_examples_dir=examples_dir,
         transformed_graph_schema_dir=examples_dir,
-        budget=read_manifest(ready_batches_dir).budget,
+        budget=read_manifest(precomputed_batches_dir).budget,
     )
     num_graphs = sum(int(tf.math.count_nonzero(batch.is_real)) for batch in dataset)
     return _measured(num_graphs, started)
