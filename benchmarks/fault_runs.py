@@ -36,7 +36,13 @@ from fault_processes import ForkedProcess, run_forked
 from rich.console import Console
 from rich.table import Table
 
-from tfx_gnn.components import GraphTrainerOptions, train_graph_model
+from tfx_gnn.components import (
+    BatchingOptions,
+    CheckpointOptions,
+    GraphTrainerOptions,
+    StrategyOptions,
+    train_graph_model,
+)
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.training import TrainingPreemptedError
 
@@ -291,12 +297,9 @@ def _train(folder: Path, run_dir: Path, strategy: str) -> None:
                 model_fn=f"{fault_project.__name__}:model_fn",
                 task=NodeClassification(label_feature="color", class_vocabulary="color"),
                 num_epochs=_NUM_EPOCHS,
-                batching="tight",
-                batch_size=small if strategy == "parameter_server" else large,
-                strategy=strategy,
-                devices=devices,
-                checkpoint_every_steps=_EVERY_STEPS,
-                checkpoint_dir=str(run_dir / "checkpoints"),
+                batching=BatchingOptions(kind="tight", batch_size=small if strategy == "parameter_server" else large),
+                strategy=StrategyOptions(kind=strategy, devices=devices),
+                checkpoints=CheckpointOptions(every_steps=_EVERY_STEPS, directory=str(run_dir / "checkpoints")),
             ),
         )
 

@@ -77,7 +77,7 @@ def ours(data_dir: str, batching: str, strategy: str = "default") -> list[float]
     """
     from accuracy_runs import Prepared, train
 
-    from tfx_gnn.components import GraphTrainerOptions
+    from tfx_gnn.components import BatchingOptions, ExecutionOptions, GraphTrainerOptions, StrategyOptions
     from tfx_gnn.models import NodeClassification
 
     source = Prepared(folder=Path(data_dir))
@@ -90,10 +90,9 @@ def ours(data_dir: str, batching: str, strategy: str = "default") -> list[float]
                 model_fn="training_runs:model_fn",
                 task=NodeClassification(label_feature=LABEL, class_vocabulary=LABEL),
                 num_epochs=NUM_EPOCHS,
-                batching=batching,
-                strategy=strategy,
-                shuffle_buffer_size=SHUFFLE_BUFFER_SIZE,
-                steps_per_execution=STEPS_PER_EXECUTION,
+                batching=BatchingOptions(kind=batching, shuffle_buffer_size=SHUFFLE_BUFFER_SIZE),
+                strategy=StrategyOptions(kind=strategy),
+                execution=ExecutionOptions(steps_per_execution=STEPS_PER_EXECUTION),
             ),
             seed=0,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import typing
 
 import pytest
 from tfx.dsl.components.base import base_beam_component, base_beam_executor
@@ -11,6 +10,7 @@ from tfx.types.system_executions import SystemExecution
 
 from tfx_gnn import components
 from tfx_gnn.components import parameters
+from tfx_gnn.io.option_groups import flat_options
 
 COMPONENTS = [
     getattr(components, name) for name in components.__all__ if hasattr(getattr(components, name), "SPEC_CLASS")
@@ -36,7 +36,7 @@ def declared(component):
     """The same rows from the spec."""
     spec = component.SPEC_CLASS
     scalars = (int, float, str)
-    hints = typing.get_type_hints(options_class(component))
+    hints = flat_options(options_class(component))
     rows = [("input", name, channel.type.TYPE_NAME) for name, channel in spec.INPUTS.items()]
     rows += [("output", name, channel.type.TYPE_NAME) for name, channel in spec.OUTPUTS.items()]
     for name, parameter in spec.PARAMETERS.items():

@@ -57,7 +57,7 @@ def check_tpu(
     """
     from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
     from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
-    from tfx_gnn.training.options import GraphTrainerOptions
+    from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, GraphTrainerOptions
 
     quiet_first_compilation()
     readiness = check_training_for_tpu(
@@ -73,11 +73,9 @@ def check_tpu(
             task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
             train_split=train_split,
             eval_split=eval_split,
-            batching=batching,
-            batch_size=batch_size,
-            success_ratio=success_ratio,
-            precision=precision,
             hyperparameters=read_hyperparameters(hyperparameters),
+            batching=BatchingOptions(kind=batching, batch_size=batch_size, success_ratio=success_ratio),
+            execution=ExecutionOptions(precision=precision),
         ),
     )
     if as_json:

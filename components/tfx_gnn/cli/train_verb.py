@@ -95,6 +95,10 @@ def train(
         ),
     ] = None,
     tpu: Annotated[str, typer.Option(help="Name of the TPU, or 'local'.", show_default=False)] = "",
+    num_parameter_partitions: Annotated[
+        int,
+        typer.Option(help="Parts of a large table at most under 'parameter_server'; 0: one on each parameter server."),
+    ] = 0,
     sharding: Annotated[
         str, typer.Option(help="How files are divided among processes: 'auto', 'file', 'data' or 'off'.")
     ] = "auto",
@@ -130,8 +134,15 @@ def train(
 ) -> None:
     """Train the model and export it together with the transform."""
     from tfx_gnn.components.graph_trainer.stage import train_graph_model
+    from tfx_gnn.distribution.strategies import StrategyOptions
     from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
-    from tfx_gnn.training.options import GraphTrainerOptions
+    from tfx_gnn.training.options import (
+        BatchingOptions,
+        CheckpointOptions,
+        ExecutionOptions,
+        ExportOptions,
+        GraphTrainerOptions,
+    )
 
     if strategy in _OF_ONE_PROCESS:
         quiet_first_compilation()
@@ -153,25 +164,32 @@ def train(
                 num_epochs=num_epochs,
                 train_split=train_split,
                 eval_split=eval_split,
-                batching=batching,
-                batch_size=batch_size,
-                success_ratio=success_ratio,
-                shuffle_buffer_size=shuffle_buffer_size,
                 training_seed=training_seed,
                 early_stopping_patience=early_stopping_patience,
-                strategy=strategy,
-                devices=tuple(devices or ()),
-                tpu=tpu,
-                sharding=sharding,
-                precision=precision,
-                steps_per_execution=steps_per_execution,
-                jit_compile=jit_compile,
-                deterministic=deterministic,
                 hyperparameters=read_hyperparameters(hyperparameters),
-                checkpoint_every_steps=checkpoint_every_steps,
-                checkpoint_dir=checkpoint_dir,
-                raw_tensor_signature=raw_tensor_signature,
-                allow_unsafe_operations=allow_unsafe_operations,
+                batching=BatchingOptions(
+                    kind=batching,
+                    batch_size=batch_size,
+                    success_ratio=success_ratio,
+                    shuffle_buffer_size=shuffle_buffer_size,
+                    sharding=sharding,
+                ),
+                execution=ExecutionOptions(
+                    precision=precision,
+                    steps_per_execution=steps_per_execution,
+                    jit_compile=jit_compile,
+                    deterministic=deterministic,
+                ),
+                strategy=StrategyOptions(
+                    kind=strategy,
+                    devices=tuple(devices or ()),
+                    tpu=tpu,
+                    num_parameter_partitions=num_parameter_partitions,
+                ),
+                checkpoints=CheckpointOptions(every_steps=checkpoint_every_steps, directory=checkpoint_dir),
+                export=ExportOptions(
+                    raw_tensor_signature=raw_tensor_signature, allow_unsafe_operations=allow_unsafe_operations
+                ),
                 verify_tpu=verify_tpu,
             ),
         )

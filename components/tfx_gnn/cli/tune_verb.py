@@ -53,7 +53,8 @@ def tune(
     trainer_json: Annotated[
         str,
         typer.Option(
-            help='Further options of the training of a trial: \'{"batch_size": 64, "early_stopping_patience": 3}\'.',
+            help="Further fields of GraphTrainerOptions for each trial: "
+            '\'{"batching": {"batch_size": 64}, "early_stopping_patience": 3}\'.',
             metavar="JSON",
         ),
     ] = "{}",

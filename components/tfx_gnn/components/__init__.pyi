@@ -50,5 +50,10 @@ from tfx_gnn.components.subgraph_example_gen.component import SubgraphExampleGen
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions as SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import ExampleGenReport as ExampleGenReport
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples as generate_subgraph_examples
+from tfx_gnn.distribution.strategies import StrategyOptions as StrategyOptions
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary
+from tfx_gnn.training.options import BatchingOptions as BatchingOptions
+from tfx_gnn.training.options import CheckpointOptions as CheckpointOptions
+from tfx_gnn.training.options import ExecutionOptions as ExecutionOptions
+from tfx_gnn.training.options import ExportOptions as ExportOptions
 from tfx_gnn.training.options import GraphTrainerOptions as GraphTrainerOptions

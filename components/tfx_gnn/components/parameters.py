@@ -1,14 +1,13 @@
 """How options travel as TFX parameters, in the same way for every component.
 
-A field that is an int, a float or a str is a parameter of that type; a field
-of any other type is one JSON string. Parameters that are not options (the
+An option that is an int, a float or a str is a parameter of that type; one of
+any other type is one JSON string. Options of groups are parameters by their
+flat names. Parameters that are not options (the
 fingerprints below) exist so that caching sees what a name does not tell.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -18,6 +17,7 @@ from tfx.types.component_spec import ComponentSpec, ExecutionParameter
 
 import tfx_gnn
 from tfx_gnn.io import options_json
+from tfx_gnn.io.option_groups import flat_options, flat_values, from_flat
 from tfx_gnn.io.user_code import fingerprint_function
 
 LIBRARY_VERSION = "library_version"
@@ -41,14 +41,10 @@ def wire_types(options_class: type) -> dict[str, type]:
         options_class: a dataclass.
 
     Returns:
-        Field name to int, float or str, in the order of the fields; str also
+        Flat name to int, float or str, in the order of the fields; str also
         stands for JSON text.
     """
-    hints = typing.get_type_hints(options_class)
-    return {
-        field.name: hints[field.name] if hints[field.name] in _SCALARS else str
-        for field in dataclasses.fields(options_class)
-    }
+    return {name: hint if hint in _SCALARS else str for name, hint in flat_options(options_class).items()}
 
 
 def execution_parameters(options_class: type, *more: str) -> dict[str, ExecutionParameter]:
@@ -73,15 +69,16 @@ def to_exec_properties(options: object) -> dict[str, int | float | str]:
         options: a dataclass.
 
     Returns:
-        One int, float or str for each field; equal options give equal values.
+        One int, float or str for each option; equal options give equal values.
 
     Raises:
         ValueError: if an int is too large to arrive unchanged on every runner.
     """
     values: dict[str, int | float | str] = {}
-    hints = typing.get_type_hints(type(options))
+    given = flat_values(options)
+    hints = flat_options(type(options))
     for name, kind in wire_types(type(options)).items():
-        value = getattr(options, name)
+        value = given[name]
         if kind is int and abs(value) > _MAX_EXACT_INT:
             raise ValueError(
                 f"`{name}` must lie in [-2**53, 2**53], which Kubeflow's numbers hold exactly; got {value}. "
@@ -104,8 +101,8 @@ def from_exec_properties(options_class: type[_Options], exec_properties: Mapping
     Raises:
         ValueError: if a parameter is missing or cannot be the option's value.
     """
-    hints = typing.get_type_hints(options_class)
-    fields: dict[str, Any] = {}
+    hints = flat_options(options_class)
+    values: dict[str, Any] = {}
     for name, kind in wire_types(options_class).items():
         if name not in exec_properties:
             raise ValueError(
@@ -113,10 +110,10 @@ def from_exec_properties(options_class: type[_Options], exec_properties: Mapping
                 "Compile the pipeline again with the library's version that runs it."
             )
         value = exec_properties[name]
-        fields[name] = (
+        values[name] = (
             _to_scalar(name, value, kind) if hints[name] in _SCALARS else options_json.from_json(value, hints[name])
         )
-    return options_class(**fields)
+    return from_flat(options_class, values)
 
 
 def fill_spec(
@@ -189,8 +186,7 @@ def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) 
 
 
 def _scalar_options(options_class: type) -> list[str]:
-    hints = typing.get_type_hints(options_class)
-    return [name for name in wire_types(options_class) if hints[name] in _SCALARS]
+    return [name for name, hint in flat_options(options_class).items() if hint in _SCALARS]
 
 
 def _check_runtime_parameter(name: str, parameter: RuntimeParameter, overridable: Mapping[str, type]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import tensorflow as tf
 
 from tfx_gnn.distribution.cluster import CHIEF, TF_CONFIG, cluster_role
+from tfx_gnn.io.option_groups import grouped_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
@@ -41,7 +42,7 @@ class StrategyOptions:
             "parameter_server"; 0: one for each parameter server.
     """
 
-    kind: str = DEFAULT
+    kind: str = grouped_option(DEFAULT, flat_name="strategy")
     devices: tuple[str, ...] = ()
     tpu: str = ""
     num_parameter_partitions: int = 0

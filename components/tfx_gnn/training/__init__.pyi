@@ -12,4 +12,8 @@ from tfx_gnn.training.export.served_model import ServedModel as ServedModel
 from tfx_gnn.training.loop.summary import TrainingSummary as TrainingSummary
 from tfx_gnn.training.loop.summary import read_training_summary as read_training_summary
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError as TrainingPreemptedError
+from tfx_gnn.training.options import BatchingOptions as BatchingOptions
+from tfx_gnn.training.options import CheckpointOptions as CheckpointOptions
+from tfx_gnn.training.options import ExecutionOptions as ExecutionOptions
+from tfx_gnn.training.options import ExportOptions as ExportOptions
 from tfx_gnn.training.options import GraphTrainerOptions as GraphTrainerOptions

@@ -166,11 +166,13 @@ def test_a_training_is_refused_before_anything_is_touched(folder, tmp_path, monk
             **{name: str(folder) for name in INPUTS},
             model_dir=str(tmp_path / "model"),
             model_run_dir=str(tmp_path / "run"),
-            options=GraphTrainerOptions(
-                model_fn="planted_models:bad",
-                task=NodeClassification(label_feature="color", num_classes=2),
-                batch_size=8,
-                **options,
+            options=GraphTrainerOptions.from_flat(
+                {
+                    "model_fn": "planted_models:bad",
+                    "task": NodeClassification(label_feature="color", num_classes=2),
+                    "batch_size": 8,
+                    **options,
+                }
             ),
         )
 

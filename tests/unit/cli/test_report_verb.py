@@ -78,6 +78,10 @@ def test_a_folder_without_figures_is_named(tmp_path):
             ["--search-space", SPACE, "--trainer-json", '{"batch": 3}'],
             "; got ['batch']. Leave these out",
         ),
+        (
+            ["--search-space", SPACE, "--trainer-json", '{"batching": {"batch_size": "many"}}'],
+            "`batching.batch_size` must be an integer; got 'many' in `--trainer-json`",
+        ),
         (["--search-space", SPACE, "--trainer-json", "[]"], "`--trainer-json` must be a JSON object"),
         (["--search-space", SPACE], "must name an importable module; got 'nowhere:model_fn'"),
     ],

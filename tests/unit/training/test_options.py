@@ -2,8 +2,16 @@ from __future__ import annotations
 
 import pytest
 
+from tfx_gnn.distribution.strategies import StrategyOptions
+from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import (
+    BatchingOptions,
+    CheckpointOptions,
+    ExecutionOptions,
+    ExportOptions,
+    GraphTrainerOptions,
+)
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")
 
@@ -17,9 +25,59 @@ TASK = NodeClassification(label_feature="color", class_vocabulary="color")
         ({"success_ratio": 0.0}, r"`success_ratio` must lie in \(0, 1\]; got 0.0"),
         ({"early_stopping_patience": -1}, "`early_stopping_patience` must be at least 0; got -1"),
         ({"training_seed": -1}, r"`training_seed` must lie in \[0, 2\*\*31\); got -1"),
+        ({"shuffle_buffer_size": 0}, "`shuffle_buffer_size` must be at least 1; got 0"),
+        ({"sharding": "rows"}, "`sharding` must be one of .*; got 'rows'"),
+        ({"precision": "float16"}, "`precision` must be one of .*; got 'float16'"),
+        ({"steps_per_execution": 0}, "`steps_per_execution` must be at least 1; got 0"),
+        ({"checkpoint_every_steps": -1}, "`checkpoint_every_steps` must be at least 0; got -1"),
+        ({"verify_tpu": "maybe"}, "`verify_tpu` must be one of .*; got 'maybe'"),
+        ({"strategy": "mirror"}, "`strategy` must be one of .*; got 'mirror'"),
         ({"eval_split": "train"}, "`eval_split` must be another split than `train_split`; got 'train' for both"),
     ],
 )
 def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        GraphTrainerOptions(**{"model_fn": "m:f", "task": TASK, **options})
+        GraphTrainerOptions.from_flat({"model_fn": "m:f", "task": TASK, **options})
+
+
+FLAT = {
+    "model_fn": "m:f",
+    "task": TASK,
+    "num_epochs": 3,
+    "batching": "tight",
+    "batch_size": 8,
+    "precision": "mixed_bfloat16",
+    "strategy": "parameter_server",
+    "num_parameter_partitions": 2,
+    "checkpoint_every_steps": 5,
+    "checkpoint_dir": "/checkpoints",
+    "raw_tensor_signature": True,
+}
+GROUPED = GraphTrainerOptions(
+    model_fn="m:f",
+    task=TASK,
+    num_epochs=3,
+    batching=BatchingOptions(kind="tight", batch_size=8),
+    execution=ExecutionOptions(precision="mixed_bfloat16"),
+    strategy=StrategyOptions(kind="parameter_server", num_parameter_partitions=2),
+    checkpoints=CheckpointOptions(every_steps=5, directory="/checkpoints"),
+    export=ExportOptions(raw_tensor_signature=True),
+)
+
+
+def test_flat_names_fill_the_groups():
+    assert GraphTrainerOptions.from_flat(FLAT) == GROUPED
+
+
+def test_groups_travel_as_json():
+    assert from_json(to_json(GROUPED), GraphTrainerOptions) == GROUPED
+
+
+def test_value_in_place_of_a_group_is_refused():
+    with pytest.raises(TypeError, match=r"`batching` must be a BatchingOptions; got 'packed'. Write BatchingOptions\("):
+        GraphTrainerOptions(model_fn="m:f", task=TASK, batching="packed")
+
+
+def test_parameter_servers_cannot_repeat_a_training_bit_for_bit():
+    with pytest.raises(ValueError, match="`deterministic` must be False for strategy 'parameter_server'"):
+        GraphTrainerOptions.from_flat({**FLAT, "deterministic": True})

@@ -57,21 +57,22 @@ class GraphTrainer(base_component.BaseComponent):
     | parameter | num_epochs | int | passes over the training split |
     | parameter | train_split | str | split to train on |
     | parameter | eval_split | str | split to watch while training |
+    | parameter | training_seed | int | seed of weights and order |
+    | parameter | early_stopping_patience | int | epochs without gain before stopping; 0 never stops |
+    | parameter | hyperparameters | JSON | for `model_fn`, by name |
     | parameter | batching | str | "packed", "fit_or_skip" or "tight" batches of the training split |
     | parameter | batch_size | int | graphs of a step on all replicas; 0: the learner's own batch size on each |
     | parameter | success_ratio | float | which of the learned fit-or-skip budgets |
     | parameter | shuffle_buffer_size | int | graphs in the shuffle buffer |
-    | parameter | training_seed | int | seed of weights and order |
-    | parameter | early_stopping_patience | int | epochs without gain before stopping; 0 never stops |
-    | parameter | strategy | str | where training runs, as in "mirrored" |
-    | parameter | devices | JSON | devices of "one_device" or "mirrored" |
-    | parameter | tpu | str | name of the TPU |
     | parameter | sharding | str | how files are divided among processes |
     | parameter | precision | str | "float32" or "mixed_bfloat16" |
     | parameter | steps_per_execution | int | steps that run in one call of TensorFlow |
     | parameter | jit_compile | JSON | whether the step is compiled by XLA |
     | parameter | deterministic | JSON | whether the same seed gives the same weights, bit for bit |
-    | parameter | hyperparameters | JSON | for `model_fn`, by name |
+    | parameter | strategy | str | where training runs, as in "mirrored" |
+    | parameter | devices | JSON | devices of "one_device" or "mirrored" |
+    | parameter | tpu | str | name of the TPU |
+    | parameter | num_parameter_partitions | int | parts of a large table at most, on parameter servers |
     | parameter | checkpoint_every_steps | int | steps between checkpoints; 0: one after each epoch |
     | parameter | checkpoint_dir | str | folder of checkpoints that a retry goes on from |
     | parameter | raw_tensor_signature | JSON | whether the model also answers plain tensors |

@@ -151,8 +151,8 @@ class Training:
             model=exported,
             objective=setup.inputs.objective,
             other_labels=setup.inputs.other_labels,
-            raw_tensor_signature=options.raw_tensor_signature,
-            allow_unsafe_operations=options.allow_unsafe_operations,
+            raw_tensor_signature=options.export.raw_tensor_signature,
+            allow_unsafe_operations=options.export.allow_unsafe_operations,
         )
         # A trial: what cannot be exported is found out now, not after hours of training.
         trial_dir = os.path.join(model_dir, "trial")
@@ -237,7 +237,7 @@ class Training:
             single_steps=lambda: self._setup.steps(model, one_at_a_time=True),
             fingerprint=fingerprint,
             checkpoint_dir=checkpoint_dir,
-            every_steps=options.checkpoint_every_steps,
+            every_steps=options.checkpoints.every_steps,
             writes=self._role.is_chief,
             # A run that fails has no folder.
             run_dir=checkpoint_dir,
@@ -280,10 +280,10 @@ class Training:
             num_train_examples=setup.budgets.num_train_examples,
             num_eval_examples=setup.budgets.num_eval_examples,
             num_eval_examples_of_unknown_class=sum(labels.num_missing for labels in setup.inputs.eval_labels.values()),
-            batching=self._options.batching,
+            batching=self._options.batching.kind,
             budget=dataclasses.asdict(setup.budgets.training),
             eval_budget=dataclasses.asdict(setup.budgets.evaluation),
-            strategy=self._options.strategy,
+            strategy=self._options.strategy.kind,
             num_replicas=self._strategy.num_replicas_in_sync,
             num_steps=state.position.global_step,
             epochs=tuple(state.history),

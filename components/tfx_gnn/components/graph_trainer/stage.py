@@ -88,9 +88,9 @@ def train_graph_model(
     """
     options = with_best_hyperparameters(options, best_hyperparameters_dir)
     role = cluster_role()
-    if options.strategy == PARAMETER_SERVER and role.serves:
+    if options.strategy.kind == PARAMETER_SERVER and role.serves:
         serve(role)
-    places = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": options.checkpoint_dir}
+    places = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": options.checkpoints.directory}
     if role.is_alone:
         check_places(**places)
     folders = TrainerFolders(
@@ -110,11 +110,11 @@ def train_graph_model(
     )
     if summary is not None:
         return summary
-    touches_tpu = options.strategy == TPU
+    touches_tpu = options.strategy.kind == TPU
     if options.verifies_tpu and touches_tpu:
         _refuse_for_tpu(folders, options)
     # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
-    strategy = make_strategy(options.strategy_options)
+    strategy = make_strategy(options.strategy)
     if role.is_chief and not role.is_alone:
         # Others learn of an error here only once they are connected, and would wait for this process.
         check_places(**places)
@@ -169,7 +169,7 @@ def _train_unless_ended(
                 with (
                     libraries_traced_as_written(),
                     outputs.written(whole_fingerprint) as (model_partial, run_partial),
-                    seeded(options.training_seed, deterministic=options.deterministic),
+                    seeded(options.training_seed, deterministic=options.execution.deterministic),
                 ):
                     summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
                 # A worker that ended while the chief still exports could not help it to start again.
@@ -190,11 +190,11 @@ def _with_end(fingerprint: Mapping[str, str], options: GraphTrainerOptions) -> d
 
 
 def _checkpoint_folder(options: GraphTrainerOptions, model_run_dir: str, fingerprint: Mapping[str, str]) -> str:
-    return trainer_outputs.checkpoint_folder(options.checkpoint_dir, model_run_dir, name_of(fingerprint))
+    return trainer_outputs.checkpoint_folder(options.checkpoints.directory, model_run_dir, name_of(fingerprint))
 
 
 def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> None:
-    keeps_folder = bool(options.checkpoint_dir)
+    keeps_folder = bool(options.checkpoints.directory)
     if keeps_folder:
         remove_checkpoints(checkpoint_dir)
     folder = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR) if keeps_folder else checkpoint_dir
@@ -204,5 +204,6 @@ def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> No
 
 def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
     # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
-    readiness = check_training_for_tpu(folders, dataclasses.replace(options, batch_size=0))
+    options = dataclasses.replace(options, batching=dataclasses.replace(options.batching, batch_size=0))
+    readiness = check_training_for_tpu(folders, options)
     readiness.raise_if_not_ready(options.model_fn)

@@ -206,7 +206,7 @@ def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions
             objective=inputs.objective,
             hyperparameters=options.hyperparameters,
             num_steps=options.num_epochs * expected_steps(budgets.training, budgets.num_train_examples),
-            precision=options.precision,
+            precision=options.execution.precision,
         )
 
     return check_model_for_tpu(builder, labelled, training=budgets.training, evaluation=budgets.evaluation)

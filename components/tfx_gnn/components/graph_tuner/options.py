@@ -1,4 +1,4 @@
-"""What the tuner is told."""
+"""Options of GraphTuner."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class GraphTunerOptions:
                 )
         if not 0 <= self.search_seed < 2**31:
             raise ValueError(f"`search_seed` must lie in [0, 2**31); got {self.search_seed}. Choose another number.")
-        if self.trainer.strategy not in STRATEGIES:
+        if self.trainer.strategy.kind not in STRATEGIES:
             raise ValueError(
                 f"`trainer` must run in one process, by a strategy of {list(STRATEGIES)}; got "
-                f"{self.trainer.strategy!r}. Search on one machine, and train the best on many."
+                f"{self.trainer.strategy.kind!r}. Search on one machine, and train the best on many."
             )
         self._check_space()
         if self.direction == AUTO:

@@ -77,7 +77,7 @@ def tune_graph_model(
     )
     # All the time: of two searches for one output the second would have searched in vain.
     with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
-        strategy = make_strategy(options.trainer.strategy_options)
+        strategy = make_strategy(options.trainer.strategy)
         setup = TrainingSetup(folders, strategy, options.trainer)
         fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
         folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)

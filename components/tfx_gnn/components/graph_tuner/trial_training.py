@@ -47,7 +47,10 @@ class TrialTrainer:
         state = TrainingState()
         best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
         try:
-            with libraries_traced_as_written(), seeded(options.training_seed, deterministic=options.deterministic):
+            with (
+                libraries_traced_as_written(),
+                seeded(options.training_seed, deterministic=options.execution.deterministic),
+            ):
                 with setup.strategy.scope():
                     model = builder.build(setup.sample.graph)
                 train(

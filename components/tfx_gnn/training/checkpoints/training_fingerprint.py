@@ -11,6 +11,7 @@ import tensorflow as tf
 import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_text
+from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.io.user_code import fingerprint_function
 from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE, read_size_constraints
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
@@ -25,7 +26,7 @@ MAY_CHANGE = (
     "tpu",
     "allow_unsafe_operations",
 )
-"""Options that the steps which were done do not hang on."""
+"""Flat names of the options that finished steps do not depend on."""
 
 
 def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
@@ -40,9 +41,12 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "options.<name>" to the option as JSON, and other names to hashes of content: data, budgets, the transform,
         the user's code, and the version of this library.
     """
-    plain = json.loads(options_json.to_json(options))
     budgets = read_size_constraints(folders.size_constraints_dir)
-    found = {f"options.{name}": json.dumps(value) for name, value in plain.items() if name not in MAY_CHANGE}
+    found = {
+        f"options.{name}": options_json.to_json(value)
+        for name, value in flat_values(options).items()
+        if name not in MAY_CHANGE
+    }
     found |= {
         "code": fingerprint_function(options.model_fn),
         "library_version": tfx_gnn.__version__,

@@ -172,9 +172,11 @@ def read_budgets(
         graph_schema_fingerprint=fingerprint_graph_schema(folders.transformed_graph_schema_dir),
     )
     content.check_covers((options.train_split, options.eval_split))
-    batch_size = per_replica_batch_size(options.batch_size, num_replicas) if options.batch_size else None
+    batch_size = (
+        per_replica_batch_size(options.batching.batch_size, num_replicas) if options.batching.batch_size else None
+    )
     budgets = TrainerBudgets(
-        training=content.find(BUDGET_KINDS[options.batching], batch_size, options.success_ratio),
+        training=content.find(BUDGET_KINDS[options.batching.kind], batch_size, options.batching.success_ratio),
         evaluation=content.find(size_constraints_file.TIGHT, batch_size),
         num_train_examples=content.splits[options.train_split].num_graphs,
         num_eval_examples=content.splits[options.eval_split].num_graphs,

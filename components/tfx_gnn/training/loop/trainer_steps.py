@@ -245,17 +245,17 @@ def training_steps(
     """
     step = train_step_of(model, strategy)
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):
-        steps_per_join = options.checkpoint_every_steps or steps_per_epoch
+        steps_per_join = options.checkpoints.every_steps or steps_per_epoch
         return CoordinatedSteps(
             strategy, model, step, data, steps_per_epoch=steps_per_epoch, steps_per_join=steps_per_join
         )
-    if options.jit_compile and strategy.num_replicas_in_sync > 1:
+    if options.execution.jit_compile and strategy.num_replicas_in_sync > 1:
         raise ValueError(
             "`jit_compile` must be False for several replicas, whose sums TensorFlow cannot compile; got True for "
             f"{strategy.num_replicas_in_sync}. A TPU compiles its steps anyway."
         )
     return StepsOfReplicas(
-        ReplicaSteps(strategy, model, step, leave_out_uncounted=True, jit_compile=options.jit_compile),
+        ReplicaSteps(strategy, model, step, leave_out_uncounted=True, jit_compile=options.execution.jit_compile),
         DistributedTrainingInput(strategy, data, num_epochs=options.num_epochs),
-        steps_per_execution=options.steps_per_execution,
+        steps_per_execution=options.execution.steps_per_execution,
     )

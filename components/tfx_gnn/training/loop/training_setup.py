@@ -70,14 +70,14 @@ class TrainingSetup:
         self.sharding = choose_sharding(
             num_files=len(self.inputs.train_files),
             num_pipelines=num_input_pipelines(strategy),
-            asked=options.sharding,
+            asked=options.batching.sharding,
         )
         self.data = TrainingInput(
             files=self.inputs.train_files,
             labelled=self.labelled,
             budget=self.budgets.training,
-            batching=options.batching,
-            shuffle_buffer_size=options.shuffle_buffer_size,
+            batching=options.batching.kind,
+            shuffle_buffer_size=options.batching.shuffle_buffer_size,
             seed=options.training_seed,
             sharding=self.sharding,
             read_precomputed=self._read_precomputed if folders.precomputed_batches_dir else None,
@@ -91,7 +91,7 @@ class TrainingSetup:
             objective=self.inputs.objective,
             hyperparameters=options.hyperparameters,
             num_steps=options.num_epochs * self.steps_per_epoch,
-            precision=options.precision,
+            precision=options.execution.precision,
         )
 
     @functools.cached_property
@@ -117,7 +117,11 @@ class TrainingSetup:
         Raises:
             ValueError: if they shall be compiled by XLA on several replicas.
         """
-        options = dataclasses.replace(self.options, steps_per_execution=1) if one_at_a_time else self.options
+        options = self.options
+        if one_at_a_time:
+            options = dataclasses.replace(
+                options, execution=dataclasses.replace(options.execution, steps_per_execution=1)
+            )
         return training_steps(self.strategy, model, self.data, options, steps_per_epoch=self.steps_per_epoch)
 
     def evaluation(self, model: tf_keras.Model) -> Evaluation:

@@ -84,7 +84,7 @@ class Prepared:
             **inputs,
             model_dir=str(folder / "model"),
             model_run_dir=str(folder / "run"),
-            options=GraphTrainerOptions(**{**defaults, **options}),
+            options=GraphTrainerOptions.from_flat({**defaults, **options}),
         )
 
 

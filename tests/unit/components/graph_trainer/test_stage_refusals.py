@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.components.graph_trainer import GraphTrainerOptions, train_graph_model
+from tfx_gnn.components.graph_trainer import CheckpointOptions, GraphTrainerOptions, train_graph_model
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.blessing import write_blessing
 
@@ -26,7 +26,7 @@ def test_place_that_cannot_be_written_is_named_before_anything_is_read(tmp_path,
             transformed_graph_schema_dir="absent",
             size_constraints_dir="absent",
             **places,
-            options=GraphTrainerOptions(**options, checkpoint_dir=checkpoint_dir),
+            options=GraphTrainerOptions(**options, checkpoints=CheckpointOptions(directory=checkpoint_dir)),
         )
 
     assert os.listdir(tmp_path) == []

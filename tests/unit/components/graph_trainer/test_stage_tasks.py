@@ -17,7 +17,7 @@ from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.warmup_requests import read_warmup_requests
 from tfx_gnn.training.export.unsafe_operations import has_unsafe_kernels
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import ExecutionOptions, ExportOptions, GraphTrainerOptions
 
 TASK = MultiTask(
     tasks={
@@ -72,8 +72,7 @@ def trained(folders, tmp_path_factory):
             model_fn="tfx_gnn.models.model_fns:graph_sage",
             task=TASK,
             num_epochs=10,
-            precision=precision,
-            steps_per_execution=3,
+            execution=ExecutionOptions(precision=precision, steps_per_execution=3),
             verify_tpu="always" if precision == "mixed_bfloat16" else "never",
             hyperparameters={"units": 16, "num_layers": 1, "dropout_rate": 0.0, "learning_rate": 0.02},
         )
@@ -159,9 +158,9 @@ def test_no_raw_example_for_warmup_requests_is_refused_before_training(folders, 
 
 
 def test_model_that_would_abort_a_server_is_refused_before_training(folders, task_graphs, tmp_path):
-    def train(folder, **more):
+    def train(folder, export):
         options = GraphTrainerOptions(
-            model_fn="task_graphs:normalized_model_fn", task=TASK.tasks["color"], num_epochs=1, **more
+            model_fn="task_graphs:normalized_model_fn", task=TASK.tasks["color"], num_epochs=1, export=export
         )
         return train_graph_model(
             **folders, model_dir=str(folder / "model"), model_run_dir=str(folder / "run"), options=options
@@ -170,8 +169,8 @@ def test_model_that_would_abort_a_server_is_refused_before_training(folders, tas
     assert task_graphs.normalized_model_fn is not None
     is_refused = pytest.raises(ValueError, match=r"FusedBatchNormV3 in layer '[^']*my_norm'.*`allow_unsafe_operations`")
     with is_refused if has_unsafe_kernels() else contextlib.nullcontext():
-        train(tmp_path / "refused")
+        train(tmp_path / "refused", ExportOptions())
     if has_unsafe_kernels():
         # Not even a folder for checkpoints was made.
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert train(tmp_path / "asked for", allow_unsafe_operations=True).num_steps > 0
+    assert train(tmp_path / "asked for", ExportOptions(allow_unsafe_operations=True)).num_steps > 0

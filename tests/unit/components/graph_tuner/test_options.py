@@ -4,6 +4,7 @@ import pytest
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange
+from tfx_gnn.distribution.strategies import StrategyOptions
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.training.options import GraphTrainerOptions
@@ -14,7 +15,10 @@ SPACE = {"units": Choice(values=(8, 16))}
 
 def made_options(*, strategy="default", hyperparameters=None, **fields):
     trainer = GraphTrainerOptions(
-        model_fn="my.model:model_fn", task=TASK, strategy=strategy, hyperparameters=hyperparameters or {}
+        model_fn="my.model:model_fn",
+        task=TASK,
+        strategy=StrategyOptions(kind=strategy),
+        hyperparameters=hyperparameters or {},
     )
     return GraphTunerOptions(**{"trainer": trainer, "search_space": SPACE, **fields})
 

@@ -15,9 +15,10 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.distribution.strategies import StrategyOptions
 from tfx_gnn.models.tasks import NodeRegression
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError
-from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, GraphTrainerOptions
 
 SCHEMA = """
 node_sets { key: "item" value {
@@ -72,13 +73,10 @@ def train(folder, outputs, strategy, spoilt):
     options = GraphTrainerOptions(
         model_fn="spoilt_training:model_fn",
         task=NodeRegression(label_feature="y"),
-        batching="tight",
-        batch_size=4 if "mirrored" in strategy else 2,
-        shuffle_buffer_size=1,
         num_epochs=1,
-        strategy=strategy,
-        devices=("CPU:0", "CPU:1") if strategy == "mirrored" else (),
-        steps_per_execution=3,
+        batching=BatchingOptions(kind="tight", batch_size=4 if "mirrored" in strategy else 2, shuffle_buffer_size=1),
+        strategy=StrategyOptions(kind=strategy, devices=("CPU:0", "CPU:1") if strategy == "mirrored" else ()),
+        execution=ExecutionOptions(steps_per_execution=3),
     )
     examples = os.path.join(folder, spoilt)
     try:

@@ -1,0 +1,141 @@
+"""Options in groups, which travel flat: by names that a command's flags and a component's parameters have.
+
+A dataclass of options may hold others, its groups, so that what belongs together stands together in Python and in
+JSON. Flags and TFX parameters know no groups. Each option therefore has one flat name: that of its field, or the one
+that `grouped_option` gives it where the field's name only makes sense inside of its group.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+_FLAT_NAME = "flat_name"
+_IS_GROUP = "is_group"
+
+_Options = TypeVar("_Options")
+
+
+def option_group(group: type[_Options]) -> _Options:
+    """Declares a field that holds a group, with the group's defaults.
+
+    Args:
+        group: frozen dataclass whose fields all have defaults.
+
+    Returns:
+        A field for a dataclass; typed as what it will hold, as `dataclasses.field` is.
+    """
+    field: Any = dataclasses.field(default_factory=group, metadata={_IS_GROUP: True})
+    return typing.cast(_Options, field)
+
+
+def grouped_option(default: _Options, *, flat_name: str) -> _Options:
+    """Declares an option of a group that has another name outside of it.
+
+    Args:
+        default: its default.
+        flat_name: its name among all options of the classes that hold the group.
+
+    Returns:
+        A field for a dataclass; typed as its value.
+    """
+    field: Any = dataclasses.field(default=default, metadata={_FLAT_NAME: flat_name})
+    return typing.cast(_Options, field)
+
+
+def flat_options(options_class: type) -> dict[str, Any]:
+    """Lists all options of a class, those of its groups included.
+
+    Args:
+        options_class: a dataclass.
+
+    Returns:
+        Flat name to type, in the order of the fields.
+    """
+    return {name: kind for _, name, kind in _paths(options_class)}
+
+
+def flat_values(options: object) -> dict[str, Any]:
+    """Reads the values of all options, those of groups included.
+
+    Args:
+        options: a dataclass.
+
+    Returns:
+        Flat name to value, in the order of the fields.
+    """
+    values: dict[str, Any] = {}
+    for path, name, _ in _paths(type(options)):
+        value: Any = options
+        for field in path:
+            value = getattr(value, field)
+        values[name] = value
+    return values
+
+
+def from_flat(options_class: type[_Options], values: Mapping[str, Any]) -> _Options:
+    """Builds options of flat values.
+
+    Args:
+        options_class: dataclass to build.
+        values: flat name to value; options that are absent keep their defaults.
+
+    Returns:
+        The options, which have checked themselves.
+
+    Raises:
+        TypeError: if a name is not that of an option, or an option without a default is absent.
+    """
+    known = flat_options(options_class)
+    unknown = sorted(values.keys() - known.keys())
+    if unknown:
+        raise TypeError(f"`{options_class.__name__}` must get options of {sorted(known)}; got {unknown}. Name these.")
+    arguments: dict[str, Any] = {}
+    for field, hint in _fields(options_class):
+        if field.metadata.get(_IS_GROUP):
+            own = {name: values[name] for name in flat_options(hint) if name in values}
+            arguments[field.name] = from_flat(hint, own)
+        elif _flat_name(field) in values:
+            arguments[field.name] = values[_flat_name(field)]
+    return options_class(**arguments)
+
+
+def check_groups(options: object) -> None:
+    """Refuses a bare value where a group belongs; call it in `__post_init__`.
+
+    Args:
+        options: a dataclass.
+
+    Raises:
+        TypeError: if a group is not of its class.
+    """
+    for field, hint in _fields(type(options)):
+        value = getattr(options, field.name)
+        if field.metadata.get(_IS_GROUP) and not isinstance(value, hint):
+            names = [inner.name for inner in dataclasses.fields(hint)]
+            raise TypeError(
+                f"`{field.name}` must be a {hint.__name__}; got {value!r}. Write {hint.__name__}(...) with its options "
+                f"{names}, or give all options by their flat names to `{type(options).__name__}.from_flat`."
+            )
+
+
+def _paths(options_class: type) -> list[tuple[tuple[str, ...], str, Any]]:
+    """Lists the fields that lead to each option, its flat name and its type."""
+    paths: list[tuple[tuple[str, ...], str, Any]] = []
+    for field, hint in _fields(options_class):
+        if field.metadata.get(_IS_GROUP):
+            paths += [((field.name, *path), name, kind) for path, name, kind in _paths(hint)]
+        else:
+            paths.append(((field.name,), _flat_name(field), hint))
+    return paths
+
+
+def _fields(options_class: Any) -> list[tuple[dataclasses.Field[Any], Any]]:
+    hints = typing.get_type_hints(options_class)
+    return [(field, hints[field.name]) for field in dataclasses.fields(options_class)]
+
+
+def _flat_name(field: dataclasses.Field[Any]) -> str:
+    return str(field.metadata.get(_FLAT_NAME, field.name))
