@@ -32,7 +32,7 @@ from tfx_gnn.components import (
 from tfx_gnn.models import LinkPrediction
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling import Hop, Negatives, SamplingPlan, SeedTable, SplitPlan
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 SEEDS = (0, 1, 2)
 NUM_CONCEPTS, NUM_RELATIONS = 135, 46
@@ -160,7 +160,9 @@ def ask(tables_dir: str, output_dir: str, facts: Mapping[str, list[str]]) -> str
 
 def _ranks(requests_dir: str, model_dir: str, facts: Mapping[str, list[str]]) -> np.ndarray:
     """Ranks of the true targets and sources of the test split."""
-    serve = tf.saved_model.load(str(Path(model_dir, signature.MODEL_ARTIFACT_FOLDER))).signatures[signature.SIGNATURE]
+    serve = tf.saved_model.load(str(Path(model_dir, model_interface.MODEL_ARTIFACT_FOLDER))).signatures[
+        model_interface.SIGNATURE
+    ]
     scores: dict[tuple[str, str], dict[str, float]] = {}
     for records in examples_folder.read_split(requests_dir, "test").batch(1024):
         answer = {name: values.numpy() for name, values in serve(records).items()}
@@ -168,7 +170,7 @@ def _ranks(requests_dir: str, model_dir: str, facts: Mapping[str, list[str]]) ->
             relation = tf.train.Example.FromString(record).features.feature[f"nodes/_readout.{ASKED}"]
             source, target = (answer[name][row, 0].decode() for name in ("source_id", "target_id"))
             question = source, relation.bytes_list.value[0].decode()
-            scores.setdefault(question, {})[target] = float(answer[signature.SCORES_OUTPUT][row, 0])
+            scores.setdefault(question, {})[target] = float(answer[model_interface.SCORES_OUTPUT][row, 0])
     known: dict[tuple[str, str], set[str]] = {}
     asked: list[tuple[tuple[str, str], str]] = []
     for source, target, relation, split in zip(*(facts[name] for name in _FACT_COLUMNS), strict=True):

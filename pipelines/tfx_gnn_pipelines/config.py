@@ -16,7 +16,7 @@ from tfx_gnn.components import (
     GraphTransformOptions,
     SizeConstraintLearnerOptions,
     SubgraphExampleGenOptions,
-    promises_of_plan,
+    expectations_of_plan,
 )
 from tfx_gnn.models import tasks
 from tfx_gnn_pipelines.task import PipelineTask
@@ -146,7 +146,7 @@ def quickstart(
         push_destination=_absolute(push_destination or os.path.join(root, "serving")),
         subgraph_example_gen=SubgraphExampleGenOptions(plan=task.plan, sampling_seed=sampling_seed),
         graph_schema_gen=GraphSchemaGenOptions(),
-        graph_example_validator=promises_of_plan(task.plan),
+        graph_example_validator=expectations_of_plan(task.plan),
         graph_transform=GraphTransformOptions(preprocessing_fn=task.preprocessing_fn),
         size_constraint_learner=SizeConstraintLearnerOptions(
             batch_size=task.batch_size if batch_size is None else batch_size,

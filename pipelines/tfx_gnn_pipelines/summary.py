@@ -21,7 +21,7 @@ from tfx_gnn.records.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.size_constraints_file import SIZE_CONSTRAINTS_FILE
 from tfx_gnn.reports.report_page import REPORT_FILE
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn_pipelines.config import PipelineConfig
 from tfx_gnn_pipelines.lineage import ArtifactRecord, ComponentRun
 

@@ -17,7 +17,7 @@ from tfx_gnn.cli.verdicts import REFUSED_EXIT_CODE, end_with_verdict
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_trainer.tpu_readiness import BatchTensor, TpuMemory, TpuReadiness
-    from tfx_gnn.tpu_check.tpu_problem import TpuProblem
+    from tfx_gnn.tpu_check.problem import TpuProblem
 
 
 def check_tpu(

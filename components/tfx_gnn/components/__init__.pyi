@@ -11,10 +11,10 @@ from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model as eva
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict as Verdict
 from tfx_gnn.components.graph_example_validator.component import GraphExampleValidator as GraphExampleValidator
 from tfx_gnn.components.graph_example_validator.example_anomalies import Anomaly as Anomaly
+from tfx_gnn.components.graph_example_validator.expectations import expectations_of_plan as expectations_of_plan
 from tfx_gnn.components.graph_example_validator.options import (
     GraphExampleValidatorOptions as GraphExampleValidatorOptions,
 )
-from tfx_gnn.components.graph_example_validator.promises import promises_of_plan as promises_of_plan
 from tfx_gnn.components.graph_example_validator.stage import GraphValidation as GraphValidation
 from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples as validate_graph_examples
 from tfx_gnn.components.graph_pusher.component import GraphPusher as GraphPusher

@@ -1,9 +1,9 @@
+from tfx_gnn.serving.model_interface import SIGNATURE as SIGNATURE
 from tfx_gnn.serving.prediction import Prediction as Prediction
 from tfx_gnn.serving.prediction import ServingModel as ServingModel
 from tfx_gnn.serving.prediction import read_records as read_records
 from tfx_gnn.serving.request_records import label_keys as label_keys
 from tfx_gnn.serving.request_records import without_labels as without_labels
-from tfx_gnn.serving.signature import SIGNATURE as SIGNATURE
 from tfx_gnn.serving.verification import ServingVerificationError as ServingVerificationError
 from tfx_gnn.serving.verification import VerificationReport as VerificationReport
 from tfx_gnn.serving.verification import verify_saved_model as verify_saved_model

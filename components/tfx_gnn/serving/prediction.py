@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.request_refusals import explain_refusal, parsed_keys, plain_message
 
 _Outputs = Mapping[str, npt.NDArray[Any]]
@@ -35,9 +35,9 @@ def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
     names = sorted({name.rpartition("/")[0] for name in outputs if "/" in name}) or [""]
     num_examples = len(next(iter(outputs.values())))
     answers: list[dict[str, Any]] = [{} for _ in range(num_examples)]
-    if signature.ID_OUTPUT in outputs:
-        for answer, example_id in zip(answers, outputs[signature.ID_OUTPUT].tolist(), strict=True):
-            answer[signature.ID_OUTPUT] = as_text(example_id)
+    if model_interface.ID_OUTPUT in outputs:
+        for answer, example_id in zip(answers, outputs[model_interface.ID_OUTPUT].tolist(), strict=True):
+            answer[model_interface.ID_OUTPUT] = as_text(example_id)
     for name in names:
         prefix = f"{name}/" if name else ""
         for answer, of_task in zip(answers, _of_task(outputs, prefix), strict=True):
@@ -58,14 +58,14 @@ def as_text(value: Any) -> Any:
 
 
 def _of_task(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
-    if {prefix + signature.LABEL_OUTPUT, prefix + signature.SCORE_OUTPUT} <= outputs.keys():
-        labels = outputs[prefix + signature.LABEL_OUTPUT].tolist()
-        scores = outputs[prefix + signature.SCORE_OUTPUT].tolist()
+    if {prefix + model_interface.LABEL_OUTPUT, prefix + model_interface.SCORE_OUTPUT} <= outputs.keys():
+        labels = outputs[prefix + model_interface.LABEL_OUTPUT].tolist()
+        scores = outputs[prefix + model_interface.SCORE_OUTPUT].tolist()
         return [{"label": as_text(label), "score": score} for label, score in zip(labels, scores, strict=True)]
-    if prefix + signature.PREDICTION_OUTPUT in outputs:
-        rows = outputs[prefix + signature.PREDICTION_OUTPUT].tolist()
+    if prefix + model_interface.PREDICTION_OUTPUT in outputs:
+        rows = outputs[prefix + model_interface.PREDICTION_OUTPUT].tolist()
         return [{"prediction": row[0] if len(row) == 1 else row} for row in rows]
-    if prefix + signature.SCORES_OUTPUT in outputs:
+    if prefix + model_interface.SCORES_OUTPUT in outputs:
         return _candidates(outputs, prefix)
     raise ValueError(
         f"The model must answer a class, numbers or scores of candidates; got {sorted(outputs)}. Choose a model "
@@ -75,10 +75,10 @@ def _of_task(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
 
 def _candidates(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
     answers = []
-    ids = [name for name in (signature.SOURCE_ID_OUTPUT, signature.TARGET_ID_OUTPUT) if name in outputs]
-    counts = outputs[prefix + signature.NUM_CANDIDATES_OUTPUT].tolist()
+    ids = [name for name in (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT) if name in outputs]
+    counts = outputs[prefix + model_interface.NUM_CANDIDATES_OUTPUT].tolist()
     for row, count in enumerate(counts):
-        scores = outputs[prefix + signature.SCORES_OUTPUT][row, :count]
+        scores = outputs[prefix + model_interface.SCORES_OUTPUT][row, :count]
         order = np.argsort(-scores, kind="stable").tolist()
         candidates = [
             {**{name: as_text(outputs[name][row, place]) for name in ids}, "score": float(scores[place])}
@@ -128,12 +128,12 @@ class ServingModel:
         self._saved_model_dir = saved_model_dir
         # The signature's function lives only as long as the object it was loaded with.
         self._loaded: Any = tf.saved_model.load(saved_model_dir)
-        found = self._loaded.signatures.get(signature.SIGNATURE)
+        found = self._loaded.signatures.get(model_interface.SIGNATURE)
         inputs = sorted(found.structured_input_signature[1]) if found is not None else []
-        if inputs != [signature.EXAMPLES_INPUT]:
+        if inputs != [model_interface.EXAMPLES_INPUT]:
             raise ValueError(
-                f"`saved_model_dir` must hold a model whose signature {signature.SIGNATURE!r} has the one input "
-                f"{signature.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
+                f"`saved_model_dir` must hold a model whose signature {model_interface.SIGNATURE!r} has the one input "
+                f"{model_interface.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
                 f"{sorted(self._loaded.signatures)}. Export the model with GraphTrainer."
             )
         self._call: Any = found
@@ -152,14 +152,14 @@ class ServingModel:
                 the model's schema; the message names the feature and the record.
         """
         try:
-            outputs: dict[str, tf.Tensor] = self._call(**{signature.EXAMPLES_INPUT: serialized})
+            outputs: dict[str, tf.Tensor] = self._call(**{model_interface.EXAMPLES_INPUT: serialized})
         except (UnicodeDecodeError, tf.errors.DataLossError) as error:
             # Of the whole record TensorFlow quotes bytes that Python cannot decode; of its values it says little.
             raise tf.errors.InvalidArgumentError(
                 None,
                 None,
-                f"`{signature.EXAMPLES_INPUT}` must hold graph tf.Examples; got a record that cannot be parsed as one. "
-                "Take examples of the schema that the model was trained on.",
+                f"`{model_interface.EXAMPLES_INPUT}` must hold graph tf.Examples; got a record that cannot be "
+                "parsed as one. Take examples of the schema that the model was trained on.",
             ) from error
         except tf.errors.InvalidArgumentError as error:
             records = [bytes(record) for record in serialized.numpy()]
@@ -206,7 +206,7 @@ class ServingModel:
 
     def _classify_batch(self, batch: list[bytes]) -> Iterator[Prediction]:
         outputs = self(tf.constant(batch, tf.string))
-        needed = {signature.ID_OUTPUT, signature.LABEL_OUTPUT, signature.SCORE_OUTPUT}
+        needed = {model_interface.ID_OUTPUT, model_interface.LABEL_OUTPUT, model_interface.SCORE_OUTPUT}
         if not needed <= outputs.keys():
             raise ValueError(
                 f"The model must give the outputs {sorted(needed)}; got {sorted(outputs)} in "
@@ -214,7 +214,7 @@ class ServingModel:
             )
         columns = (
             outputs[name].numpy().tolist()
-            for name in (signature.ID_OUTPUT, signature.LABEL_OUTPUT, signature.SCORE_OUTPUT)
+            for name in (model_interface.ID_OUTPUT, model_interface.LABEL_OUTPUT, model_interface.SCORE_OUTPUT)
         )
         for seed_id, label, score in zip(*columns, strict=True):
             yield Prediction(id=as_text(seed_id), label=str(as_text(label)), score=float(score))

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 _NOISE = re.compile(r"\{\{function_node .*?\}\}\s*|\s*\[\[.*?\]\]|\s*\[Op:[^\]]*\](?: name:)?\s*$", re.DOTALL)
 _ASSERTION = re.compile(r"assertion failed: \[(?P<rule>[^\]]*)\](?: \[(?P<more>[^\]]*)\])?", re.DOTALL)
@@ -111,7 +111,7 @@ def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: 
             "must hold as many values of each feature as its set has items",
             f"more or fewer of {', '.join(map(feature_in_words, features))}",
         )
-    rule = assertion["rule"].replace("`serialized`", f"`{signature.EXAMPLES_INPUT}`").rstrip(" .")
+    rule = assertion["rule"].replace("`serialized`", f"`{model_interface.EXAMPLES_INPUT}`").rstrip(" .")
     # TensorFlow's assertions on two tensors tell what they compared.
     is_told = assertion["more"] and not assertion["more"].startswith("Condition ")
     return f"{rule}: {assertion['more']}. {_ADVICE}" if is_told else f"{rule}."
@@ -138,7 +138,7 @@ def _other_sets(keys: Collection[str], records: Sequence[bytes]) -> str | None:
 
 
 def _sentence(rule: str, got: str) -> str:
-    return f"`{signature.EXAMPLES_INPUT}` {rule}; got {got}. {_ADVICE}"
+    return f"`{model_interface.EXAMPLES_INPUT}` {rule}; got {got}. {_ADVICE}"
 
 
 def _first_without(key: str, records: Sequence[bytes]) -> int | None:

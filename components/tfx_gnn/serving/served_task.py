@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.io.text_files import read_json
-from tfx_gnn.serving.signature import SERVED_TASK_FILE
+from tfx_gnn.serving.model_interface import SERVED_TASK_FILE
 
 _FORMAT_VERSION = 1
 

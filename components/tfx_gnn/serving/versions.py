@@ -11,7 +11,7 @@ import re
 
 import tensorflow as tf
 
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
 _VERSION_NAME = re.compile(r"0|[1-9][0-9]*")
 

@@ -1,2 +1,2 @@
-from tfx_gnn.tpu_check.tpu_check import check_step as check_step
-from tfx_gnn.tpu_check.tpu_problem import TpuProblem as TpuProblem
+from tfx_gnn.tpu_check.check import check_step as check_step
+from tfx_gnn.tpu_check.problem import TpuProblem as TpuProblem

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.models.tasks import READOUT_NODE_SET
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_layouts import seeds_layout
 from tfx_gnn.tables.table_access import TableAccess
@@ -24,7 +24,7 @@ LEFT_OUT = -1.0
 """Label of a candidate that takes no part."""
 
 _ENDS = ("source", "target")
-_IDS = (signature.SOURCE_ID_OUTPUT, signature.TARGET_ID_OUTPUT)
+_IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from tfx_gnn.components.graph_evaluator.ranking_metrics import HITS_AT, RankingS
 from tfx_gnn.components.graph_evaluator.regression_metrics import RegressionSums
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.models.tasks import READOUT_NODE_SET
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 Array = npt.NDArray[Any]
 
@@ -137,7 +137,7 @@ class ClassificationMeasure(Measure):
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ClassCounts:
         """Counts pairs of true and predicted class."""
-        labels = _output(outputs, self.output_prefix + signature.LABEL_OUTPUT).tolist()
+        labels = _output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
         return ClassCounts.of(truth.tolist(), map(_as_text, labels))
 
     def label_sums(self, truth: Array) -> ClassCounts:
@@ -211,7 +211,7 @@ class RegressionMeasure(Measure):
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RegressionSums:
         """Sums up errors, and those of the mean of `baseline`."""
-        name = self.output_prefix + signature.PREDICTION_OUTPUT
+        name = self.output_prefix + model_interface.PREDICTION_OUTPUT
         predicted = np.asarray(_output(outputs, name), np.float64).reshape(truth.shape)
         _check_finite(predicted, name)
         return RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
@@ -276,8 +276,8 @@ class RankingMeasure(Measure):
 
     def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
         """Ranks the true pairs."""
-        name = self.output_prefix + signature.SCORES_OUTPUT
-        counts = _output(outputs, self.output_prefix + signature.NUM_CANDIDATES_OUTPUT)
+        name = self.output_prefix + model_interface.SCORES_OUTPUT
+        counts = _output(outputs, self.output_prefix + model_interface.NUM_CANDIDATES_OUTPUT)
         scores = np.asarray(_output(outputs, name))
         is_labelled = ~np.isnan(truth)
         width = min(truth.shape[1], scores.shape[1])

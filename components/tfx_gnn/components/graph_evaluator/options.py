@@ -9,7 +9,7 @@ from typing import Any
 from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
 from tfx_gnn.components.graph_evaluator.task_measures import label_measure, measures_of
-from tfx_gnn.components.graph_evaluator.thresholds import checked_thresholds
+from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
 from tfx_gnn.models.tasks import Task
 
 CLASSIFICATION = "classification"
@@ -100,7 +100,7 @@ class GraphEvaluatorOptions:
                     )
         names = [full_metric_name(task, metric) for task, measure in measures.items() for metric in measure.metrics]
         for option in ("thresholds", "slice_thresholds"):
-            object.__setattr__(self, option, checked_thresholds(option, getattr(self, option), names))
+            object.__setattr__(self, option, normalize_thresholds(option, getattr(self, option), names))
 
     def _check_known_links(self) -> None:
         object.__setattr__(self, "known_link_features", tuple(self.known_link_features))

@@ -21,7 +21,7 @@ from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.records.examples_folder import graph_schema_path
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.versions import resolve_saved_model
 
 METRICS_FILE = "metrics.json"

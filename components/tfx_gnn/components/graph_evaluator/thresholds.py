@@ -58,7 +58,7 @@ def shown_metric(name: str) -> str:
     return _SHOWN.get(name, name)
 
 
-def checked_thresholds(
+def normalize_thresholds(
     option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[str, dict[str, float]]:
     """Brings bounds into one form.
@@ -101,7 +101,7 @@ def check_thresholds(
     """Holds metrics to their bounds.
 
     Args:
-        thresholds: metric to its bounds, as `checked_thresholds` gives them.
+        thresholds: metric to its bounds, as `normalize_thresholds` gives them.
         values: metric to its value; a metric that could not be computed misses every bound.
         baseline: metric to the value of the baseline.
         baseline_name: what the baseline is, such as "the majority class".

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfx_gnn.components.graph_skew_validator.answers import ServedAnswers, TrainingAnswers
 from tfx_gnn.components.graph_skew_validator.comparison import (
     FLOAT,
     INTEGER,
@@ -22,11 +23,10 @@ from tfx_gnn.components.graph_skew_validator.comparison import (
     RecordPlace,
 )
 from tfx_gnn.components.graph_skew_validator.examples import ExampleBlock, ExamplePair
-from tfx_gnn.components.graph_skew_validator.paths import ServedAnswers, TrainingAnswers
 from tfx_gnn.records.record_files import place_of
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
-ID_OUTPUTS = (signature.ID_OUTPUT, signature.SOURCE_ID_OUTPUT, signature.TARGET_ID_OUTPUT)
+ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
 
 
 """Outputs that say whom the others are about."""
@@ -78,8 +78,8 @@ class OutputComparison:
             one, other = same_width(first[name], second[name])
             rows = np.arange(len(places))
             prefix, _, short_name = name.rpartition("/")
-            logits = f"{prefix}/{signature.LOGITS_OUTPUT}" if prefix else signature.LOGITS_OUTPUT
-            if short_name == signature.LABEL_OUTPUT and logits in first and logits in second:
+            logits = f"{prefix}/{model_interface.LOGITS_OUTPUT}" if prefix else model_interface.LOGITS_OUTPUT
+            if short_name == model_interface.LABEL_OUTPUT and logits in first and logits in second:
                 is_same = first[logits].argmax(axis=1) == second[logits].argmax(axis=1)
                 self.num_other_labels += int((~is_same).sum())
                 rows = np.flatnonzero(is_same)

@@ -6,23 +6,23 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
-from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
-from tfx_gnn.components.graph_skew_validator.examples import example_blocks, file_pairs
-from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
-from tfx_gnn.components.graph_skew_validator.paths import (
+from tfx_gnn.components.graph_skew_validator.answers import (
     load_served_path,
     load_training_path,
     operations_as_written,
     out_of_domain_answers,
 )
+from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
+from tfx_gnn.components.graph_skew_validator.examples import example_blocks, file_pairs
+from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_skew_report
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import blessing
 from tfx_gnn.serving.domain_requests import WRONG_SHAPE, DomainAnswer, out_of_domain_requests
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import label_keys
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 
 _MAX_REASONS = 20
 _MAX_SOURCES = 32
@@ -52,7 +52,7 @@ def validate_skew(
         examples_dir: raw examples.
         transformed_examples_dir: what GraphTransform made of them, in files of the same number and order.
         model_dir: trained model, with `Format-Serving/`.
-        model_run_dir: its model run, with `training_path/`.
+        model_run_dir: its model run, with `training_reference/`.
         skew_dir: absent or empty folder for `skew.json`.
         infra_blessing_dir: absent or empty folder for `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and `reasons.json`.
         options: what to compare, and what difference is allowed.

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
-from tfx_gnn.components.graph_trainer.one_training import Training
 from tfx_gnn.components.graph_trainer.output_checks import check_places
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, errors_of_other_processes, finished_outputs
 from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
+from tfx_gnn.components.graph_trainer.training_run import Training
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.io.process_lock import has_locks
@@ -22,7 +22,7 @@ from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
 from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
 from tfx_gnn.training.checkpoints.checkpoints import remove_checkpoints
 from tfx_gnn.training.checkpoints.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.training.loop.agreement import barrier_before_exit, is_so_anywhere, wait_for_all
+from tfx_gnn.training.loop.collectives import barrier, barrier_before_exit, is_true_on_any_worker
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.summary import TrainingSummary, read_training_summary
@@ -60,7 +60,7 @@ def train_graph_model(
         size_constraints_dir: padding budgets, learned from the same examples.
         model_dir: absent or empty folder for the SavedModel, in `Format-Serving/`.
         model_run_dir: absent or empty folder for `logs/` (TensorBoard), `checkpoints/`,
-            `training_path/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`
+            `training_reference/` (what training saw, for GraphSkewValidator), `training_summary.json`, `report.html`
             and `finished.json`, by which the same training knows that it has ended.
         blessing_dir: verdict of GraphExampleValidator on the raw examples, which must be a blessing; empty to
             train on whatever examples there are.
@@ -160,7 +160,7 @@ def _train_unless_ended(
             whole_fingerprint = _with_end(fingerprint, options)
             with errors_of_other_processes(role):
                 # The chief alone knows: it may have completed just now what it was killed in.
-                has_ended = is_so_anywhere(strategy, is_so_here=outputs.complete(whole_fingerprint))
+                has_ended = is_true_on_any_worker(strategy, is_true_here=outputs.complete(whole_fingerprint))
             if has_ended:
                 summary = read_training_summary(model_run_dir)
                 if role.is_chief:
@@ -174,7 +174,7 @@ def _train_unless_ended(
                     summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
                 # A worker that ended while the chief still exports could not help it to start again.
                 with errors_of_other_processes(role):
-                    wait_for_all(strategy)
+                    barrier(strategy)
             barrier_before_exit(strategy)
             if role.is_chief:
                 _remove_checkpoints(checkpoint_dir, options)

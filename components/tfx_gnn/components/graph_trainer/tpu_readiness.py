@@ -14,8 +14,8 @@ from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.size_constraints_file import Budget
-from tfx_gnn.tpu_check.tpu_check import check_step
-from tfx_gnn.tpu_check.tpu_problem import TpuProblem
+from tfx_gnn.tpu_check.check import check_step
+from tfx_gnn.tpu_check.problem import TpuProblem
 from tfx_gnn.training.checkpoints.checkpoints import create_training_variables
 from tfx_gnn.training.data.input_pipeline import (
     LabelledGraphs,

@@ -20,7 +20,7 @@ from tfx_gnn.models.tasks.label_places import LabelPlace
 from tfx_gnn.models.tasks.objective import Objective, shape_in_words
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
 from tfx_gnn.models.tasks.task import LabelSummary, Vocabulary
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.classification import GraphClassification, NodeClassification
@@ -123,12 +123,12 @@ class ClassObjective(Objective):
         logits = tf.cast(output, tf.float32)
         probabilities = tf.nn.softmax(logits)
         return {
-            signature.LOGITS_OUTPUT: logits,
-            signature.PROBABILITIES_OUTPUT: probabilities,
-            signature.LABEL_OUTPUT: tf.gather(
+            model_interface.LOGITS_OUTPUT: logits,
+            model_interface.PROBABILITIES_OUTPUT: probabilities,
+            model_interface.LABEL_OUTPUT: tf.gather(
                 tf.constant(list(self.class_names), tf.string), tf.argmax(logits, axis=1)
             ),
-            signature.SCORE_OUTPUT: tf.reduce_max(probabilities, axis=1),
+            model_interface.SCORE_OUTPUT: tf.reduce_max(probabilities, axis=1),
         }
 
     def _is_known(self, labels: tf.Tensor) -> tf.Tensor:

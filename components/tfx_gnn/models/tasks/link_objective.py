@@ -27,7 +27,7 @@ from tfx_gnn.models.tasks.label_places import (
 from tfx_gnn.models.tasks.objective import Objective, shape_in_words
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.link_prediction import LinkPrediction
@@ -157,8 +157,8 @@ class LinkObjective(Objective):
         sizes = graph.node_sets[READOUT_NODE_SET].sizes
         scores = tf.RaggedTensor.from_row_lengths(tf.cast(output, tf.float32), sizes, validate=False)
         return {
-            signature.SCORES_OUTPUT: scores.to_tensor(default_value=float("-inf")),
-            signature.NUM_CANDIDATES_OUTPUT: tf.cast(sizes, tf.int64),
+            model_interface.SCORES_OUTPUT: scores.to_tensor(default_value=float("-inf")),
+            model_interface.NUM_CANDIDATES_OUTPUT: tf.cast(sizes, tf.int64),
         }
 
 

@@ -227,6 +227,6 @@ class Objective(abc.ABC):
             graph: scalar graph without padding.
 
         Returns:
-            By the names of `tfx_gnn.serving.signature`, tensors of shape [num_components, ...].
+            By the names of `tfx_gnn.serving.model_interface`, tensors of shape [num_components, ...].
             MultiTask puts "<name of the task>/" before them.
         """

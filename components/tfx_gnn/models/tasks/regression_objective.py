@@ -17,7 +17,7 @@ from tfx_gnn.models.tasks.label_places import LabelPlace
 from tfx_gnn.models.tasks.objective import Objective, shape_in_words
 from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
 from tfx_gnn.models.tasks.task import LabelSummary
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks.regression import GraphRegression, NodeRegression
@@ -143,4 +143,4 @@ class RegressionObjective(Objective):
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
         """Answers numbers in the label's own unit, [rows, num_outputs]."""
         own = tf.cast(output, tf.float32) * tf.constant(self.std, tf.float32) + tf.constant(self.mean, tf.float32)
-        return {signature.PREDICTION_OUTPUT: own}
+        return {model_interface.PREDICTION_OUTPUT: own}

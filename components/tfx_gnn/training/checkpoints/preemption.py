@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.training.loop.agreement import sum_over_replicas
+from tfx_gnn.training.loop.collectives import sum_over_replicas
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 

@@ -27,8 +27,8 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     read_size_constraints,
 )
+from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, numbered_batches, padded_batch_spec, padded_batches
-from tfx_gnn.training.data.pass_start import PassStart
 from tfx_gnn.training.data.precomputed_batches_manifest import (
     PrecomputedBatchesManifest,
     PrecomputedBatchesOptions,
@@ -81,7 +81,7 @@ def write_precomputed_batches(
     budget = content.find(kind, options.batch_size or None, ratio)
     schema = graph_schema_io.read_schema(examples_folder.graph_schema_path(transformed_graph_schema_dir))
     with atomic_folder(precomputed_batches_dir, name="precomputed_batches_dir") as partial:
-        start = PassStart()
+        start = EpochOffset()
         records = shuffled_records(
             files, epochs=start.epochs(), shuffle_buffer_size=options.shuffle_buffer_size, seed=options.seed
         )

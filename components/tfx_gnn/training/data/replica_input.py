@@ -14,9 +14,9 @@ from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
 from tfx_gnn.records.record_files import RecordFile
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
+from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.data.padded_batches import ended_batches
-from tfx_gnn.training.data.pass_start import PassStart
 
 ReadPrecomputed = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
 """From `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
@@ -102,7 +102,7 @@ class DistributedTrainingInput:
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput, *, num_epochs: int) -> None:
-        self._start = PassStart()
+        self._start = EpochOffset()
         self._data = data
         self._num_epochs = num_epochs
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines

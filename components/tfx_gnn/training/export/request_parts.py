@@ -15,7 +15,7 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec
 from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.models.tasks.label_places import without_context_features
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 
 _ID = "#id"
 _SEED, _SOURCE, _TARGET = "seed", "source", "target"
@@ -78,15 +78,15 @@ class RequestForm:
         edges = [raw.edge_sets[f"{READOUT_NODE_SET}/{root}"].sizes for root in self.roots]
         if self.roots == (_SEED,):
             message = (
-                f"`{signature.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and one "
-                f"edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph an "
+                f"`{model_interface.EXAMPLES_INPUT}` must have exactly one node in node set `{READOUT_NODE_SET}` and "
+                f"one edge in `{READOUT_NODE_SET}/{_SEED}` in every example; got others. Send one rooted subgraph an "
                 "example."
             )
             return [
                 tf.debugging.assert_equal(sizes, tf.ones_like(sizes), message=message) for sizes in (readouts, *edges)
             ]
         message = (
-            f"`{signature.EXAMPLES_INPUT}` must have at least one node in node set `{READOUT_NODE_SET}` in every "
+            f"`{model_interface.EXAMPLES_INPUT}` must have at least one node in node set `{READOUT_NODE_SET}` in every "
             f"example, and as many edges in `{READOUT_NODE_SET}/{_SOURCE}` and `{READOUT_NODE_SET}/{_TARGET}`; got "
             "others. Send the candidate pairs of a source as one example."
         )
@@ -107,11 +107,11 @@ class RequestForm:
         """
         if not self.roots:
             ids = raw.context.features.get(_ID)
-            return {} if ids is None else {signature.ID_OUTPUT: ids}
+            return {} if ids is None else {model_interface.ID_OUTPUT: ids}
         names = {
-            _SEED: signature.ID_OUTPUT,
-            _SOURCE: signature.SOURCE_ID_OUTPUT,
-            _TARGET: signature.TARGET_ID_OUTPUT,
+            _SEED: model_interface.ID_OUTPUT,
+            _SOURCE: model_interface.SOURCE_ID_OUTPUT,
+            _TARGET: model_interface.TARGET_ID_OUTPUT,
         }
         read = {root: _ids(raw, root) for root in self.roots}
         return {
@@ -138,8 +138,8 @@ def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Opera
         is_auxiliary = key.startswith((f"{const.NODES}/_", f"{const.EDGES}/_"))
         if value.dtype.is_floating and not is_auxiliary and key not in allowed:
             message = (
-                f"`{signature.EXAMPLES_INPUT}` must have finite numbers once they are transformed; got NaN or infinity "
-                f"in `{key}`. Send finite values, or clip them in `preprocessing_fn`."
+                f"`{model_interface.EXAMPLES_INPUT}` must have finite numbers once they are transformed; got NaN or "
+                f"infinity in `{key}`. Send finite values, or clip them in `preprocessing_fn`."
             )
             checks.append(tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(value)), [message]))
     return checks

@@ -25,7 +25,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.io import options_json
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.served_task import ServedTask, write_served_task
 from tfx_gnn.training.export.request_parts import RequestForm, by_example, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
@@ -39,9 +39,9 @@ EMBEDDINGS_LAYER = "embeddings"
 
 
 _ENDS = {
-    "": signature.EMBEDDING_OUTPUT,
-    "source_": signature.SOURCE_EMBEDDING_OUTPUT,
-    "target_": signature.TARGET_EMBEDDING_OUTPUT,
+    "": model_interface.EMBEDDING_OUTPUT,
+    "source_": model_interface.SOURCE_EMBEDDING_OUTPUT,
+    "target_": model_interface.TARGET_EMBEDDING_OUTPUT,
 }
 
 
@@ -75,7 +75,7 @@ def embedding_model(model: tf_keras.Model, objective: Objective) -> tf_keras.Mod
     if not found and tf_keras.backend.is_keras_tensor(model.output):
         # Not by way of `layer.output`, which layers such as a tf_keras.Sequential over graphs do not tell.
         before = model.output.node.keras_inputs
-        found = {signature.EMBEDDING_OUTPUT: before[0]} if len(before) == 1 and _is_embedding(before[0]) else {}
+        found = {model_interface.EMBEDDING_OUTPUT: before[0]} if len(before) == 1 and _is_embedding(before[0]) else {}
     return tf_keras.Model(model.input, found) if found else None
 
 
@@ -87,13 +87,13 @@ def _is_embedding(value: Any) -> bool:
 _LOG = logging.getLogger(__name__)
 
 
-_PAIR_EMBEDDINGS = (signature.SOURCE_EMBEDDING_OUTPUT, signature.TARGET_EMBEDDING_OUTPUT)
+_PAIR_EMBEDDINGS = (model_interface.SOURCE_EMBEDDING_OUTPUT, model_interface.TARGET_EMBEDDING_OUTPUT)
 
 
 class ServedModel(tf.Module):
     """What is exported.
 
-    Signatures, whose names are in `tfx_gnn.serving.signature`: `serving_default` answers as
+    Signatures, whose names are in `tfx_gnn.serving.model_interface`: `serving_default` answers as
     `Objective.served_outputs` says, with original ids beside it; `embeddings` answers what the last layer sees, if the
     model tells it; `transformed_graph` shows what the model gets; `tensors`, if asked for, answers raw graphs that are
     no tf.Examples. Inputs without labels are answered as those with.
@@ -148,21 +148,21 @@ class ServedModel(tf.Module):
             graph = without_reserved_features(transformed(raw))
             return {**_embedding_outputs(embeddings(graph, training=False), graph), **form.ids(raw)}
 
-        functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {signature.SIGNATURE: predicted}
-        functions[signature.TRANSFORMED_GRAPH_SIGNATURE] = lambda raw: graph_to_flat_tensors(transformed(raw))
+        functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {model_interface.SIGNATURE: predicted}
+        functions[model_interface.TRANSFORMED_GRAPH_SIGNATURE] = lambda raw: graph_to_flat_tensors(transformed(raw))
         if embeddings is not None:
-            functions[signature.EMBEDDINGS_SIGNATURE] = embedded
+            functions[model_interface.EMBEDDINGS_SIGNATURE] = embedded
         else:
             _LOG.warning(
                 "The model is served without signature `%s`: no layer is named %r, and it cannot be told what the last "
                 "one gets. End a functional model with `objective.output_layer()`, or name a layer so.",
-                signature.EMBEDDINGS_SIGNATURE,
+                model_interface.EMBEDDINGS_SIGNATURE,
                 EMBEDDINGS_LAYER,
             )
         self._served = {name: _of_examples(function, form.spec) for name, function in functions.items()}
         names: dict[str, str] = {}
         if raw_tensor_signature:
-            self._served[signature.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec)
+            self._served[model_interface.TENSORS_SIGNATURE], names = _of_tensors(predicted, form.spec)
         self._description = ServedTask(
             task=json.loads(options_json.to_json(objective.task)),
             label_keys=form.label_keys,
@@ -202,7 +202,7 @@ class ServedModel(tf.Module):
 
 def _of_examples(function: Callable[[GraphTensor], dict[str, tf.Tensor]], spec: GraphTensorSpec) -> Any:
     """Makes a signature of serialized tf.Examples."""
-    examples_spec = tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)
+    examples_spec = tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)
     return tf.function(lambda examples: function(parse_and_merge(spec, examples)), input_signature=[examples_spec])
 
 
@@ -212,9 +212,9 @@ def _of_tensors(
     """Makes a signature of plain tensors; tells their keys by the names of its inputs."""
     merged = spec.relax(num_components=True, num_nodes=True, num_edges=True)
     specs = graph_flat_tensor_specs(merged)
-    names = {signature.tensor_input_name(key): key for key in specs}
+    names = {model_interface.tensor_input_name(key): key for key in specs}
     if len(names) < len(specs):
-        twice = sorted(key for key in specs if names[signature.tensor_input_name(key)] != key)
+        twice = sorted(key for key in specs if names[model_interface.tensor_input_name(key)] != key)
         raise ValueError(
             f"`raw_tensor_signature` must be False where keys of tensors differ in other characters than letters and "
             f"digits only; got {twice}. Rename these features."

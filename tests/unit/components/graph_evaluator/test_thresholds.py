@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from tfx_gnn.components.graph_evaluator.thresholds import check_thresholds, checked_thresholds
+from tfx_gnn.components.graph_evaluator.thresholds import check_thresholds, normalize_thresholds
 
 VALUES, BASELINE = {"accuracy": 0.75, "rmse": 1.2}, {"accuracy": 0.5, "rmse": 1.5}
 
 
 def test_numbers_are_least_values_and_largest_errors() -> None:
-    checked = checked_thresholds("thresholds", {"r2": 1, "price.rmse": 2.5}, ["r2", "price.rmse"])
+    checked = normalize_thresholds("thresholds", {"r2": 1, "price.rmse": 2.5}, ["r2", "price.rmse"])
 
     assert checked == {"r2": {"min": 1.0}, "price.rmse": {"max": 2.5}}
 
@@ -60,4 +60,4 @@ def test_place_is_named() -> None:
 )
 def test_wrong_thresholds_are_refused(thresholds: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
-        checked_thresholds("thresholds", thresholds, ["accuracy", "rmse"])
+        normalize_thresholds("thresholds", thresholds, ["accuracy", "rmse"])

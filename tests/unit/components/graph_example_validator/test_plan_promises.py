@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from tfx_gnn.components.graph_example_validator.expectations import expectations_of_plan
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
-from tfx_gnn.components.graph_example_validator.promises import promises_of_plan
 from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
 from tfx_gnn.components.subgraph_example_gen.options import SubgraphExampleGenOptions
 from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_examples
@@ -138,7 +138,7 @@ BY_TIME = SplitPlan(time_feature="day", until={"train": 10, "test": None})
     ],
 )
 def test_a_plan_promises_what_it_hides(plan, promised):
-    assert promises_of_plan(plan) == GraphExampleValidatorOptions(**promised)
+    assert expectations_of_plan(plan) == GraphExampleValidatorOptions(**promised)
 
 
 @pytest.mark.parametrize("hops", [(), (Hop(edge_set="buys", fan_out=2, inputs=("source",)),)], ids=["none", "others"])
@@ -155,7 +155,7 @@ def test_links_whose_edges_are_in_no_example_keep_their_promises(shop_dir, tmp_p
         statistics_dir=str(tmp_path / "statistics"),
         anomalies_dir=str(tmp_path / "anomalies"),
         blessing_dir=str(tmp_path / "blessing"),
-        options=promises_of_plan(plan),
+        options=expectations_of_plan(plan),
     )
 
     assert validation.num_examples == {"train": 4}
@@ -195,7 +195,7 @@ def test_an_edge_of_the_seeds_very_time_breaks_the_promise_to_hide_it(tmp_path, 
         statistics_dir=str(tmp_path / "statistics"),
         anomalies_dir=str(tmp_path / "anomalies"),
         blessing_dir=str(tmp_path / "blessing"),
-        options=promises_of_plan(plan),
+        options=expectations_of_plan(plan),
     )
 
     assert validation.blessed is not inclusive

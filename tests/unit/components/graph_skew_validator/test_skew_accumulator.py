@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.components.graph_skew_validator.answers import ServedAnswers, TrainingAnswer, TrainingAnswers
 from tfx_gnn.components.graph_skew_validator.examples import ExampleBlock, ExamplePair
-from tfx_gnn.components.graph_skew_validator.paths import ServedAnswers, TrainingAnswer, TrainingAnswers
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator
 from tfx_gnn.records.record_files import RecordFile
 

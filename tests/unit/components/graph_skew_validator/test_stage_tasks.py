@@ -15,7 +15,7 @@ from tfx_gnn.components.graph_skew_validator.report import SkewReport
 from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 from tfx_gnn.models.tasks import GraphClassification, LinkPrediction, MultiTask, NodeClassification, NodeRegression
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs, evaluation_batch
-from tfx_gnn.training.export.path_export import TRAINING_PATH_DIR, TrainingPath
+from tfx_gnn.training.export.training_reference import TRAINING_REFERENCE_DIR, TrainingReference
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 TASKS = {
@@ -41,9 +41,9 @@ def _train(folder: Path, task_graphs: Any, name: str, budget: Any, model: tf_ker
         preprocess = functools.partial(
             evaluation_batch, labelled=LabelledGraphs(graph_spec=spec, objective=objective), budget=budget
         )
-        TrainingPath(graph_spec=spec, preprocess=preprocess, model=trained, objective=objective, batch_size=2).save(
-            str(folder / "run" / TRAINING_PATH_DIR)
-        )
+        TrainingReference(
+            graph_spec=spec, preprocess=preprocess, model=trained, objective=objective, batch_size=2
+        ).save(str(folder / "run" / TRAINING_REFERENCE_DIR))
 
 
 @pytest.fixture(scope="module")

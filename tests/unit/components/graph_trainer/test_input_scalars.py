@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.components.graph_trainer.one_training import InputScalars, learning_rate_of
+from tfx_gnn.components.graph_trainer.training_run import InputScalars, learning_rate_of
 from tfx_gnn.training.data.input_pipeline import EpochInput
 from tfx_gnn.training.loop.training_loop import TrainingState
 

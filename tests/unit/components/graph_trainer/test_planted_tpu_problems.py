@@ -18,7 +18,7 @@ from tfx_gnn.keras import layers
 from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.size_constraints_file import Budget
-from tfx_gnn.tpu_check import tpu_check
+from tfx_gnn.tpu_check import check
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
 from tfx_gnn.training.loop.model_building import ModelBuilder
 
@@ -342,7 +342,7 @@ def test_a_layer_from_before_the_scope_is_named():
 
 
 def test_a_large_constant_is_told_of_and_no_hindrance(monkeypatch):
-    monkeypatch.setattr(tpu_check, "LARGE_CONSTANT_BYTES", 20_000)
+    monkeypatch.setattr(check, "LARGE_CONSTANT_BYTES", 20_000)
     table = np.ones([1024, 8], np.float32)
 
     readiness = _check(

@@ -17,7 +17,7 @@ from tfx_gnn.graph.ops.readout_structure import (
     validate_graph_tensor_for_readout,
     validate_graph_tensor_spec_for_readout,
 )
-from tfx_gnn.tpu_check.tpu_check import check_step
+from tfx_gnn.tpu_check.check import check_step
 
 
 def edge_set(library, source, sources, target, targets, **features):

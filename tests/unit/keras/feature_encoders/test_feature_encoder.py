@@ -10,7 +10,7 @@ from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
 from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder
 from tfx_gnn.keras.feature_encoders.prepare_features import PrepareFeatures
-from tfx_gnn.tpu_check.tpu_check import check_step
+from tfx_gnn.tpu_check.check import check_step
 
 OPTIONS = FeatureEncoderOptions(
     embeddings={

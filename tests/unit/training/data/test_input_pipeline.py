@@ -12,6 +12,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.record_files import record_files
 from tfx_gnn.records.size_constraints_file import Budget
+from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.input_pipeline import (
     NUM_COUNTS,
     LabelledGraphs,
@@ -21,7 +22,6 @@ from tfx_gnn.training.data.input_pipeline import (
     training_batches,
     training_dataset,
 )
-from tfx_gnn.training.data.pass_start import PassStart
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 SPEC = create_graph_spec_from_schema_pb(
@@ -108,7 +108,7 @@ class _Training:
     """Epochs of the training split, each without the padding that follows it."""
 
     def __init__(self, files, batching, *, seed=1, budget=None, labelled=LABELLED, shuffle_buffer_size=100):
-        self._start = PassStart()
+        self._start = EpochOffset()
         budget = budget or BUDGETS[batching]
         batches = training_batches(
             files,

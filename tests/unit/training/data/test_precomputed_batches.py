@@ -21,8 +21,8 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
+from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.padded_batches import padded_batches
-from tfx_gnn.training.data.pass_start import PassStart
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset, write_precomputed_batches
 from tfx_gnn.training.data.precomputed_batches_manifest import (
     MANIFEST_FILE,
@@ -201,7 +201,7 @@ def test_each_iteration_reads_the_next_epoch_if_none_is_named(data, packed):
 
 def test_after_the_last_epoch_comes_the_first_again(data, packed):
     folder, manifest = packed
-    start = PassStart()
+    start = EpochOffset()
     dataset = precomputed_batches_dataset(
         folder, **data.of_reading, budget=manifest.budget, epochs=start.epochs(), keep=start.keep
     )

@@ -16,16 +16,16 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.broken_rows import join_problems, refuse_rows
 from tfx_gnn.sampling.beam.index.degrees import DegreeSummary
 from tfx_gnn.sampling.beam.index.job import IndexJob
 from tfx_gnn.sampling.beam.index.joining import REPEATS, SELF_LOOPS
 from tfx_gnn.sampling.beam.index.messages import assemble_info, write_recorded
-from tfx_gnn.sampling.beam.index.needs import FORWARD, needs_of_plan
 from tfx_gnn.sampling.beam.index.pipeline import IndexResults, add_index_steps, take_results
-from tfx_gnn.sampling.beam.index.problems import join_problems, refuse_rows
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.index.reading import DROPPED
-from tfx_gnn.sampling.beam.index.reverses import refuse_other_splits
+from tfx_gnn.sampling.beam.index.requirements import FORWARD, requirements_of_plan
+from tfx_gnn.sampling.beam.index.reverse_edge_splits import refuse_other_splits
+from tfx_gnn.sampling.beam.index.table_steps import DROPPED
 from tfx_gnn.sampling.beam.index.tables import DEFAULT_HUB_DEGREE, index_schemas
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
@@ -146,13 +146,13 @@ def _make_job(
     access: TableAccess | None,
     options: IndexOptions,
 ) -> tuple[IndexJob, TableLayouts]:
-    needs = needs_of_plan(plan, schema)
+    requirements = requirements_of_plan(plan, schema)
     splits = tables_with_splits(plan)
     layouts = layouts_of(
         schema,
         tables_dir,
-        node_sets=needs.node_sets,
-        edge_sets=needs.edge_sets,
+        node_sets=requirements.node_sets,
+        edge_sets=requirements.edge_sets,
         extra_columns=dict.fromkeys(
             (*(f"nodes/{name}" for name in splits.node_sets), *(f"edges/{name}" for name in splits.edge_sets)),
             splits.extra_columns,
@@ -164,7 +164,7 @@ def _make_job(
         tables.append(seed_table_layout(tables_dir, plan, schema, access=access))
     job = IndexJob(
         plan=plan,
-        needs=needs,
+        requirements=requirements,
         rules=rules,
         layouts={layout.label: layout for layout in tables},
         units={layout.label: _list_units(layout) for layout in tables},
@@ -214,7 +214,7 @@ def _build(
         schemas,
         num_partitions=job.num_partitions,
         hub_degree=job.hub_degree,
-        num_edges={name: reports[f"edges/{name}"].rows_used for name in job.needs.edge_sets},
+        num_edges={name: reports[f"edges/{name}"].rows_used for name in job.requirements.edge_sets},
         splits=job.plan.splits.names,
         schema_text=schema_text,
     )
@@ -278,8 +278,8 @@ def _first_message(dead_letters: tuple[str, ...], label: str) -> str:
 def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tuple[tuple[str | int, int], ...]]:
     hubs = []
     for (edge_set, direction), summary in sorted(results.degrees.items()):
-        needs = job.needs.edge_sets[edge_set]
-        node_set = needs.source_set if direction == FORWARD else needs.target_set
+        requirements = job.requirements.edge_sets[edge_set]
+        node_set = requirements.source_set if direction == FORWARD else requirements.target_set
         hubs += [
             ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
         ]

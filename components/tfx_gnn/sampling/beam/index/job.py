@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from tfx_gnn.sampling.beam.index.needs import BACKWARD, FORWARD, IndexNeeds
+from tfx_gnn.sampling.beam.index.requirements import BACKWARD, FORWARD, IndexRequirements
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_files import TableUnit
@@ -26,7 +26,7 @@ class IndexJob:
 
     Attributes:
         plan: what is sampled.
-        needs: what the plan needs.
+        requirements: what the plan requirements.
         rules: what happens to rows that break a rule.
         layouts: the tables of nodes, edges and seeds, by label.
         units: parts of the tables, by label.
@@ -36,7 +36,7 @@ class IndexJob:
     """
 
     plan: SamplingPlan
-    needs: IndexNeeds
+    requirements: IndexRequirements
     rules: RowRules
     layouts: Mapping[str, TableLayout]
     units: Mapping[str, tuple[TableUnit, ...]]
@@ -77,9 +77,9 @@ class IndexJob:
             One name for each of `end_keys`.
         """
         if self.layouts[label].kind == "seeds":
-            return self.needs.root_sets
-        needs = self.needs.edge_sets[self.layouts[label].name]
-        return needs.source_set, needs.target_set
+            return self.requirements.root_sets
+        requirements = self.requirements.edge_sets[self.layouts[label].name]
+        return requirements.source_set, requirements.target_set
 
     def time_key(self, label: str) -> str:
         """Names the column that tells rows with equal ends apart.
@@ -118,10 +118,10 @@ class IndexJob:
         Returns:
             Some of `ENDS`.
         """
-        needs = self.needs.edge_sets[edge_set]
-        ends = {END_OF_DIRECTION[direction] for direction in needs.directions}
-        ends |= {self.degree_end(direction) for direction in needs.degree_directions}
-        ends |= {TARGET_END} if needs.stores_in_degrees else set()
+        requirements = self.requirements.edge_sets[edge_set]
+        ends = {END_OF_DIRECTION[direction] for direction in requirements.directions}
+        ends |= {self.degree_end(direction) for direction in requirements.degree_directions}
+        ends |= {TARGET_END} if requirements.stores_in_degrees else set()
         return tuple(sorted(ends))
 
     def degree_end(self, direction: str) -> str:

@@ -14,6 +14,7 @@ from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
+from tfx_gnn.sampling.beam.index.broken_rows import value_keys
 from tfx_gnn.sampling.beam.index.job import ENDS, IndexJob
 from tfx_gnn.sampling.beam.index.lookups import BROKEN, first_of
 from tfx_gnn.sampling.beam.index.messages import (
@@ -28,9 +29,8 @@ from tfx_gnn.sampling.beam.index.messages import (
     ranges_by_partition,
 )
 from tfx_gnn.sampling.beam.index.partitions import split_by_partition
-from tfx_gnn.sampling.beam.index.problems import value_keys
-from tfx_gnn.sampling.beam.index.reading import TALLIES, PlaceOf, starts_of_units
-from tfx_gnn.sampling.beam.index.reverses import checks_reverses, send_splits
+from tfx_gnn.sampling.beam.index.reverse_edge_splits import checks_reverses, send_splits
+from tfx_gnn.sampling.beam.index.table_steps import TALLIES, PlaceOf, starts_of_units
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
 
@@ -116,7 +116,7 @@ class JoinBlocks(beam.DoFn):
         )
         ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)
         if is_seeds:
-            yield from self._send_seeds(index_rows.table_seeds(job.plan, job.needs, given, ends))
+            yield from self._send_seeds(index_rows.table_seeds(job.plan, job.requirements, given, ends))
             return
         if job.end_sets(block.label)[0] == job.end_sets(block.label)[1]:
             num_loops = int((ends[0] == ends[1]).sum())
@@ -125,12 +125,12 @@ class JoinBlocks(beam.DoFn):
         known_ends = index_rows.KnownEnds(
             sources=ends[0], targets=ends[1], source_ranks=source_ranks, target_ranks=target_ranks
         )
-        rows = index_rows.edge_rows(job.plan, job.needs, layout.name, given, known_ends)
+        rows = index_rows.edge_rows(job.plan, job.requirements, layout.name, given, known_ends)
         if checks_reverses(job.plan):
             for message in send_splits(job, layout.name, given, known_ends):
                 yield pvalue.TaggedOutput(SPLITS, message)
         if layout.name == job.plan.seed_edge_set and job.plan.seed_table is None:
-            yield from self._send_seeds(index_rows.edge_seeds(job.plan, job.needs, rows))
+            yield from self._send_seeds(index_rows.edge_seeds(job.plan, job.requirements, rows))
         yield from self._send_edges(block.key, layout.name, rows, ends)
 
     def _known_ends(
@@ -176,7 +176,7 @@ class JoinBlocks(beam.DoFn):
         self, key: str, edge_set: str, rows: pa.Table, ends: tuple[npt.NDArray[np.uint64], ...]
     ) -> Iterator[Any]:
         yield pvalue.TaggedOutput(EDGES, (key, pack(EdgeBlock(edge_set=edge_set, rows=pack_rows(rows)))))
-        asked = {self._job.degree_end(d) for d in self._job.needs.edge_sets[edge_set].degree_directions}
+        asked = {self._job.degree_end(d) for d in self._job.requirements.edge_sets[edge_set].degree_directions}
         for end in self._job.counted_ends(edge_set):
             codes, counts = np.unique(ends[ENDS.index(end)], return_counts=True)
             for partition, where in ranges_by_partition(codes, self._job.num_partitions):
@@ -216,7 +216,7 @@ class AttachDegrees(beam.DoFn):
         if block is None:
             raise _incomplete(key, f"{len(answers)} answers")
         rows = unpack_table(block.rows)
-        for direction in self._job.needs.edge_sets[block.edge_set].degree_directions:
+        for direction in self._job.requirements.edge_sets[block.edge_set].degree_directions:
             end = self._job.degree_end(direction)
             column = (files.SOURCE, files.TARGET)[ENDS.index(end)]
             distinct, places = np.unique(files.as_codes(rows.column(column)), return_inverse=True)

@@ -30,7 +30,7 @@ from tfx_gnn.sampling.beam.index.messages import (
 )
 from tfx_gnn.sampling.beam.index.partitions import concatenate
 from tfx_gnn.sampling.beam.index.reader import group_starts, positions_in
-from tfx_gnn.sampling.beam.index.reading import starts_of_units
+from tfx_gnn.sampling.beam.index.table_steps import starts_of_units
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DUPLICATE_NODE
 
@@ -88,7 +88,7 @@ class IndexNodes(beam.DoFn):
                     broken = first_of(broken)
                 yield pvalue.TaggedOutput(BROKEN, broken)
             rows = rows.filter(pa.array(~is_again))
-        stored = index_rows.stored_nodes(job.needs, node_set, rows)
+        stored = index_rows.stored_nodes(job.requirements, node_set, rows)
         yield pvalue.TaggedOutput(RECORDS, write_recorded(job.index_dir, files.node_table(node_set), partition, stored))
         if node_set == job.plan.seed_node_set and job.plan.seed_table is None:
             seeds = index_rows.node_seeds(job.plan, rows)
@@ -101,8 +101,8 @@ class IndexNodes(beam.DoFn):
             codes=files.as_codes(rows.column(files.CODE)), ranks=index_rows.node_ranks(job.plan, node_set, rows)
         )
         yield key, pack(known)
-        for edge_set, needs in job.needs.edge_sets.items():
-            if needs.stores_in_degrees and needs.target_set == node_set:
+        for edge_set, requirements in job.requirements.edge_sets.items():
+            if requirements.stores_in_degrees and requirements.target_set == node_set:
                 yield pvalue.TaggedOutput(TARGETS, (partition_key(partition, f"{TARGET_END}/{edge_set}"), pack(known)))
 
 

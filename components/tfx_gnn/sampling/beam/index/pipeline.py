@@ -12,14 +12,14 @@ from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index import joining as index_joining
 from tfx_gnn.sampling.beam.index import lookups as index_lookups
-from tfx_gnn.sampling.beam.index import reading as index_reading
+from tfx_gnn.sampling.beam.index import table_steps
 from tfx_gnn.sampling.beam.index import writing as index_writing
+from tfx_gnn.sampling.beam.index.broken_rows import WriteProblems
 from tfx_gnn.sampling.beam.index.degrees import DegreeSummary, MergeDegrees
 from tfx_gnn.sampling.beam.index.job import IndexJob
 from tfx_gnn.sampling.beam.index.messages import BrokenRows, PartitionRecord
-from tfx_gnn.sampling.beam.index.problems import WriteProblems
-from tfx_gnn.sampling.beam.index.reading import DROPPED, SumByKey, unit_key
-from tfx_gnn.sampling.beam.index.reverses import CompareSplits, OtherSplits
+from tfx_gnn.sampling.beam.index.reverse_edge_splits import CompareSplits, OtherSplits
+from tfx_gnn.sampling.beam.index.table_steps import DROPPED, SumByKey, unit_key
 from tfx_gnn.sampling.beam.messages import pack, unpack
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.row_rules import DUPLICATE_EDGE, DUPLICATE_NODE, RowRules
@@ -55,19 +55,19 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         job: the index to build.
         results_file: file to write what `take_results` reads.
     """
-    sent: Any = _read_blocks(pipeline, job) | "SendBlocks" >> beam.ParDo(index_reading.SendBlocks(job)).with_outputs(
-        index_reading.BLOCKS,
-        index_reading.NODES,
-        index_reading.QUESTIONS,
-        index_reading.PAIRS,
-        index_reading.PROBLEMS,
-        index_reading.TALLIES,
-        index_reading.COUNTS,
+    sent: Any = _read_blocks(pipeline, job) | "SendBlocks" >> beam.ParDo(table_steps.SendBlocks(job)).with_outputs(
+        table_steps.BLOCKS,
+        table_steps.NODES,
+        table_steps.QUESTIONS,
+        table_steps.PAIRS,
+        table_steps.PROBLEMS,
+        table_steps.TALLIES,
+        table_steps.COUNTS,
     )
-    unit_counts = sent[index_reading.COUNTS] | "CountRows" >> beam.CombineGlobally(SumByKey())
+    unit_counts = sent[table_steps.COUNTS] | "CountRows" >> beam.CombineGlobally(SumByKey())
     counts = pvalue.AsSingleton(unit_counts)
     nodes: Any = (
-        sent[index_reading.NODES]
+        sent[table_steps.NODES]
         | "NodesByPartition" >> beam.GroupByKey()
         | "IndexNodes"
         >> beam.ParDo(index_lookups.IndexNodes(job), counts).with_outputs(
@@ -75,18 +75,18 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         )
     )
     answers = (
-        (nodes.known, sent[index_reading.QUESTIONS])
+        (nodes.known, sent[table_steps.QUESTIONS])
         | "NodesAndQuestions" >> beam.Flatten()
         | "QuestionsByPartition" >> beam.GroupByKey()
         | "AnswerQuestions" >> beam.ParDo(index_lookups.AnswerQuestions())
     )
     repeats = (
-        sent[index_reading.PAIRS]
+        sent[table_steps.PAIRS]
         | "PairsByPartition" >> beam.GroupByKey()
         | "FindRepeats" >> beam.ParDo(index_lookups.FindRepeats())
     )
     joined: Any = (
-        (sent[index_reading.BLOCKS], answers, repeats)
+        (sent[table_steps.BLOCKS], answers, repeats)
         | "BlocksAndAnswers" >> beam.Flatten()
         | "AnswersByBlock" >> beam.GroupByKey()
         | "JoinBlocks"
@@ -96,7 +96,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
             index_joining.SEEDS,
             index_joining.SPLITS,
             index_lookups.BROKEN,
-            index_reading.TALLIES,
+            table_steps.TALLIES,
         )
     )
     summed: Any = (
@@ -123,7 +123,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
     dropped = broken | "Dropped" >> beam.Filter(lambda rows: not refuses(job, rows))
     problems = dropped | "DroppedByUnit" >> beam.Map(lambda rows: (unit_key(rows.label, rows.unit), pack(rows)))
     _ = (
-        (sent[index_reading.PROBLEMS], problems)
+        (sent[table_steps.PROBLEMS], problems)
         | "Problems" >> beam.Flatten()
         | "ProblemsByUnit" >> beam.GroupByKey()
         | "WriteProblems" >> beam.ParDo(WriteProblems(job))
@@ -132,7 +132,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         lambda rows: ((DROPPED, rows.label, rows.rule), (rows.count,))
     )
     tallies = (
-        (sent[index_reading.TALLIES], joined[index_reading.TALLIES], dropped_counts)
+        (sent[table_steps.TALLIES], joined[table_steps.TALLIES], dropped_counts)
         | "Tallies" >> beam.Flatten()
         | "SumTallies" >> beam.CombineGlobally(SumByKey())
     )
@@ -215,7 +215,7 @@ def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
         pipeline
         | "ListUnits" >> beam.Create(units)
         | "SpreadUnits" >> beam.Reshuffle()
-        | "ReadUnits" >> beam.ParDo(index_reading.ReadUnits(job))
+        | "ReadUnits" >> beam.ParDo(table_steps.ReadUnits(job))
     )
     in_bigquery = [
         bigquery_blocks(pipeline, layout, job.rules) | f"Label {label}" >> beam.Map(_Labelled(label))
@@ -227,7 +227,7 @@ def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
 
 def _write_edges(job: IndexJob, edges: Any, summed: Any) -> tuple[Any, Any]:
     """Returns the records of edges and of hubs."""
-    if any(needs.degree_directions for needs in job.needs.edge_sets.values()):
+    if any(requirements.degree_directions for requirements in job.requirements.edge_sets.values()):
         edges = (
             (edges, summed[index_writing.ANSWERS])
             | "EdgesAndDegrees" >> beam.Flatten()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.needs import BACKWARD, EdgeNeeds, IndexNeeds
+from tfx_gnn.sampling.beam.index.requirements import BACKWARD, EdgeRequirements, IndexRequirements
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.seed_splits import (
@@ -65,12 +65,12 @@ class KnownEnds:
     target_ranks: _Ranks | None = None
 
 
-def node_rows(plan: SamplingPlan, needs: IndexNeeds, node_set: str, given: GivenRows) -> pa.Table:
+def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str, given: GivenRows) -> pa.Table:
     """Codes nodes, and finds the splits of seeds.
 
     Args:
         plan: the sampling plan.
-        needs: what it needs.
+        requirements: what it requirements.
         node_set: name of the set.
         given: some of its nodes.
 
@@ -82,7 +82,7 @@ def node_rows(plan: SamplingPlan, needs: IndexNeeds, node_set: str, given: Given
         files.CODE: hash_ids(files.one_array(given.columns, files.ID)).view(np.int64),
         files.ID: given.columns.column(files.ID),
         files.ROW: given.rows,
-        **{name: given.columns.column(name) for name in needs.node_sets[node_set]},
+        **{name: given.columns.column(name) for name in requirements.node_sets[node_set]},
     }
     if node_set == plan.seed_node_set and splits_nodes(plan):
         codes = columns[files.CODE].view(np.uint64)
@@ -94,18 +94,18 @@ def node_rows(plan: SamplingPlan, needs: IndexNeeds, node_set: str, given: Given
     return pa.table(columns)
 
 
-def stored_nodes(needs: IndexNeeds, node_set: str, rows: pa.Table) -> pa.Table:
+def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table) -> pa.Table:
     """Selects what node files hold.
 
     Args:
-        needs: what the plan needs.
+        requirements: what the plan requirements.
         node_set: name of the set.
         rows: what `node_rows` returned.
 
     Returns:
         Table of `#code`, `#id` and the needed features.
     """
-    return rows.select([files.CODE, files.ID, *needs.node_sets[node_set]])
+    return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
 
 def splits_nodes(plan: SamplingPlan) -> bool:
@@ -136,12 +136,14 @@ def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | No
     return edge_ranks.node_ranks(rows.column(files.SPLIT).to_numpy())
 
 
-def edge_rows(plan: SamplingPlan, needs: IndexNeeds, edge_set: str, given: GivenRows, ends: KnownEnds) -> pa.Table:
+def edge_rows(
+    plan: SamplingPlan, requirements: IndexRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
+) -> pa.Table:
     """Ranks edges between nodes that are known.
 
     Args:
         plan: the sampling plan.
-        needs: what it needs.
+        requirements: what it requirements.
         edge_set: name of the set.
         given: some of its edges.
         ends: the nodes that they join.
@@ -151,7 +153,7 @@ def edge_rows(plan: SamplingPlan, needs: IndexNeeds, edge_set: str, given: Given
         needed features; of the seed edge set also `#split` and `#time` as in seed
         files, and labels.
     """
-    of_set = needs.edge_sets[edge_set]
+    of_set = requirements.edge_sets[edge_set]
     columns = {
         files.SOURCE: ends.sources.view(np.int64),
         files.TARGET: ends.targets.view(np.int64),
@@ -165,7 +167,7 @@ def edge_rows(plan: SamplingPlan, needs: IndexNeeds, edge_set: str, given: Given
             if plan.splits.disjoint_train_share:
                 split_codes = np.where((split_codes == 0) & ~is_supervision, UNUSED, split_codes).astype(np.int16)
             columns[files.SPLIT] = split_codes
-            columns |= {name: given.columns.column(name) for name in needs.seed_features}
+            columns |= {name: given.columns.column(name) for name in requirements.seed_features}
             if plan.temporal:
                 columns[files.TIME] = integers(given.columns, plan.temporal.seed_time)
     elif of_set.has_ranks:
@@ -173,13 +175,13 @@ def edge_rows(plan: SamplingPlan, needs: IndexNeeds, edge_set: str, given: Given
     return pa.table(columns)
 
 
-def direction_rows(needs: EdgeNeeds, rows: pa.Table, direction: str) -> pa.Table:
+def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: str) -> pa.Table:
     """Arranges edges to be looked up in one direction.
 
     Args:
-        needs: what is needed of the edge set.
+        requirements: what is needed of the edge set.
         rows: what `edge_rows` returned, with a `degree_column` for each direction of
-            `needs.degree_directions`.
+            `requirements.degree_directions`.
         direction: "forward" or "backward".
 
     Returns:
@@ -194,10 +196,10 @@ def direction_rows(needs: EdgeNeeds, rows: pa.Table, direction: str) -> pa.Table
         files.ROW: rows.column(files.ROW),
         files.NEIGHBOR: rows.column(neighbor),
     }
-    if needs.has_ranks:
+    if requirements.has_ranks:
         columns[files.RANK] = rows.column(files.RANK)
-    columns |= {name: rows.column(name) for name in needs.features}
-    if direction in needs.degree_directions:
+    columns |= {name: rows.column(name) for name in requirements.features}
+    if direction in requirements.degree_directions:
         columns[files.IN_DEGREE] = rows.column(degree_column(direction))
     return pa.table(columns)
 
@@ -236,12 +238,12 @@ def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
     return _used(pa.table(columns))
 
 
-def edge_seeds(plan: SamplingPlan, needs: IndexNeeds, rows: pa.Table) -> pa.Table:
+def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Table) -> pa.Table:
     """Makes seeds of edges.
 
     Args:
         plan: a link plan without seed table.
-        needs: what it needs.
+        requirements: what it requirements.
         rows: what `edge_rows` returned for the seed edge set.
 
     Returns:
@@ -255,15 +257,17 @@ def edge_seeds(plan: SamplingPlan, needs: IndexNeeds, rows: pa.Table) -> pa.Tabl
     }
     if plan.temporal:
         columns[files.TIME] = rows.column(files.TIME)
-    return _used(pa.table(columns | {name: rows.column(name) for name in needs.seed_features}))
+    return _used(pa.table(columns | {name: rows.column(name) for name in requirements.seed_features}))
 
 
-def table_seeds(plan: SamplingPlan, needs: IndexNeeds, given: GivenRows, ends: tuple[_Codes, ...]) -> pa.Table:
+def table_seeds(
+    plan: SamplingPlan, requirements: IndexRequirements, given: GivenRows, ends: tuple[_Codes, ...]
+) -> pa.Table:
     """Makes seeds of rows of the seed table.
 
     Args:
         plan: a plan with a seed table.
-        needs: what it needs.
+        requirements: what it requirements.
         given: some rows, whose nodes are all known.
         ends: codes of the nodes, or of sources and targets, each of shape [num_rows].
 
@@ -287,7 +291,7 @@ def table_seeds(plan: SamplingPlan, needs: IndexNeeds, given: GivenRows, ends: t
     }
     if plan.temporal:
         columns[files.TIME] = integers(given.columns, plan.temporal.seed_time)
-    return _used(pa.table(columns | {name: given.columns.column(name) for name in needs.seed_features}))
+    return _used(pa.table(columns | {name: given.columns.column(name) for name in requirements.seed_features}))
 
 
 def integers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:

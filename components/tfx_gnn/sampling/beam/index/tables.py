@@ -14,7 +14,6 @@ from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
 from tfx_gnn.sampling.beam.index.job import IndexJob
 from tfx_gnn.sampling.beam.index.messages import PartitionRecord, assemble_info, write_recorded
-from tfx_gnn.sampling.beam.index.needs import FORWARD, needs_of_plan
 from tfx_gnn.sampling.beam.index.partitions import (
     bucket_bits,
     buckets_of_edges,
@@ -26,6 +25,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
     split_by_partition,
 )
 from tfx_gnn.sampling.beam.index.reader import bucket_partition_of
+from tfx_gnn.sampling.beam.index.requirements import FORWARD, requirements_of_plan
 from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import GraphTables
@@ -43,19 +43,19 @@ def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
     Returns:
         By name of a table within `IndexInfo.tables`, its schema. The context is not among them.
     """
-    plan, needs = job.plan, job.needs
+    plan, requirements = job.plan, job.requirements
     schemas = {}
-    for name in needs.node_sets:
-        rows = index_rows.node_rows(plan, needs, name, _no_rows(job.layouts[f"nodes/{name}"]))
-        schemas[files.node_table(name)] = index_rows.stored_nodes(needs, name, rows).schema
+    for name in requirements.node_sets:
+        rows = index_rows.node_rows(plan, requirements, name, _no_rows(job.layouts[f"nodes/{name}"]))
+        schemas[files.node_table(name)] = index_rows.stored_nodes(requirements, name, rows).schema
         if name == plan.seed_node_set and plan.seed_table is None:
             schemas[files.SEED_TABLE] = index_rows.node_seeds(plan, rows).schema
-    for name, of_set in needs.edge_sets.items():
+    for name, of_set in requirements.edge_sets.items():
         no_ranks = np.zeros(0, np.int8) if of_set.has_ranks else None
         ends = index_rows.KnownEnds(sources=_NO_CODES, targets=_NO_CODES, source_ranks=no_ranks, target_ranks=no_ranks)
-        rows = index_rows.edge_rows(plan, needs, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
+        rows = index_rows.edge_rows(plan, requirements, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
         if name == plan.seed_edge_set and plan.seed_table is None:
-            schemas[files.SEED_TABLE] = index_rows.edge_seeds(plan, needs, rows).schema
+            schemas[files.SEED_TABLE] = index_rows.edge_seeds(plan, requirements, rows).schema
         for direction in of_set.degree_directions:
             rows = rows.append_column(index_rows.degree_column(direction), pa.array(np.zeros(0, np.int64)))
         for direction in of_set.directions:
@@ -67,8 +67,8 @@ def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
         if of_set.stores_in_degrees:
             schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
     if plan.seed_table is not None:
-        ends_of_seeds = (_NO_CODES,) * len(needs.root_sets)
-        seeds = index_rows.table_seeds(plan, needs, _no_rows(job.layouts["seeds"]), ends_of_seeds)
+        ends_of_seeds = (_NO_CODES,) * len(requirements.root_sets)
+        seeds = index_rows.table_seeds(plan, requirements, _no_rows(job.layouts["seeds"]), ends_of_seeds)
         schemas[files.SEED_TABLE] = seeds.schema
     return schemas
 
@@ -117,25 +117,25 @@ def write_index_from_tables(
         raise ValueError(
             f"`plan` must have no seed table; got {plan.seed_table.filename!r}. Build the index from the files."
         )
-    needs = needs_of_plan(plan, tables.schema)
+    requirements = requirements_of_plan(plan, tables.schema)
     writer = _Writer(index_dir, num_partitions, hub_degree, len(plan.splits.names))
     codes: dict[str, _Codes] = {}
     ranks: dict[str, _Ranks | None] = {}
-    for name in needs.node_sets:
+    for name in requirements.node_sets:
         nodes = tables.node_tables[name]
         given = GivenRows(
             columns=pa.table({files.ID: nodes.ids, **nodes.features, **_extra(nodes.extra_columns)}),
             rows=np.arange(nodes.num_nodes),
             place_of=f"node {{}} of {name!r}".format,
         )
-        rows = index_rows.node_rows(plan, needs, name, given)
+        rows = index_rows.node_rows(plan, requirements, name, given)
         codes[name] = files.as_codes(rows.column(files.CODE))
         ranks[name] = index_rows.node_ranks(plan, name, rows)
-        stored = index_rows.stored_nodes(needs, name, rows)
+        stored = index_rows.stored_nodes(requirements, name, rows)
         writer.write(files.node_table(name), stored, stored.column(files.CODE), sort_nodes)
         if name == plan.seed_node_set:
             writer.write_seeds(index_rows.node_seeds(plan, rows))
-    for name, of_set in needs.edge_sets.items():
+    for name, of_set in requirements.edge_sets.items():
         edges = tables.edge_tables[name]
         ends = KnownEnds(
             sources=codes[of_set.source_set][edges.sources],
@@ -148,7 +148,7 @@ def write_index_from_tables(
             rows=edges.rows,
             place_of=f"edge {{}} of {name!r}".format,
         )
-        rows = index_rows.edge_rows(plan, needs, name, given, ends)
+        rows = index_rows.edge_rows(plan, requirements, name, given, ends)
         writer.num_edges[name] = rows.num_rows
         for direction in of_set.degree_directions:
             far = files.as_codes(rows.column(files.TARGET if direction == FORWARD else files.SOURCE))
@@ -159,7 +159,7 @@ def write_index_from_tables(
         if of_set.stores_in_degrees:
             writer.write_in_degrees(name, codes[of_set.target_set], ends.targets)
         if name == plan.seed_edge_set:
-            writer.write_seeds(index_rows.edge_seeds(plan, needs, rows))
+            writer.write_seeds(index_rows.edge_seeds(plan, requirements, rows))
     if plan.context_features and tables.context_table is not None:
         given_context = {name: tables.context_table.features[name] for name in sorted(plan.context_features)}
         writer.write_context(pa.table(given_context))

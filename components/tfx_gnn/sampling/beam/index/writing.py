@@ -74,9 +74,9 @@ class SumDegrees(beam.DoFn):
         key, messages = element
         partition, what = split_key(key)
         end, _, edge_set = what.partition("/")
-        needs = self._job.needs.edge_sets[edge_set]
+        requirements = self._job.requirements.edge_sets[edge_set]
         codes, degrees, targets = _sum(messages)
-        for direction in needs.directions:
+        for direction in requirements.directions:
             if END_OF_DIRECTION[direction] == end and len(codes):
                 is_hub = degrees > self._job.hub_degree
                 if is_hub.any():
@@ -120,10 +120,12 @@ class RouteEdges(beam.DoFn):
         """
         _, message = element
         block: EdgeBlock = unpack(message)
-        needs = self._job.needs.edge_sets[block.edge_set]
+        requirements = self._job.requirements.edge_sets[block.edge_set]
         rows = unpack_table(block.rows)
-        for direction in needs.directions:
-            yield from self._route(block.edge_set, direction, index_rows.direction_rows(needs, rows, direction), hubs)
+        for direction in requirements.directions:
+            yield from self._route(
+                block.edge_set, direction, index_rows.direction_rows(requirements, rows, direction), hubs
+            )
 
     def _route(
         self, edge_set: str, direction: str, rows: pa.Table, hubs: Sequence[bytes]

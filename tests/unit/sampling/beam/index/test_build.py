@@ -19,8 +19,8 @@ from tfx_gnn.sampling.beam.index import files as index_files
 from tfx_gnn.sampling.beam.index.build import IndexOptions, IndexReport, build_index
 from tfx_gnn.sampling.beam.index.job import IndexJob
 from tfx_gnn.sampling.beam.index.lookups import IndexNodes
-from tfx_gnn.sampling.beam.index.needs import needs_of_plan
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
+from tfx_gnn.sampling.beam.index.requirements import requirements_of_plan
 from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.messages import pack_table
 from tfx_gnn.sampling.plan.hop import Hop
@@ -454,7 +454,7 @@ def test_seeds_of_the_same_pair_are_told_apart_by_their_identity(shop_dir: str, 
 def test_two_ids_of_one_hash_are_refused(shop_dir: str, tmp_path: Path) -> None:
     job = IndexJob(
         plan=_SHOP_PLAN,
-        needs=needs_of_plan(_SHOP_PLAN, read_tables_schema(shop_dir)),
+        requirements=requirements_of_plan(_SHOP_PLAN, read_tables_schema(shop_dir)),
         rules=RowRules(),
         layouts={},
         units={},

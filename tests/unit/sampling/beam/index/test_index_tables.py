@@ -12,8 +12,8 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files as index_files
-from tfx_gnn.sampling.beam.index.needs import needs_of_plan
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
+from tfx_gnn.sampling.beam.index.requirements import requirements_of_plan
 from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
@@ -325,4 +325,4 @@ def test_a_feature_named_like_a_column_of_the_index_is_refused(tmp_path: Path) -
     )
 
     with pytest.raises(ValueError, match=r"`features` must have names that no column .* got \['#row'\] in set 'n'"):
-        needs_of_plan(SamplingPlan(seed_node_set="n"), schema)
+        requirements_of_plan(SamplingPlan(seed_node_set="n"), schema)

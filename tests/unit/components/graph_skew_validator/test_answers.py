@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.components.graph_skew_validator.paths import operations_as_written
+from tfx_gnn.components.graph_skew_validator.answers import operations_as_written
 
 
 def test_half_precision_rounds_alike_whatever_shapes_are_known():

@@ -17,7 +17,7 @@ BACKWARD = "backward"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EdgeNeeds:
+class EdgeRequirements:
     """What is needed of one edge set.
 
     Attributes:
@@ -40,7 +40,7 @@ class EdgeNeeds:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IndexNeeds:
+class IndexRequirements:
     """What an index must hold for a sampling plan.
 
     Attributes:
@@ -52,12 +52,12 @@ class IndexNeeds:
     """
 
     node_sets: Mapping[str, tuple[str, ...]]
-    edge_sets: Mapping[str, EdgeNeeds]
+    edge_sets: Mapping[str, EdgeRequirements]
     root_sets: tuple[str, ...]
     seed_features: tuple[str, ...]
 
 
-def needs_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexNeeds:
+def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequirements:
     """Lists what sampling by a plan looks up.
 
     Args:
@@ -70,12 +70,12 @@ def needs_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexNeeds:
     roots = tuple(root_node_sets(plan, schema).values())
     node_sets = set(reached_node_sets(plan, schema))
     edge_sets = {name: _edge_needs(plan, schema, name) for name in plan.table_edge_sets}
-    for needs in edge_sets.values():
-        node_sets |= {needs.source_set, needs.target_set}
+    for requirements in edge_sets.values():
+        node_sets |= {requirements.source_set, requirements.target_set}
     of_nodes = {name: _features(plan, schema.node_sets[name].features, name) for name in sorted(node_sets)}
     if plan.negatives and plan.negatives.same_feature:
         of_nodes[roots[-1]] |= {plan.negatives.same_feature}
-    return IndexNeeds(
+    return IndexRequirements(
         node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
         edge_sets=edge_sets,
         root_sets=roots,
@@ -83,7 +83,7 @@ def needs_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexNeeds:
     )
 
 
-def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeNeeds:
+def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeRequirements:
     hops = [hop for hop in plan.hops if hop.edge_set == name]
     directions: set[str] = {hop.direction for hop in hops}
     if name in plan.induced_edge_sets:
@@ -96,7 +96,7 @@ def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeNeeds
     if plan.temporal and name in plan.temporal.edge_times:
         features.add(plan.temporal.edge_times[name])
     edge_set = schema.edge_sets[name]
-    return EdgeNeeds(
+    return EdgeRequirements(
         source_set=edge_set.source,
         target_set=edge_set.target,
         directions=tuple(sorted(directions)),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.training.loop.agreement import barrier_before_exit, is_so_anywhere
+from tfx_gnn.training.loop.collectives import barrier_before_exit, is_true_on_any_worker
 
 _PROGRAM = """
 import os
@@ -11,11 +11,12 @@ import pathlib
 import sys
 import time
 import tensorflow as tf
-from tfx_gnn.training.loop.agreement import is_so_anywhere, barrier_before_exit, wait_for_all
+from tfx_gnn.training.loop.collectives import is_true_on_any_worker, barrier_before_exit, barrier
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-one, none = is_so_anywhere(strategy, is_so_here=index == 1), is_so_anywhere(strategy, is_so_here=False)
+one = is_true_on_any_worker(strategy, is_true_here=index == 1)
+none = is_true_on_any_worker(strategy, is_true_here=False)
 print(one, none, flush=True)
 if len(sys.argv) == 2:
     # Worker 1 is killed once worker 0 has said here that it owes it nothing.
@@ -26,7 +27,7 @@ if len(sys.argv) == 2:
         os._exit(0)
     has_said.touch()
     try:
-        wait_for_all(strategy)
+        barrier(strategy)
     except tf.errors.OpError:
         print("alone", flush=True)
 barrier_before_exit(strategy)
@@ -38,7 +39,7 @@ print("left")
 def test_a_process_alone_agrees_with_itself(is_so):
     strategy = tf.distribute.get_strategy()
 
-    assert is_so_anywhere(strategy, is_so_here=is_so) == is_so
+    assert is_true_on_any_worker(strategy, is_true_here=is_so) == is_so
     barrier_before_exit(strategy)
 
 

@@ -27,22 +27,22 @@ def sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[float], flo
     return lambda value: float(total(tf.constant(value, tf.float32)))
 
 
-def is_so_anywhere(strategy: tf.distribute.Strategy, *, is_so_here: bool) -> bool:
+def is_true_on_any_worker(strategy: tf.distribute.Strategy, *, is_true_here: bool) -> bool:
     """Tells all workers in step what one of them knows; all have to call it together.
 
     Args:
         strategy: what they run under.
-        is_so_here: what this process says.
+        is_true_here: what this process says.
 
     Returns:
         Whether any of them says True; under a strategy of one process, what it says.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return is_so_here
-    return sum_over_replicas(strategy)(float(is_so_here)) > 0.0
+        return is_true_here
+    return sum_over_replicas(strategy)(float(is_true_here)) > 0.0
 
 
-def wait_for_all(strategy: tf.distribute.Strategy) -> None:
+def barrier(strategy: tf.distribute.Strategy) -> None:
     """Waits until all workers in step have come here; a strategy of one process does not wait.
 
     Args:
@@ -66,4 +66,4 @@ def barrier_before_exit(strategy: tf.distribute.Strategy) -> None:
     """
     # Peers may already have exited; nothing more is exchanged.
     with contextlib.suppress(tf.errors.OpError):
-        wait_for_all(strategy)
+        barrier(strategy)

@@ -22,18 +22,18 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 from tfx_gnn.training.data.input_pipeline import LabelledBatch
 from tfx_gnn.training.export.request_parts import RequestForm
 
-TRAINING_PATH_DIR = signature.TRAINING_PATH_FOLDER
+TRAINING_REFERENCE_DIR = model_interface.TRAINING_REFERENCE_FOLDER
 """Folder of the SavedModel in a model run."""
 
 Preprocess = Callable[[tf.Tensor], LabelledBatch]
 """Serialized transformed examples to a padded graph as the model gets it, and its labels."""
 
 
-class TrainingPath(tf.Module):
+class TrainingReference(tf.Module):
     """What training sees, ready to be saved.
 
     The one signature, `transformed_graph`, takes serialized transformed tf.Examples, string [n], with n up to
@@ -64,7 +64,7 @@ class TrainingPath(tf.Module):
             objective: what it predicts.
             batch_size: the most examples that `preprocess` takes.
         """
-        super().__init__(name="training_path")
+        super().__init__(name="training_reference")
         self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
         self._variables = list(model.variables)
         form = RequestForm.of(graph_spec, objective)
@@ -78,11 +78,11 @@ class TrainingPath(tf.Module):
             parsed = parse_and_merge(graph_spec, examples, trusted=True)
             graph = _with_reserved_features(_first_components(padded, num_examples), parsed)
             outputs = {**_first_answers(of_padded, num_examples), **form.ids(parsed)}
-            named = {f"{signature.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}
+            named = {f"{model_interface.TRAINING_OUTPUT_PREFIX}{name}": value for name, value in outputs.items()}
             return {**named, **graph_to_flat_tensors(graph)}
 
         self.transformed_graph = tf.function(
-            answer, input_signature=[tf.TensorSpec([None], tf.string, name=signature.EXAMPLES_INPUT)]
+            answer, input_signature=[tf.TensorSpec([None], tf.string, name=model_interface.EXAMPLES_INPUT)]
         )
 
     def save(self, saved_model_dir: str) -> None:
@@ -94,7 +94,7 @@ class TrainingPath(tf.Module):
         tf.saved_model.save(
             self,
             saved_model_dir,
-            signatures={signature.TRANSFORMED_GRAPH_SIGNATURE: self.transformed_graph},
+            signatures={model_interface.TRANSFORMED_GRAPH_SIGNATURE: self.transformed_graph},
             options=tf.saved_model.SaveOptions(experimental_custom_gradients=False),
         )
 
@@ -102,8 +102,8 @@ class TrainingPath(tf.Module):
 def _first_answers(outputs: Mapping[str, tf.Tensor], count: tf.Tensor) -> dict[str, tf.Tensor]:
     """The answers of the first `count` components, with rows as long as the longest of them."""
     first = {name: value[:count] for name, value in outputs.items()}
-    for name in [name for name in first if name.endswith(signature.SCORES_OUTPUT)]:
-        counts = first[name.removesuffix(signature.SCORES_OUTPUT) + signature.NUM_CANDIDATES_OUTPUT]
+    for name in [name for name in first if name.endswith(model_interface.SCORES_OUTPUT)]:
+        counts = first[name.removesuffix(model_interface.SCORES_OUTPUT) + model_interface.NUM_CANDIDATES_OUTPUT]
         first[name] = first[name][:, : tf.reduce_max(tf.concat([counts, [0]], axis=0))]
     return first
 

@@ -79,7 +79,7 @@ SERVED_TASK_FILE = "assets.extra/served_task.json"
 TRAINING_OUTPUT_PREFIX = "output/"
 """Begins the names of answers in the SavedModel of what training saw, where keys of the graph stand beside them."""
 
-TRAINING_PATH_FOLDER = "training_path"
+TRAINING_REFERENCE_FOLDER = "training_reference"
 """Where a model run keeps the SavedModel of what training saw."""
 
 

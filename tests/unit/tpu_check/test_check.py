@@ -10,9 +10,9 @@ import tf_keras
 
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import NodeSet
-from tfx_gnn.tpu_check import tpu_check
-from tfx_gnn.tpu_check.tpu_check import check_step
-from tfx_gnn.tpu_check.tpu_problem import RULES, TpuProblem
+from tfx_gnn.tpu_check import check
+from tfx_gnn.tpu_check.check import check_step
+from tfx_gnn.tpu_check.problem import RULES, TpuProblem
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 STATES = tf.TensorSpec([6, 4])
@@ -200,7 +200,7 @@ def test_variables_of_others_are_problems_where_those_of_the_scope_are_known():
 
 
 def test_a_large_constant_is_told_of_and_does_not_block(monkeypatch):
-    monkeypatch.setattr(tpu_check, "LARGE_CONSTANT_BYTES", 1000)
+    monkeypatch.setattr(check, "LARGE_CONSTANT_BYTES", 1000)
     table = np.zeros([300], np.float32)
 
     problem = _only(check_step(lambda i: tf.gather(tf.constant(table), i), (INDICES,)))

@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.serving import signature
+from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.domain_requests import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
 
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
 """Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""
 
-_OUTPUT = signature.TRAINING_OUTPUT_PREFIX
+_OUTPUT = model_interface.TRAINING_OUTPUT_PREFIX
 
 
 @contextlib.contextmanager
@@ -42,7 +42,7 @@ class TrainingAnswer:
 
     Attributes:
         graph: the graph without padding.
-        outputs: the answers, and perhaps original ids, by names of `tfx_gnn.serving.signature`.
+        outputs: the answers, and perhaps original ids, by names of `tfx_gnn.serving.model_interface`.
     """
 
     graph: dict[str, npt.NDArray[Any]]
@@ -88,9 +88,9 @@ def load_training_path(model_run_dir: str) -> TrainingAnswers:
         FileNotFoundError: if there is none.
         ValueError: if it is of an earlier version.
     """
-    loaded = _load("model_run_dir", os.path.join(model_run_dir, signature.TRAINING_PATH_FOLDER))
-    answer = _answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir")
-    outputs = loaded.signatures[signature.TRANSFORMED_GRAPH_SIGNATURE].structured_outputs
+    loaded = _load("model_run_dir", os.path.join(model_run_dir, model_interface.TRAINING_REFERENCE_FOLDER))
+    answer = _answer(loaded, model_interface.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir")
+    outputs = loaded.signatures[model_interface.TRANSFORMED_GRAPH_SIGNATURE].structured_outputs
     if not any(name.startswith(_OUTPUT) for name in outputs):
         raise ValueError(
             f"`model_run_dir` must hold answers of the model; got {sorted(outputs)} in {model_run_dir!r}. "
@@ -120,10 +120,10 @@ def load_served_path(model_dir: str) -> ServedAnswers:
         FileNotFoundError: if there is none.
         ValueError: if it does not show the transformed graph.
     """
-    loaded = _load("model_dir", os.path.join(model_dir, signature.MODEL_ARTIFACT_FOLDER))
+    loaded = _load("model_dir", os.path.join(model_dir, model_interface.MODEL_ARTIFACT_FOLDER))
     return ServedAnswers(
-        graph=_answer(loaded, signature.TRANSFORMED_GRAPH_SIGNATURE, "model_dir"),
-        predict=_answer(loaded, signature.SIGNATURE, "model_dir"),
+        graph=_answer(loaded, model_interface.TRANSFORMED_GRAPH_SIGNATURE, "model_dir"),
+        predict=_answer(loaded, model_interface.SIGNATURE, "model_dir"),
     )
 
 
@@ -150,7 +150,7 @@ def out_of_domain_answers(served: ServedAnswers, requests: Sequence[DomainReques
 
 
 def _load(argument: str, folder: str) -> Any:
-    if not tf.io.gfile.exists(os.path.join(folder, signature.SAVED_MODEL_FILE)):
+    if not tf.io.gfile.exists(os.path.join(folder, model_interface.SAVED_MODEL_FILE)):
         raise FileNotFoundError(
             f"`{argument}` must hold a SavedModel of GraphTrainer; got none in {folder!r}. "
             "Train the model again with this version."
@@ -171,7 +171,7 @@ def _answer(loaded: Any, name: str, argument: str) -> Answer:
         assert loaded is not None
         try:
             outputs: Mapping[str, tf.Tensor] = function(
-                **{signature.EXAMPLES_INPUT: tf.constant(list(records), tf.string)}
+                **{model_interface.EXAMPLES_INPUT: tf.constant(list(records), tf.string)}
             )
         except (UnicodeDecodeError, tf.errors.DataLossError) as error:
             # TensorFlow quotes the record in its message, which Python may not decode, or says little.

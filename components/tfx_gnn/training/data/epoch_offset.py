@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 
-class PassStart:
+class EpochOffset:
     """Number of an epoch, and of the first batch of it that is wanted.
 
     A data set that was built with `epochs()` and `keep` looks at both when an iteration begins.

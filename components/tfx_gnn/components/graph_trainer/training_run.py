@@ -23,8 +23,8 @@ from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
 from tfx_gnn.records import examples_folder
 from tfx_gnn.reports.report_page import REPORT_FILE
+from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import without_labels
-from tfx_gnn.serving.signature import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.warmup_requests import BATCH_SIZES, write_warmup_requests
 from tfx_gnn.training.checkpoints.checkpoint_files import num_checkpoint_bytes
 from tfx_gnn.training.checkpoints.checkpoints import create_training_variables
@@ -32,8 +32,8 @@ from tfx_gnn.training.checkpoints.preemption import StopSignal
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.checkpoints.resumption import Resumption
 from tfx_gnn.training.data import input_pipeline
-from tfx_gnn.training.export.path_export import TRAINING_PATH_DIR, TrainingPath
 from tfx_gnn.training.export.served_model import ServedModel
+from tfx_gnn.training.export.training_reference import TRAINING_REFERENCE_DIR, TrainingReference
 from tfx_gnn.training.loop.summary import TrainingSummary, layers_of, write_training_summary
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, TrainingState, train
@@ -177,13 +177,13 @@ class Training:
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
         budget = setup.budgets.evaluation
         preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
-        TrainingPath(
+        TrainingReference(
             graph_spec=setup.inputs.graph_spec,
             preprocess=preprocess,
             model=exported,
             objective=setup.inputs.objective,
             batch_size=budget.batch_size,
-        ).save(os.path.join(run_dir, TRAINING_PATH_DIR))
+        ).save(os.path.join(run_dir, TRAINING_REFERENCE_DIR))
         summary = self._summary(model, state, best, seconds)
         write_training_summary(summary, run_dir)
         write_training_report(summary, os.path.join(run_dir, REPORT_FILE))

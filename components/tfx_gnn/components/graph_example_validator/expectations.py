@@ -21,7 +21,7 @@ from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan
 
 
-def promises_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
+def expectations_of_plan(plan: SamplingPlan) -> GraphExampleValidatorOptions:
     """Tells the validator what the examples of a plan are promised to be.
 
     Promises that examples cannot be held to, as they lack the feature with a time,

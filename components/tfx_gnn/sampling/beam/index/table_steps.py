@@ -105,7 +105,7 @@ class SendBlocks(beam.DoFn):
             rows=block.rows,
             place_of=PlaceOf(self._job, layout.label, block.unit, block.rows),
         )
-        rows = index_rows.node_rows(self._job.plan, self._job.needs, layout.name, given)
+        rows = index_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
         rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
         partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
