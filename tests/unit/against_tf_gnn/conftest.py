@@ -69,7 +69,7 @@ class GraphPlan:
         indices_dtype: of sizes and indices.
         row_splits_dtype: of ragged features.
         lean: whether only nodes "a" have features of all kinds.
-        kind: "" or "hyper", with an edge set of three ends, or "readout", with a readout structure.
+        kind: "hyper", with an edge set of three ends, or "readout", with a readout structure, or both, or "".
     """
 
     node_sizes: Mapping[str, list[int]]
@@ -105,14 +105,14 @@ class GraphPlan:
             )
             for name, sizes in self.edge_sizes.items()
         }
-        if self.kind == "hyper":
+        if "hyper" in self.kind:
             edge_sets["hyper"] = library.EdgeSet.from_fields(
                 sizes=self._sizes(self.edge_sizes["ab"]),
                 adjacency=library.HyperAdjacency.from_indices(
                     {tag: self._ends(random, "ab", end) for tag, end in enumerate(HYPER_ENDS)}
                 ),
             )
-        if self.kind == "readout":
+        if "readout" in self.kind:
             self._add_readout(library, random, node_sets, edge_sets)
         context = library.Context.from_fields(
             features=self._features(random, self.num_components, all_kinds=not self.lean),
@@ -279,7 +279,10 @@ def describe(value):  # noqa: PLR0911 - one line for each kind
     if isinstance(value, (list, tuple)):
         return [describe(item) for item in value]
     if isinstance(value, tf.RaggedTensor):
-        return describe_statically(value), value.to_list()
+        # The same as their nested lists, which take far longer to make.
+        return describe_statically(value), [
+            np.asarray(part).tolist() for part in (*value.nested_row_splits, value.flat_values)
+        ]
     if isinstance(value, tf.Tensor):
         return describe_statically(value), np.asarray(value).tolist()
     if hasattr(value, "node_sets"):

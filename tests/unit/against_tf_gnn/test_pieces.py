@@ -126,7 +126,7 @@ SPECS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["", "hyper", "readout"])
+@pytest.mark.parametrize("kind", ["", "hyper and readout"])
 def test_graphs_and_their_pieces(agree, graph_plans, kind):
     agree(
         {**PROPERTIES, **SPECS},

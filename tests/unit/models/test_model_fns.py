@@ -50,13 +50,14 @@ def graph():
 
 
 def _model(name, graph, task: Task = CLASSES, **hyperparameters: Any):
-    arguments = {"units": 8, "features": {**FEATURES, **hyperparameters.pop("features", {})}, **hyperparameters}
+    features = {**FEATURES, **hyperparameters.pop("features", {})}
+    arguments = {"units": 8, "num_layers": 1, "features": features, **hyperparameters}
     return getattr(ready, name)(graph.spec, objective=task.objective(), hyperparameters=arguments)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model_encodes_all_features_and_every_weight_learns(graph, name):
-    model = _model(name, graph, learning_rate=0.5)
+    model = _model(name, graph, num_layers=2, learning_rate=0.5)
 
     with tf.GradientTape() as tape:
         logits = model(graph)
@@ -146,7 +147,7 @@ def test_edges_are_encoded_where_the_network_uses_them(graph):
     named = {"edge_feature": "hidden_state", "features": {"encode_edges": True}}
     variants: list[dict[str, Any]] = [{}, named, {"edge_feature": None}]
 
-    encoded, one, none = (_model("mpnn", graph, num_layers=1, **options) for options in variants)
+    encoded, one, none = (_model("mpnn", graph, **options) for options in variants)
 
     assert encoded.count_params() == one.count_params() > none.count_params()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -41,6 +43,8 @@ NETWORKS = {
     "hgt": (hgt, {"num_heads": 2}),
 }
 each_network = pytest.mark.parametrize("kind", NETWORKS)
+# One of each convolution, with the options that bring operations of their own.
+COMPILED = ("gcn", "sage_pool", "gat_v2", "mpnn_edges", "gine", "rgcn_blocks", "rgcn_kinds", "hgt")
 
 
 def _network(kind, graph, *, num_layers=2, **options):
@@ -128,13 +132,19 @@ def _states(graph, name="paper"):
     return graph.node_sets[name]["hidden_state"].numpy()
 
 
-@each_network
-def test_states_have_static_shapes_and_auxiliary_sets_take_no_part(kind):
+@functools.cache
+def _built(kind):
+    """A graph, a network of two layers that no test changes, and what it makes of the graph."""
     graph = _graph()
     network = _network(kind, graph)
+    return graph, network, network(graph)
+
+
+@each_network
+def test_states_have_static_shapes_and_auxiliary_sets_take_no_part(kind):
+    graph, network, updated = _built(kind)
 
     traced = tf.function(network).get_concrete_function(graph)
-    updated = network(graph)
 
     assert traced.structured_outputs.node_sets["paper"]["hidden_state"].shape == (7, 4)
     assert _states(updated).shape == (7, 4)
@@ -146,9 +156,8 @@ def test_states_have_static_shapes_and_auxiliary_sets_take_no_part(kind):
 def test_order_of_nodes_and_edges_does_not_matter(kind):
     random = np.random.default_rng(1)
     order, edge_order = random.permutation(7), random.permutation(9)
-    graph = _graph()
-    network = _network(kind, graph)
-    expected = _states(network(graph))
+    graph, network, updated = _built(kind)
+    expected = _states(updated)
 
     np.testing.assert_allclose(_states(network(_graph(order=order))), expected[order], rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(_states(network(_graph(edge_order=edge_order))), expected, rtol=2e-4, atol=1e-5)
@@ -157,8 +166,7 @@ def test_order_of_nodes_and_edges_does_not_matter(kind):
 
 @each_network
 def test_padding_changes_no_row_and_no_gradient(kind):
-    graph = _graph()
-    network = _network(kind, graph)
+    graph, network, _ = _built(kind)
     sizes = SizeConstraints(
         2, {"paper": 16, "author": 9, "_readout": 2}, {"cites": 30, "writes": 20, "_readout/seed": 2}
     )
@@ -183,7 +191,7 @@ def test_padding_changes_no_row_and_no_gradient(kind):
 @each_network
 def test_a_graph_without_any_edge_has_finite_states_and_gradients(kind):
     graph = _graph(num_edges=(0, 0))
-    network = _network(kind, graph)
+    network = _network(kind, graph, num_layers=1)
 
     with tf.GradientTape() as tape:
         states = network(graph).node_sets["paper"]["hidden_state"]
@@ -194,7 +202,11 @@ def test_a_graph_without_any_edge_has_finite_states_and_gradients(kind):
     assert all(np.isfinite(tf.convert_to_tensor(gradient)).all() for gradient in gradients if gradient is not None)
 
 
-@each_network
+def test_every_convolution_is_among_those_that_are_compiled():
+    assert {NETWORKS[kind][0] for kind in COMPILED} == {make for make, _ in NETWORKS.values()}
+
+
+@pytest.mark.parametrize("kind", COMPILED)
 def test_compiled_by_xla_a_step_gives_the_same(kind):
     graph = sort_edges(_graph())
     network = _network(kind, graph, num_layers=1)
@@ -214,9 +226,10 @@ def test_compiled_by_xla_a_step_gives_the_same(kind):
 
 @each_network
 def test_only_what_is_read_out_is_computed(kind):
-    graph = _graph()
-    whole, economical = (_network(kind, graph, readout_node_sets=chosen) for chosen in (None, ["paper"]))
-    expected, updated = whole(graph), economical(graph)
+    graph, whole, expected = _built(kind)
+    economical = _network(kind, graph, readout_node_sets=["paper"])
+
+    updated = economical(graph)
 
     assert economical.count_params() < whole.count_params()
     assert _states(updated).shape == _states(expected).shape
@@ -229,9 +242,9 @@ def test_nodes_that_are_read_have_the_states_and_gradients_of_the_whole_network(
     # Some are read by several readouts.
     read = {"paper": [5, 0, 5], "author": [1, 1, 3]}
     graph = _with_links(_graph(), read)
-    whole, economical = (_network(kind, graph, read_nodes_only=only) for only in (False, True))
-    for network in (whole, economical):
-        network(graph)
+    _, whole, _ = _built(kind)
+    economical = _network(kind, graph, read_nodes_only=True)
+    economical(graph)
     economical.set_weights(whole.get_weights())
 
     def states_and_gradients(network):
@@ -263,7 +276,7 @@ def test_only_node_sets_that_are_read_can_be_asked_for():
 @each_network
 def test_one_direction_alone_can_be_heard(kind):
     graph = _graph()
-    network = _network(kind, graph, receiver_tags=[TARGET])
+    network = _network(kind, graph, receiver_tags=[TARGET], num_layers=1)
     before = _states(network(graph), "author")
     features = {"hidden_state": graph.node_sets["paper"]["hidden_state"] + 1.0}
 
@@ -273,11 +286,11 @@ def test_one_direction_alone_can_be_heard(kind):
     np.testing.assert_array_equal(after, before)
 
 
-@each_network
-def test_model_is_made_again_from_its_config(kind):
+@pytest.mark.parametrize(("kind", "num_layers"), [*((kind, 1) for kind in NETWORKS), ("sage_mean", 2)])
+def test_model_is_made_again_from_its_config(kind, num_layers):
     graph = _graph()
     inputs = tf_keras.layers.Input(type_spec=graph.spec)
-    outputs = _network(kind, graph)(inputs).node_sets["paper"]["hidden_state"]
+    outputs = _network(kind, graph, num_layers=num_layers)(inputs).node_sets["paper"]["hidden_state"]
     model = tf_keras.Model(inputs, outputs)
 
     again = tf_keras.Model.from_config(model.get_config())
@@ -288,9 +301,8 @@ def test_model_is_made_again_from_its_config(kind):
 
 @each_network
 def test_half_precision_is_close(kind):
-    graph = _graph()
-    network = _network(kind, graph)
-    expected = _states(network(graph))
+    graph, network, updated = _built(kind)
+    expected = _states(updated)
     tf_keras.mixed_precision.set_global_policy("mixed_bfloat16")
     try:
         half = _network(kind, graph)

@@ -1,4 +1,5 @@
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -231,26 +232,47 @@ RAGGED = [
 ]
 
 
-@pytest.mark.parametrize(("shape", "values", "lengths", "expected"), RAGGED)
-def test_ragged_dimensions_come_from_row_lengths(call, shape, values, lengths, expected):
+def make_ragged(shape, values, lengths):
+    """A spec with such a feature, and two items with it, serialized."""
     ragged_rank = max(lengths, default=0)
     field = tf.RaggedTensorSpec(shape, ragged_rank=ragged_rank) if lengths else tf.TensorSpec(shape)
     spec = make_spec({"x": field})
     features = {"nodes_a___size": [2], "nodes_a__x": values}
     features.update({f"nodes_a__x.d{dimension}": row for dimension, row in lengths.items()})
-    serialized = tf.constant([make_example(**features)] * 2)
+    return spec, make_example(**features)
 
-    batched = call(parse_example, serialized, spec)
-    merged = call(parse_and_merge, serialized, spec)
-    single = call(parse_single_example, serialized[0], spec)
 
-    def as_list(value):
-        return value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist()
+def as_list(value):
+    return value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist()
+
+
+@pytest.mark.parametrize(("shape", "values", "lengths", "expected"), RAGGED)
+def test_ragged_dimensions_come_from_row_lengths(shape, values, lengths, expected):
+    spec, example = make_ragged(shape, values, lengths)
+
+    batched = parse_example(spec, tf.constant([example] * 2))
+    merged = parse_and_merge(spec, tf.constant([example] * 2))
+    single = parse_single_example(spec, tf.constant(example))
 
     assert as_list(batched.node_sets["a"]["x"]) == [expected] * 2
     assert as_list(merged.node_sets["a"]["x"]) == expected * 2
     assert as_list(single.node_sets["a"]["x"]) == expected
     assert batched.spec == spec._batch(2)
+
+
+@pytest.mark.parametrize(
+    ("case", "parse"), list(zip(RAGGED, itertools.cycle([parse_example, parse_and_merge, parse_single_example])))
+)
+def test_ragged_dimensions_come_from_row_lengths_in_a_dataset(case, parse):
+    shape, values, lengths, expected = case
+    spec, example = make_ragged(shape, values, lengths)
+    is_single = parse is parse_single_example
+
+    graph = parse_in_dataset(parse, tf.constant(example if is_single else [example] * 2), spec)
+
+    results = {parse_example: [expected] * 2, parse_and_merge: expected * 2, parse_single_example: expected}
+    assert as_list(graph.node_sets["a"]["x"]) == results[parse]
+    assert parse is not parse_example or graph.spec == spec._batch(2)
 
 
 @pytest.mark.parametrize("dtype", [tf.int32, tf.int64])
