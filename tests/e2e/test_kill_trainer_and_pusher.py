@@ -1,7 +1,8 @@
-"""The stages from the shell on a small project, with the trainer and the pusher killed on the way.
+"""The verbs on a small project, with the trainer and the pusher killed on the way.
 
-Each verb is a process of its own. SIGKILL gives it no chance to clean up; the
-same command must complete afterwards, and nothing half-written may pass for whole.
+What is killed is a process of its own, as typed in a shell. SIGKILL gives it no chance to clean up; the same
+command must complete afterwards, and nothing half-written may pass for whole. What nobody kills runs in this process,
+which need not load TensorFlow again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import importlib
 import itertools
 import json
 import os
@@ -20,11 +22,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tensorflow as tf
+from typer.testing import CliRunner, Result
 
+from tfx_gnn.cli import app
+from tfx_gnn.io import options_json
 from tfx_gnn.serving import ServingModel, list_versions, read_records, resolve_saved_model
+
+# tf_keras draws seeds from a range of floats.
+pytestmark = pytest.mark.filterwarnings("ignore:non-integer arguments to randrange:DeprecationWarning")
 
 TINY_PROJECT = Path(__file__).parents[1] / "components" / "tiny_project"
 C_PROGRAM = Path(__file__).parents[1] / "unit" / "serving" / "c_api" / "predict.c"
@@ -40,20 +49,24 @@ class Shell:
 
     def command(self, verb: str, *args: str, **options: object) -> list[str]:
         flags = [text for name, value in options.items() for text in (f"--{name.replace('_', '-')}", str(value))]
-        return [sys.executable, "-m", "tfx_gnn.cli", verb, *args, *flags]
+        return [verb, *args, *flags]
 
-    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=DEADLINE_SECONDS, check=False
-        )
-        assert done.returncode == 0, done.stderr
+    def run(self, command: list[str], exit_code: int = 0) -> Result:
+        """Runs a command in this process."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            done = CliRunner().invoke(app, command)
+        assert done.exit_code == exit_code, (done.output, done.exception)
         return done
+
+    def start(self, command: list[str], **options: Any) -> subprocess.Popen[str]:
+        """Starts a command as a process of its own, which leads its children."""
+        program = [sys.executable, "-m", "tfx_gnn.cli", *command]
+        return subprocess.Popen(program, cwd=self.folder, text=True, start_new_session=True, **options)
 
     def kill_when(self, command: list[str], happened: Callable[[], bool]) -> None:
         """Starts a command, waits for something to happen, and kills it with all its children."""
-        process = subprocess.Popen(
-            command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        process = self.start(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             while not happened():
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -65,22 +78,29 @@ class Shell:
         assert process.returncode == -signal.SIGKILL
 
 
+def _forget_the_project() -> None:
+    """Copies of it in other folders may be imported as well."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == TINY_PROJECT.name]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+
+
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     folder = tmp_path_factory.mktemp("tiny")
     shutil.copytree(TINY_PROJECT, folder / TINY_PROJECT.name)
-    return Shell(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        _forget_the_project()
+        yield Shell(folder)
+        _forget_the_project()
 
 
 @pytest.fixture(scope="module")
 def prepared(shell: Shell) -> Shell:
     """Examples, schemas, transform and budgets, each by its verb."""
-    write_plan = (
-        "from tiny_project.task import TASK; from tfx_gnn.io import options_json; "
-        "print(options_json.to_json(TASK.plan))"
-    )
-    plan = shell.run([sys.executable, "-c", write_plan]).stdout
-    (shell.folder / "plan.json").write_text(plan)
+    plan = importlib.import_module("tiny_project.task").TASK.plan
+    (shell.folder / "plan.json").write_text(options_json.to_json(plan))
     sampled = {"tables_dir": "tiny_project/tables", "plan": "plan.json", "examples_dir": "examples"}
     shell.run(shell.command("sample", **sampled))
     shell.run(
@@ -170,52 +190,65 @@ def test_killed_training_leaves_nothing_and_completes_when_repeated(prepared: Sh
     assert len(list(ServingModel(resolve_saved_model(str(folder / "model"))).classify(examples))) == 2
 
 
-@contextlib.contextmanager
-def _training_for_long(shell: Shell, name: str) -> Iterator[subprocess.Popen[str]]:
-    """A training that has saved at least once."""
-    process = subprocess.Popen(
-        _train_command(shell, name, 100_000), cwd=shell.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True, start_new_session=True,
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Interrupted:
+    """What was said of a training that got SIGINT, and of a second one with the same outputs that came before."""
+
+    process_id: int
+    returncode: int
+    said: str
+    left: list[str]
+    second: str
+    went_on_after_second: bool
+
+
+@pytest.fixture(scope="module")
+def interrupted(prepared: Shell) -> Interrupted:
+    folder = prepared.folder / "interrupted"
+    process = prepared.start(
+        _train_command(prepared, "interrupted", 100_000), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         # Who runs the tests in the background of a shell would hand on that SIGINT is ignored.
-        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
-        while not _some_file(shell.folder / name, ".checkpoints-*/step-*-epoch-*[1-9]*.json")():
+        # It has saved at least once.
+        while not _some_file(folder, ".checkpoints-*/step-*-epoch-*[1-9]*.json")():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(POLL_SECONDS)
             assert process.returncode is None, "the training ended too early"
-        yield process
+        second = prepared.run(_train_command(prepared, "interrupted", 5), exit_code=2)
+        went_on_after_second = process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=DEADLINE_SECONDS)
     finally:
         process.kill()
         process.communicate()
+    return Interrupted(
+        process_id=process.pid,
+        returncode=process.returncode,
+        said=said,
+        left=os.listdir(folder),
+        second=second.stderr,
+        went_on_after_second=went_on_after_second,
+    )
 
 
-def test_interrupted_training_saves_and_goes_on(prepared: Shell) -> None:
-    folder = prepared.folder / "interrupted"
-    with _training_for_long(prepared, "interrupted") as process:
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=DEADLINE_SECONDS)
+def test_second_training_with_the_same_outputs_is_told_of_the_first(interrupted: Interrupted) -> None:
+    assert interrupted.went_on_after_second
+    (line,) = interrupted.second.splitlines()[-1:]
+    assert line.startswith("`--model-dir` must be written by one process at a time; got 'interrupted/model', which ")
+    assert f"process {interrupted.process_id} on {socket.gethostname()} since" in line
 
-    assert process.returncode == 128 + signal.SIGINT
-    assert "SIGINT: training stops after this step and saves. Once more ends it at once.\n" in said
-    assert re.search(r"Training was stopped on request in epoch \d+, after step \d+\. Run the same again", said)
-    assert [name[:13] for name in os.listdir(folder)] == [".checkpoints-"]
+
+def test_interrupted_training_saves_and_goes_on(prepared: Shell, interrupted: Interrupted) -> None:
+    assert interrupted.returncode == 128 + signal.SIGINT
+    assert "SIGINT: training stops after this step and saves. Once more ends it at once.\n" in interrupted.said
+    stopped = r"Training was stopped on request in epoch \d+, after step \d+\. Run the same again"
+    assert re.search(stopped, interrupted.said)
+    assert [name[:13] for name in interrupted.left] == [".checkpoints-"]
     done = prepared.run(_train_command(prepared, "interrupted", 1))
     assert "Going on in epoch" in done.stderr
-    assert sorted(os.listdir(folder)) == ["model", "run"]
-
-
-def test_second_training_with_the_same_outputs_is_told_of_the_first(prepared: Shell) -> None:
-    with _training_for_long(prepared, "twice") as first:
-        second = subprocess.run(
-            _train_command(prepared, "twice", 5), cwd=prepared.folder, capture_output=True, text=True, check=False
-        )
-
-        assert first.poll() is None
-    assert second.returncode == 2
-    (line,) = second.stderr.splitlines()[-1:]
-    assert line.startswith("`--model-dir` must be written by one process at a time; got 'twice/model', which process ")
-    assert f"process {first.pid} on {socket.gethostname()} since" in line
+    assert sorted(os.listdir(prepared.folder / "interrupted")) == ["model", "run"]
 
 
 def _push_command(shell: Shell, name: str) -> list[str]:

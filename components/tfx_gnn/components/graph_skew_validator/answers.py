@@ -75,7 +75,7 @@ class ServedAnswers:
     predict: Answer
 
 
-def load_training_path(model_run_dir: str) -> TrainingAnswers:
+def load_training_answers(model_run_dir: str) -> TrainingAnswers:
     """Loads what GraphTrainer kept of the way that examples took in training.
 
     Args:
@@ -107,7 +107,7 @@ def load_training_path(model_run_dir: str) -> TrainingAnswers:
     return TrainingAnswers(answer=parted, batch_size=int(loaded.batch_size))
 
 
-def load_served_path(model_dir: str) -> ServedAnswers:
+def load_served_answers(model_dir: str) -> ServedAnswers:
     """Loads an exported model.
 
     Args:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 
 from tfx_gnn.components.graph_skew_validator.answers import (
-    load_served_path,
-    load_training_path,
+    load_served_answers,
+    load_training_answers,
     operations_as_written,
     out_of_domain_answers,
 )
@@ -65,7 +65,7 @@ def validate_skew(
         ValueError: if the two folders of examples have other splits, files or numbers of examples, or none at all.
     """
     files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
-    training, served = load_training_path(model_run_dir), load_served_path(model_dir)
+    training, served = load_training_answers(model_run_dir), load_served_answers(model_dir)
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     batch_size = min(options.batch_size, training.batch_size)
     with (

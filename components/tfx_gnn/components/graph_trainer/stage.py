@@ -14,7 +14,7 @@ from tfx_gnn.components.graph_trainer.output_checks import check_places
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, errors_of_other_processes, finished_outputs
 from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
-from tfx_gnn.components.graph_trainer.training_run import Training
+from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters, Training
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.io.process_lock import has_locks
@@ -46,6 +46,7 @@ def train_graph_model(
     best_hyperparameters_dir: str = "",
     examples_dir: str = "",
     options: GraphTrainerOptions,
+    exporters: Exporters = SAVED_MODELS,
 ) -> TrainingSummary:
     """Trains the user's model and exports it together with the transform.
 
@@ -71,6 +72,7 @@ def train_graph_model(
         examples_dir: raw examples, of which the model gets warm-up requests for TensorFlow Serving, without their
             labels; empty to write none.
         options: what to train, and how.
+        exporters: what writes the trained model: SavedModels, unless told otherwise.
 
     Returns:
         What was done.
@@ -120,7 +122,9 @@ def train_graph_model(
         check_places(**places)
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
-    return _train_unless_ended(folders, strategy, role, options, model_dir=model_dir, model_run_dir=model_run_dir)
+    return _train_unless_ended(
+        folders, strategy, role, options, exporters, model_dir=model_dir, model_run_dir=model_run_dir
+    )
 
 
 def _summary_of_ended(
@@ -145,13 +149,14 @@ def _train_unless_ended(
     strategy: tf.distribute.Strategy,
     role: ClusterRole,
     options: GraphTrainerOptions,
+    exporters: Exporters,
     *,
     model_dir: str,
     model_run_dir: str,
 ) -> TrainingSummary:
     """Trains, unless the outputs say that there is nothing left to do; all processes call it together."""
     with OutputFolders(model_dir, model_run_dir, is_chief=role.is_chief) as outputs:
-        training = Training(folders, strategy, role, options)
+        training = Training(folders, strategy, role, options, exporters)
         fingerprint = training_fingerprint(folders, options, num_replicas=strategy.num_replicas_in_sync)
         checkpoint_dir = _checkpoint_folder(options, model_run_dir, fingerprint)
         if role.is_chief and not has_locks(checkpoint_dir):

@@ -8,7 +8,7 @@ import functools
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -40,6 +40,22 @@ from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, Training
 from tfx_gnn.training.loop.training_setup import TrainingSetup
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.application import SavedGraphTransform
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Exporters:
+    """What writes a trained model; another one may write another format, or nothing where none is asked for.
+
+    Attributes:
+        served_model: makes of the arguments of `ServedModel` an object whose `save` makes the folder that is served.
+        training_reference: makes of the arguments of `TrainingReference` an object whose `save` makes the folder of it.
+    """
+
+    served_model: Callable[..., Any] = ServedModel
+    training_reference: Callable[..., Any] = TrainingReference
+
+
+SAVED_MODELS = Exporters()
 
 
 class InputScalars(tf_keras.callbacks.Callback):
@@ -104,6 +120,7 @@ class Training:
         strategy: where the steps run.
         role: of this process among those that take part.
         options: what to train, and how.
+        exporters: what writes the trained model.
 
     Raises:
         ValueError: if inputs do not fit each other or the options.
@@ -115,8 +132,10 @@ class Training:
         strategy: tf.distribute.Strategy,
         role: ClusterRole,
         options: GraphTrainerOptions,
+        exporters: Exporters = SAVED_MODELS,
     ) -> None:
         self._folders, self._strategy, self._role, self._options = folders, strategy, role, options
+        self._exporters = exporters
         self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
@@ -144,7 +163,7 @@ class Training:
             model = setup.builder.build(sample.graph)
         # A model of many replicas or machines is exported from a twin of it that has its weights on one device.
         exported = model if tf.distribute.get_strategy() is self._strategy else setup.builder.build(sample.graph)
-        served = ServedModel(
+        served = self._exporters.served_model(
             raw_spec=setup.inputs.raw_spec,
             transformed_spec=setup.inputs.objective.without_labels(setup.inputs.graph_spec),
             transform=SavedGraphTransform(self._folders.transform_graph_dir),
@@ -177,7 +196,7 @@ class Training:
         # Evaluation's batches, not those of training: all examples can be asked, and padding is the same.
         budget = setup.budgets.evaluation
         preprocess = functools.partial(input_pipeline.evaluation_batch, labelled=setup.labelled, budget=budget)
-        TrainingReference(
+        self._exporters.training_reference(
             graph_spec=setup.inputs.graph_spec,
             preprocess=preprocess,
             model=exported,

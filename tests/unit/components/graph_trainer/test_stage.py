@@ -22,6 +22,7 @@ from tfx_gnn.components import (
 )
 from tfx_gnn.components.graph_trainer.output_folders import OutputFolders
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
+from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.graph.schema.schema_io import read_schema, write_schema
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import graph_schema_path, read_split
@@ -52,6 +53,19 @@ def colored_items():
     return module
 
 
+class _Unwritten:
+    """Instead of a SavedModel, which takes most of the time of a short training, an empty folder."""
+
+    def __init__(self, **_):
+        pass
+
+    def save(self, folder):
+        os.makedirs(folder)
+
+
+NO_EXPORT = Exporters(served_model=_Unwritten, training_reference=_Unwritten)
+
+
 @dataclasses.dataclass(frozen=True)
 class Prepared:
     """What the stages before the trainer have written."""
@@ -72,7 +86,7 @@ class Prepared:
             options=SizeConstraintLearnerOptions(batch_size=8, **options),
         )
 
-    def train(self, folder, **options):
+    def train(self, folder, *, exporters=NO_EXPORT, **options):
         """Trains into `folder/model` and `folder/run`."""
         overridden = {
             name: options.pop(name) for name in list(options) if name.endswith("_dir") and name != "checkpoint_dir"
@@ -85,6 +99,7 @@ class Prepared:
             model_dir=str(folder / "model"),
             model_run_dir=str(folder / "run"),
             options=GraphTrainerOptions.from_flat({**defaults, **options}),
+            exporters=exporters,
         )
 
 
@@ -125,7 +140,7 @@ class Trained:
 @pytest.fixture(scope="module")
 def trained(prepared, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained")
-    return Trained(folder, prepared.train(folder))
+    return Trained(folder, prepared.train(folder, exporters=Exporters()))
 
 
 @pytest.fixture(scope="module")
@@ -191,6 +206,14 @@ def test_served_logits_are_those_of_training_batches(trained, serving_model, pre
 def _exported_weights(saved_model_dir):
     variables = {tuple(v.shape): v.numpy() for v in tf.saved_model.load(saved_model_dir)._variables if v.shape.rank}
     return variables[1, 2], variables[2,]
+
+
+def _trained_weights(folder):
+    """Those of the run, which are there without an export, too."""
+    reader = tf.train.load_checkpoint(str(folder / "run" / "checkpoints" / "exported"))
+    found = {tuple(shape): reader.get_tensor(name) for name, shape in reader.get_variable_to_shape_map().items()
+             if "_dense" in name and "OPTIMIZER" not in name}  # fmt: skip
+    return found[1, 2], found[2,]
 
 
 def _with(record, key, *values):
@@ -327,11 +350,10 @@ def test_run_folder_holds_logs_and_checkpoints(trained):
         "validation",
         "input",
     }
-    reader = tf.train.load_checkpoint(str(run / "checkpoints" / "exported"))
-    exported = _exported_weights(trained.saved_model_dir)
-    saved = {tuple(shape): reader.get_tensor(name) for name, shape in reader.get_variable_to_shape_map().items()
-             if "_dense" in name and "OPTIMIZER" not in name}  # fmt: skip
-    np.testing.assert_array_equal(saved[1, 2], exported[0])
+    for saved, exported in zip(
+        _trained_weights(trained.folder), _exported_weights(trained.saved_model_dir), strict=True
+    ):
+        np.testing.assert_array_equal(saved, exported)
 
 
 def test_model_folder_holds_nothing_but_the_model(trained):
@@ -355,14 +377,18 @@ def ended(prepared, tmp_path_factory):
             "training_seed": 5,
             "checkpoint_dir": str(folder / checkpoint_dir) if checkpoint_dir else "",
         }
-        runs.append((folder, options, prepared.train(folder, **options)))
+        # One of them exports, as does a strategy of many replicas: from a twin of the model.
+        exporters = {"exporters": Exporters()} if checkpoint_dir else {}
+        runs.append((folder, options, prepared.train(folder, **exporters, **options)))
     return runs
 
 
 def test_same_seed_gives_the_same_weights(ended):
-    first, second = (_exported_weights(str(folder / "model" / "Format-Serving")) for folder, *_ in ended)
+    (first, *_), (second, *_) = ended
 
-    np.testing.assert_array_equal(first[0], second[0])
+    exported = _exported_weights(str(first / "model" / "Format-Serving"))
+    for ours, expected in zip(exported, _trained_weights(second), strict=True):
+        np.testing.assert_array_equal(ours, expected)
 
 
 @pytest.mark.parametrize(
@@ -374,7 +400,11 @@ def test_same_seed_gives_the_same_weights(ended):
             ValueError,
             r"one output of shape \[num_readouts, num_classes\], \[rows, 2\] for this batch; got shape \[9, 3\]",
         ),
-        ({"model_fn": "colored_items:table_model_fn"}, ValueError, "a model of variables and operations only"),
+        (
+            {"model_fn": "colored_items:table_model_fn", "exporters": Exporters()},
+            ValueError,
+            "a model of variables and operations only",
+        ),
         (
             {"task": NodeClassification(label_feature="size", class_vocabulary="color")},
             ValueError,
@@ -468,8 +498,7 @@ def test_training_that_is_ended_again_and_again_comes_to_the_same_weights(prepar
     assert resumed.epochs == whole.epochs
     assert [epoch.num_graphs for epoch in resumed.epoch_inputs] == [40] * 3
     assert (resumed.num_steps, resumed.exported_epoch) == (whole.num_steps, whole.exported_epoch)
-    folders = [str(tmp_path / name / "model" / "Format-Serving") for name in ("whole", "ended")]
-    for ours, expected in zip(*map(_exported_weights, folders), strict=True):
+    for ours, expected in zip(*(_trained_weights(tmp_path / name) for name in ("whole", "ended")), strict=True):
         np.testing.assert_array_equal(ours, expected)
     assert sorted(os.listdir(tmp_path / "ended")) == ["model", "run"]
     logs = (tmp_path / "ended" / "run").glob("logs/*/events.*")
@@ -528,16 +557,16 @@ def test_training_that_was_ended_between_two_renamings_is_completed(prepared, en
         patched.setattr(os, "rename", interrupt_at_the_run)
         with pytest.raises(KeyboardInterrupt):
             prepared.train(tmp_path, **options)
-    written = (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns
+    written = (tmp_path / "model" / "Format-Serving").stat().st_mtime_ns
     assert not (tmp_path / "run").exists()
 
     summary = prepared.train(tmp_path, **options)
 
     assert len(summary.epochs) == 1
     assert sorted(os.listdir(tmp_path)) == ["model", "run"]
-    assert (tmp_path / "model" / "Format-Serving" / "saved_model.pb").stat().st_mtime_ns == written
+    assert (tmp_path / "model" / "Format-Serving").stat().st_mtime_ns == written
     # Another seed gives other weights.
-    ours, others = (_exported_weights(str(path / "model" / "Format-Serving"))[0] for path in (tmp_path, ended[0][0]))
+    ours, others = (_trained_weights(path)[0] for path in (tmp_path, ended[0][0]))
     assert not np.allclose(ours, others, atol=1e-3)
 
 

@@ -31,6 +31,19 @@ def tft_output(transformed_star):
     return tft.TFTransformOutput(transformed_star.transform_graph_dir)
 
 
+@pytest.fixture(scope="module")
+def with_statistics(transform_star, tmp_path_factory):
+    """Another transform of the same examples, which writes statistics, and where they are."""
+    folder = tmp_path_factory.mktemp("with_statistics")
+    other = transform_star(
+        folder,
+        preprocessing_fn="star_graph:statistics_of_each_set",
+        pre_transform_stats_dir=str(folder / "pre"),
+        post_transform_stats_dir=str(folder / "post"),
+    )
+    return other, folder
+
+
 def test_a_hub_in_every_subgraph_counts_once(train):
     assert train[0]["nodes/item.mean"] == [10.0] * 10
     assert train[0]["nodes/item.offset"] == [90.0] + [-10.0] * 9
@@ -180,8 +193,8 @@ def test_another_run_writes_the_same_bytes(transform_star, transformed_star, tmp
     assert record == read_transform_record(again.transformed_examples_dir)
 
 
-def test_another_transform_of_the_same_examples_is_told_apart(transform_star, transformed_star, tmp_path):
-    other = transform_star(tmp_path, analyze_splits=("train", "val"))
+def test_another_transform_of_the_same_examples_is_told_apart(with_statistics, transformed_star):
+    other, _ = with_statistics
 
     with pytest.raises(ValueError, match="must hold the transform that made the examples"):
         check_transformed_by(transformed_star.transformed_examples_dir, other.transform_graph_dir)
@@ -255,19 +268,14 @@ def test_no_split_to_analyze_is_refused():
         GraphTransformOptions(preprocessing_fn="star_graph:preprocessing_fn", analyze_splits=())
 
 
-def test_statistics_are_written_as_the_analyzers_count(transform_star, tmp_path):
-    transform_star(
-        tmp_path,
-        preprocessing_fn="star_graph:statistics_of_each_set",
-        pre_transform_stats_dir=str(tmp_path / "pre"),
-        post_transform_stats_dir=str(tmp_path / "post"),
-    )
+def test_statistics_are_written_as_the_analyzers_count(with_statistics):
+    _, folder = with_statistics
 
     means = {}
     for name in ("pre", "post"):
-        dataset = read_statistics(str(tmp_path / name), "train")
+        dataset = read_statistics(str(folder / name), "train")
         means[name] = {feature.path.step[0]: feature.num_stats.mean for feature in dataset.features}
     assert means["pre"]["nodes/item.value"] == 10.0
     np.testing.assert_allclose(means["post"]["nodes/item.value"], 0.0, atol=1e-6)
     np.testing.assert_allclose(means["post"]["nodes/item.pair"], 0.0, atol=1e-6)
-    assert os.listdir(tmp_path / "pre") == os.listdir(tmp_path / "post") == ["Split-train"]
+    assert os.listdir(folder / "pre") == os.listdir(folder / "post") == ["Split-train"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -127,6 +128,12 @@ class _Training:
         return list(itertools.takewhile(lambda batch: batch.counts[0] > 0, self.dataset))
 
 
+@pytest.fixture(scope="module")
+def training(files):
+    """Gives the training split in batches of a kind; making them takes longer than reading them."""
+    return functools.cache(lambda batching: _Training(files, batching))
+
+
 def _evaluation(files, num_graphs=NUM_GRAPHS, num_scored=None, **place):
     num_batches = place.pop("num_batches", -(-num_graphs // 4))
     dataset = evaluation_dataset(
@@ -150,9 +157,9 @@ def batching(request):
 
 
 @pytest.fixture(scope="module")
-def batches(files, batching):
+def batches(training, batching):
     """An epoch of training, and how it is batched."""
-    return _Training(files, batching).epoch()
+    return training(batching).epoch()
 
 
 def _seed_numbers(graph, weights):
@@ -165,8 +172,8 @@ def _order(batches):
     return [_seed_numbers(batch.graph, batch.weights) for batch in batches]
 
 
-def test_every_batch_has_the_same_static_shapes(files, batching):
-    graph, labels, weights, counts = _Training(files, batching).dataset.element_spec
+def test_every_batch_has_the_same_static_shapes(training, batching):
+    graph, labels, weights, counts = training(batching).dataset.element_spec
 
     budget = BUDGETS[batching]
     assert graph.total_num_components == budget.total_num_components
@@ -177,8 +184,8 @@ def test_every_batch_has_the_same_static_shapes(files, batching):
     assert counts == tf.TensorSpec([NUM_COUNTS + 1], tf.int64)
 
 
-def test_label_is_not_among_the_features(files, batching):
-    graph = _Training(files, batching).dataset.element_spec.graph
+def test_label_is_not_among_the_features(training, batching):
+    graph = training(batching).dataset.element_spec.graph
 
     assert not graph.node_sets_spec["_readout"].features_spec
 
@@ -232,12 +239,12 @@ def test_training_order_hangs_on_seed_and_epoch_alone(files, batching):
 
 
 @pytest.mark.parametrize("batching", ["tight", "packed", "fit_or_skip"])
-def test_epoch_can_be_read_from_any_batch_on(files, batching):
-    training = _Training(files, batching)
-    order = _order(training.epoch(3))
+def test_epoch_can_be_read_from_any_batch_on(training, batching):
+    epochs = training(batching)
+    order = _order(epochs.epoch(3))
 
     for first_batch in range(len(order) + 1):
-        assert _order(training.epoch(3, first_batch)) == order[first_batch:]
+        assert _order(epochs.epoch(3, first_batch)) == order[first_batch:]
 
 
 def test_nothing_is_mixed_with_a_buffer_of_one(files):
@@ -247,12 +254,12 @@ def test_nothing_is_mixed_with_a_buffer_of_one(files):
     assert list(itertools.chain(*_order(training.epoch(0)))) == list(range(NUM_GRAPHS))
 
 
-def test_fit_or_skip_removes_other_graphs_in_each_epoch_and_counts_them(files):
-    training = _Training(files, "fit_or_skip")
+def test_fit_or_skip_removes_other_graphs_in_each_epoch_and_counts_them(training):
+    epochs = training("fit_or_skip")
 
     removed = []
     for number in range(12):
-        batches = training.epoch(number)
+        batches = epochs.epoch(number)
         kept = list(itertools.chain(*_order(batches)))
         removed.append(set(range(NUM_GRAPHS)) - set(kept))
         counted = _figures(batches)
@@ -265,8 +272,8 @@ def test_fit_or_skip_removes_other_graphs_in_each_epoch_and_counts_them(files):
     assert len({frozenset(one) for one in removed if one}) > 1
 
 
-def test_counts_tell_what_is_real_of_an_epoch(files):
-    counted = _figures(_Training(files, "tight").epoch())
+def test_counts_tell_what_is_real_of_an_epoch(training):
+    counted = _figures(training("tight").epoch())
 
     # 22 graphs of 1 + 2 + 3 + ... = 43 items, 21 links, a readout and its edge each; 6 batches of 13 + 5 + 8 + 5.
     assert (counted.num_batches, counted.num_graphs) == (6, 22)
@@ -282,10 +289,10 @@ def test_shares_of_time_are_those_of_the_steps():
     assert epoch_input([0] * NUM_COUNTS, num_steps=0).fill == 0.0
 
 
-def test_packed_batches_are_fuller_than_tight_ones(files):
+def test_packed_batches_are_fuller_than_tight_ones(training):
     fills = {}
     for batching in ("tight", "packed"):
-        batches = _Training(files, batching).epoch()
+        batches = training(batching).epoch()
         assert sum(map(len, _order(batches))) == NUM_GRAPHS
         fills[batching] = _figures(batches).fill
 
@@ -293,13 +300,13 @@ def test_packed_batches_are_fuller_than_tight_ones(files):
 
 
 @pytest.mark.parametrize("batching", ["tight", "packed", "fit_or_skip"])
-def test_padding_without_end_follows_the_last_batch(files, batching):
-    training = _Training(files, batching)
-    num_batches = len(training.epoch())
+def test_padding_without_end_follows_the_last_batch(training, batching):
+    epochs = training(batching)
+    num_batches = len(epochs.epoch())
 
-    (empty,) = training.dataset.skip(num_batches + 2).take(1)
+    (empty,) = epochs.dataset.skip(num_batches + 2).take(1)
 
-    assert training.dataset.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert epochs.dataset.cardinality() == tf.data.INFINITE_CARDINALITY
     assert empty.counts.numpy()[[0, 1, 4, 6]].tolist() == [0, 0, 0, 0]
     assert not empty.weights.numpy().any()
     assert empty.graph.node_sets["item"].total_size == BUDGETS[batching].total_num_nodes["item"]
