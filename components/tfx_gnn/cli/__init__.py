@@ -1,4 +1,4 @@
-"""`tfx-gnn`: every stage from the shell, and predictions of a pushed model.
+"""`tfx-gnn`: every step from the shell, and predictions of a pushed model.
 
 Each verb is a thin map onto one stage. It imports that stage only when it
 runs: `tfx-gnn predict` needs TensorFlow, not Beam.

@@ -1,4 +1,4 @@
-"""The command line itself: its verbs, and what holds for all of them."""
+"""The command line itself: its verbs and the options they all share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how they report what they wrote."""
+"""Options that several verbs share, and how verbs report what they wrote."""
 
 from __future__ import annotations
 

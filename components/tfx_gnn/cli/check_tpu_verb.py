@@ -1,4 +1,4 @@
-"""The verb `check-tpu`: would this model train on a TPU?"""
+"""The verb `check-tpu`: reports what would keep a model from training on a TPU."""
 
 from __future__ import annotations
 

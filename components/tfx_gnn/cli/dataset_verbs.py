@@ -1,4 +1,4 @@
-"""Verbs of `tfx-gnn dataset`: public data as tables, ready to sample from."""
+"""Verbs of `tfx-gnn dataset`: public data as tables that are ready to sample from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors on the command line: one line that says what to do, no traceback."""
+"""Errors on the command line: one line that says what to do, without a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `evaluate`: what is the model worth?"""
+"""The verb `evaluate`: metrics of a model, by slice, and a blessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options about what is predicted and by what, as several verbs read them from their text."""
+"""Parses the options of several verbs that describe the task and the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verbs around a trained model: push, predict."""
+"""Verbs for trained models: `push` and `predict`."""
 
 from __future__ import annotations
 

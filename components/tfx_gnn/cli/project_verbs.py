@@ -1,4 +1,4 @@
-"""The verb `new`: a project of the user's own, copied from the one that comes with this package."""
+"""The verb `new`: copies the starter project that comes with this package."""
 
 from __future__ import annotations
 

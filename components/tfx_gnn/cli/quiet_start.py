@@ -1,4 +1,4 @@
-"""A terminal without other people's messages. Imports nothing heavy: it must come first."""
+"""Silences start-up messages of other libraries. Imports nothing heavy, as it must be imported first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `report`: the page of a training or a search, written anew from its figures."""
+"""The verb `report`: renders the page of a training or a search again from its figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb from tables to examples: sample."""
+"""The verb `sample`: from tables to graph tf.Examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `skew`: does the model that serves get what training got?"""
+"""The verb `skew`: compares what the served model computes with what training computed."""
 
 from __future__ import annotations
 

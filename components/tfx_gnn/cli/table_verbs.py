@@ -1,4 +1,4 @@
-"""Verbs of `tfx-gnn tables`: describe tables that have no schema yet, and look for bad rows; and the verb `schema`."""
+"""Verbs of `tfx-gnn tables`, which infer a schema and check rows, and the verb `schema`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `train`: from transformed graphs to a model that serves."""
+"""The verb `train`: trains a model and exports it for serving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb from raw to transformed graphs: transform."""
+"""The verb `transform`: from raw to transformed graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `tune`: hyperparameters for a training, found by short ones."""
+"""The verb `tune`: searches hyperparameters by short trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verb `validate`: may these examples be trained on?"""
+"""The verb `validate`: checks examples before they are trained on."""
 
 from __future__ import annotations
 

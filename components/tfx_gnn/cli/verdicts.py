@@ -1,4 +1,4 @@
-"""How verbs with a verdict end: the last line says yes, or no and why; no is an exit code, so that a script stops."""
+"""How verbs with a verdict end: the last line says yes, or no and why; "no" is also an exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifact types of this library, and what its components write into TFX's own.
+"""Artifact types of this library, and where its components write in TFX's standard artifacts.
 
 Kubeflow reads a custom type's name as an import path with exactly one dot, so
 these classes resolve at the top of the package, and it cannot carry declared

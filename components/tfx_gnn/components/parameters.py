@@ -1,4 +1,4 @@
-"""How options travel as TFX parameters, in the same way for every component.
+"""Converts options to TFX execution parameters and back, in the same way for every component.
 
 An option that is an int, a float or a str is a parameter of that type; one of
 any other type is one JSON string. Options of groups are parameters by their

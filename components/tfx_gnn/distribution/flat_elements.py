@@ -1,4 +1,4 @@
-"""Elements with graphs as flat dicts of tensors, for workers of parameter servers, which take nothing else."""
+"""Dataset elements with graphs as flat dicts of tensors, as parameter servers' workers need them."""
 
 from __future__ import annotations
 

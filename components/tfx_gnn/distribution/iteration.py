@@ -1,4 +1,4 @@
-"""Several steps in one call, over data that ends.
+"""Several steps in one call, until the data end.
 
 A distributed dataset is iterated over by `for`, `next` or `get_next`, which raise at the end, or by
 `get_next_as_optional`, which does not. In a tf.function that makes several steps, an exception in one of them

@@ -1,4 +1,4 @@
-"""Predictions in the order of the data, whichever replica made them."""
+"""Predictions in the order of the data, whichever replica computed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets for each worker of a strategy, made by a function that knows its place.
+"""One dataset per worker, built by a function that gets the worker's input context.
 
 TensorFlow changes nothing about such a dataset: the function gives batches for one replica, of its own part
 of the data, and prefetches them itself. It is called once for each worker, on that worker's CPU. Tensors for each

@@ -1,4 +1,4 @@
-"""One dataset for all workers, which TensorFlow divides by itself.
+"""One dataset for all workers, sharded by TensorFlow.
 
 `Strategy.experimental_distribute_dataset` takes a dataset of batches for one step of all replicas together. It
 cuts each batch into pieces of its number of rows over that of replicas, rounded up, so the last replicas may get

@@ -1,4 +1,4 @@
-"""Ends of datasets whose batches have fixed sizes, where replicas run out of data at different steps.
+"""Pads the ends of datasets, so that all replicas take the same number of steps.
 
 TensorFlow lets a replica without data take part with made-up elements, in two cases: if some shape of the
 elements is not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step

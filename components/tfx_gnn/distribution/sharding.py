@@ -1,4 +1,4 @@
-"""Which part of the data each input pipeline reads, decided before anything is launched.
+"""Decides which part of the data each input pipeline reads.
 
 Each worker process has one input pipeline (a TPU: each of its hosts), which feeds all its replicas. By
 file, a pipeline opens its own files only; by data, each reads everything and keeps every n-th record.

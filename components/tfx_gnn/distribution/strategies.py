@@ -1,4 +1,4 @@
-"""Strategies of tf.distribute by configuration."""
+"""Makes strategies of tf.distribute from options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphLearn's description of a table: which columns it has, and what its attribute column packs."""
+"""GraphLearn's `Decoder`: the columns of a table, and how its attribute column is packed."""
 
 from __future__ import annotations
 

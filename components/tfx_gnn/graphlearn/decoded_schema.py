@@ -1,4 +1,4 @@
-"""A graph schema for GraphLearn's files, which a `Decoder` describes."""
+"""The graph schema of files that a GraphLearn `Decoder` describes."""
 
 from __future__ import annotations
 

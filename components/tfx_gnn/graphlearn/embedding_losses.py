@@ -1,4 +1,4 @@
-"""Losses of embeddings against drawn negatives, with GraphLearn's names and arguments.
+"""GraphLearn's losses of embeddings against sampled negatives.
 
 They are for training steps of one's own, where pairs are no `_readout` nodes; `LinkPrediction` is the task for those.
 All are means over the rows given, so padding must be left out before.

@@ -1,4 +1,4 @@
-"""How the attributes of a node or an edge are encoded: GraphLearn's feature specs."""
+"""GraphLearn's feature specs: how the attributes of a node or an edge are encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphLearn's graph: sources of nodes and edges, one after the other, and then tables of all of them."""
+"""GraphLearn's `Graph`: node and edge sources, and the tables they become."""
 
 from __future__ import annotations
 

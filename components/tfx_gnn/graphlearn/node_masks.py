@@ -1,4 +1,4 @@
-"""Tables that tell which nodes are for training, validation and test, as a column of the nodes."""
+"""Splits nodes by tables of training, validation and test ids."""
 
 from __future__ import annotations
 

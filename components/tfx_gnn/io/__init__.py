@@ -1,1 +1,1 @@
-"""Files and folders: written as a whole or not at all, locked, fingerprinted; options as JSON."""
+"""Files and folders: atomic, locked and fingerprinted; options as JSON."""

@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all, and together with those of the same run.
+"""Output folders that appear whole or not at all, several at a time.
 
 Where outputs may go is checked before any work starts, by the names that the user gave them. The making of a
 `resumable_folder` can be taken up again by the next run of the same work.

@@ -1,4 +1,4 @@
-"""Several folders get their names together: all of them, or, after a kill, none.
+"""Commits several folders together: after a kill, either all are there or none.
 
 No file system renames two folders at once. So a journal is written beside each output before the first rename, and the
 commit counts from the moment when the first of these files is removed. Whoever finds that one still there knows that

@@ -1,4 +1,4 @@
-"""What must be on the disk before a rename shows it, for the day when the power fails."""
+"""Flushes files and folders to disk before a rename makes them visible, in case of a power failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Silence for native code, which knows neither Python's logging nor its `sys.stderr`. Imports nothing heavy."""
+"""Hides what native code writes to stderr. Imports nothing heavy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain JSON held against the type that shall be made of it, so that a mistake is told by the name of its field."""
+"""Checks plain JSON against the type it will be read as, and names the wrong field."""
 
 from __future__ import annotations
 

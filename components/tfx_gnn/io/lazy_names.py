@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used.
+"""Imports the public names of a package when they are first used.
 
 A package whose `__init__.pyi` says `from tfx_gnn.room.module import Name as Name` gives `Name` at run time by
 

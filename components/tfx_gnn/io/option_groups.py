@@ -1,4 +1,4 @@
-"""Options in groups, which travel flat: by names that a command's flags and a component's parameters have.
+"""Groups of options, and the flat names that flags and component parameters have for them.
 
 A dataclass of options may hold others, its groups, so that what belongs together stands together in Python and in
 JSON. Flags and TFX parameters know no groups. Each option therefore has one flat name: that of its field, or the one

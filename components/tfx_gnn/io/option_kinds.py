@@ -1,4 +1,4 @@
-"""Abstract classes among options: in JSON, `kind` says which of their subclasses is meant."""
+"""Abstract option classes, whose subclass `kind` names in JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options as JSON, for files and for the wire between machines."""
+"""Converts options to JSON and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locks that go free when their process ends, however it ends."""
+"""File locks that are released when their process ends, however it ends."""
 
 from __future__ import annotations
 

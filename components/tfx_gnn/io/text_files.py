@@ -1,4 +1,4 @@
-"""Text that people and other machines hand in, JSON and protobuf's text format, with errors that say what is wrong.
+"""Reads JSON and protobuf text files, with errors that name the file and the problem.
 
 No message shows what a file holds that is of another kind: it may be anything at all, a secret too. Pipes and devices,
 which cannot be read from beginning to end, are refused.

@@ -1,4 +1,4 @@
-"""The user's functions by name, and a fingerprint of the code behind them.
+"""Loads the user's functions by name, and fingerprints their code.
 
 Caching compares what goes into a component, and a name says nothing about the
 code it leads to. The fingerprint does: it changes when the named module, or a

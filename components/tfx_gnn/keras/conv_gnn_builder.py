@@ -1,4 +1,4 @@
-"""Makes graph updates from convolutions, for all edge sets of a graph alike."""
+"""Builds graph updates from convolutions, alike for all edge sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Initializers that are not used twice."""
+"""Copies initializers, so that none is used for two weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs as symbolic tensors of Keras' functional API, and calls of graph functions with them as layers.
+"""Symbolic graphs for Keras' functional API, and graph functions called on them as layers.
 
 Importing this module registers, for each graph piece, the kind of Keras tensor that stands for
 it, so that `tf_keras.layers.Input(type_spec=graph_spec)` has the properties and methods of the

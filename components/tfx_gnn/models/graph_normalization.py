@@ -1,4 +1,4 @@
-"""Normalization of the states of each graph of a batch by themselves."""
+"""Normalizes states within each graph of a batch."""
 
 from __future__ import annotations
 

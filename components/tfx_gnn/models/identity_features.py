@@ -1,4 +1,4 @@
-"""Identities of nodes as features, without telling a model whom it looks at."""
+"""Drops or hashes identity features, so that a model cannot memorize nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of labels smoothed, of numbers, and of scored candidate pairs.
+"""Losses: label smoothing, robust regression and link prediction.
 
 Losses of numbers are one for each number and not one for each row, so that single ones can be left out. For the labels
 of candidate pairs see `candidate_groups`.

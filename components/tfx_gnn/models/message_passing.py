@@ -1,4 +1,4 @@
-"""Networks made of one convolution for each relation and one next state for each node set.
+"""Networks made of one convolution per relation and one next state per node set.
 
 Sums, means and maxima along edges stay right in half precision: a sum of ones in bfloat16 stops at 256, so what is
 added up is float32. Where edges are sorted (`sort_edges`), sums over neighbours never hold a row for each edge.

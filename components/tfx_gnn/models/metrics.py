@@ -1,4 +1,4 @@
-"""Metrics of classes, of numbers and of scored candidate pairs, summed up over batches and replicas.
+"""Metrics of classification, regression and link prediction that sum over batches and replicas.
 
 Labels of pairs, int64 [n, 2], are those of `candidate_groups`. The candidates of an example must be in one
 batch of one replica, as they are where an example is one graph. A true pair weighs what its row

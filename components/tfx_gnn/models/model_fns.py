@@ -1,4 +1,4 @@
-"""Model functions of the library: name one as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
+"""Ready model functions: name one as `model_fn`, such as "tfx_gnn.models.model_fns:graph_sage".
 
 Each encodes all features of the nodes (`FeatureEncoder`), runs the network of its name and ends with the output layers
 of the task, whose readout is the layer "embeddings". The model is not compiled; the trainer does

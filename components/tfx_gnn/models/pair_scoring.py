@@ -1,4 +1,4 @@
-"""Layers that score pairs of nodes by their states."""
+"""Layers that score pairs of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways along which messages go, an edge set in one of its directions, and the nodes that need them.
+"""Relations to pass messages along: an edge set in one of its directions.
 
 In a sampled subgraph the seeds alone are read, a tenth of the nodes or less. What the last layer of a network makes of
 the others goes nowhere, so that matrices need not be multiplied with them. Shapes stay static, as TPUs demand.

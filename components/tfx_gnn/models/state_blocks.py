@@ -1,4 +1,4 @@
-"""The next state of a node: the block that mixes its own state with what convolutions brought it."""
+"""Blocks that combine a node's state with the messages of its convolutions."""
 
 from __future__ import annotations
 

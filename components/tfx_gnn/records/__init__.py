@@ -1,4 +1,4 @@
-"""What lies on disk between the steps: examples, statistics, size constraints, blessings."""
+"""Files between the steps: examples, statistics, size constraints, blessings."""
 
 from __future__ import annotations
 

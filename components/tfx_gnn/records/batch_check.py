@@ -1,4 +1,4 @@
-"""Whether many graph tf.Examples at once are what their graph schema says."""
+"""Checks a batch of graph tf.Examples against their graph schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verdict on a model or on examples as files: `BLESSED` or `NOT_BLESSED`, and the reasons.
+"""Blessings of models and examples as files: `BLESSED` or `NOT_BLESSED`, the reasons and the subject.
 
 The two empty files are those of TFX's standard ModelBlessing artifact. Those of its InfraBlessing artifact, which
 says that a model serves as it should, begin with `INFRA_`.

@@ -1,4 +1,4 @@
-"""Batches of graph tf.Examples as flat columns, and the values of one parsed tf.Example.
+"""Batches of graph tf.Examples as flat columns.
 
 tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column a key, so that whatever is asked
 of thousands of records is asked of a few arrays.

@@ -1,4 +1,4 @@
-"""What a data set of graph tf.Examples says of its keys, gathered in one mergeable pass."""
+"""Mergeable summary of the keys, types and sizes in graph tf.Examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder layout of graph tf.Examples: one `Split-<name>` folder a split.
+"""The folder layout of graph tf.Examples: one `Split-<name>` folder per split.
 
 It is the layout of TFX's standard Examples artifact (gzipped TFRecord files),
 with the `graph_schema.pbtxt` that describes the records beside the splits.

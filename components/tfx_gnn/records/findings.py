@@ -1,4 +1,4 @@
-"""What checks of examples find: how often, and where first; findings of parts add up."""
+"""Findings of checks: how many, and the first examples; findings of parts merge."""
 
 from __future__ import annotations
 

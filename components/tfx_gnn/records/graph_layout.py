@@ -1,4 +1,4 @@
-"""Which tf.Example keys hold which part of a graph.
+"""Which tf.Example keys hold which parts of a graph.
 
 The layout is TF-GNN's: `nodes/<set>.#size`, `nodes/<set>.<feature>`,
 `edges/<set>.#size|#source|#target|<feature>` and `context/<feature>`. A ragged

@@ -1,4 +1,4 @@
-"""Which nodes a graph tf.Example is about: those that its `_readout` nodes read from."""
+"""The root nodes of a graph tf.Example, which its `_readout` nodes read from."""
 
 from __future__ import annotations
 

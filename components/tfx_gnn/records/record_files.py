@@ -1,4 +1,4 @@
-"""Records of an examples folder with their places, file by file, or as shuffled data sets.
+"""Reads the records of an examples folder, in order with their places, or shuffled.
 
 Gzipped files cannot be split, so a file is the unit of work on any runner, and
 reading it in order costs nothing and tells where each record stands.

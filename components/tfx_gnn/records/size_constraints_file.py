@@ -1,4 +1,4 @@
-"""Padding budgets as a file: what they are, and what data they were learned from."""
+"""The file of padding budgets and of the data they were learned from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of the features and of the graphs of a split, as TensorFlow Data Validation writes them.
+"""Statistics of a split's features and graphs, in TensorFlow Data Validation's format.
 
 What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
 isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the

@@ -1,4 +1,4 @@
-"""Statistics of splits as files, as TFX's StatisticsGen writes them: `Split-<name>/FeatureStats.pb`."""
+"""Statistics files as TFX's StatisticsGen writes them: `Split-<name>/FeatureStats.pb`."""
 
 from __future__ import annotations
 

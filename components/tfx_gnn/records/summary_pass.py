@@ -1,4 +1,4 @@
-"""One mergeable pass by Apache Beam over record files, whose result comes back to the caller."""
+"""Runs a mergeable Beam pass over record files and returns its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values as 64-bit hashes, by which they are compared across files without being kept.
+"""64-bit hashes of values, which compare values across files without keeping them.
 
 Among a billion different values the chance that any two share a hash is about one in forty.
 

@@ -1,1 +1,1 @@
-"""Pages that people look at, all of one look."""
+"""HTML reports with one look."""

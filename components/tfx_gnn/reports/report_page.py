@@ -1,4 +1,4 @@
-"""Pages made of templates, all with the look of `page.html.j2`, and drawings for them.
+"""Renders reports from templates, with plots.
 
 Matplotlib's drawings become SVG that suits light and dark pages.
 """

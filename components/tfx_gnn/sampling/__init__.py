@@ -1,4 +1,4 @@
-"""From tables of a large graph to subgraphs around seeds.
+"""Samples subgraphs around seeds from tables of a large graph.
 
 Plans need nothing but Python; what reads tables and samples needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """

@@ -1,4 +1,4 @@
-"""Random choices that are pure functions of what they choose for.
+"""Random choices as pure functions of keys, so that every sampler draws the same.
 
 A generator object would make each choice depend on all choices before it, so
 on the order of work and the number of workers. Here the choice for one node

@@ -1,4 +1,4 @@
-"""Exported models, asked and checked from outside."""
+"""Loads, verifies, publishes and queries exported models."""
 
 from __future__ import annotations
 

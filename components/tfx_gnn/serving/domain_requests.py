@@ -1,4 +1,4 @@
-"""Requests with values that no table had: negative, zero, huge, NaN and infinite ones, made of real examples."""
+"""Requests with values outside of the training domain: negative, zero, huge, NaN and infinite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads an exported model as a stranger would, and asks it real questions.
+"""Loads an exported model in a fresh process without this package, and sends it requests.
 
 This file is run as a script by `verify_saved_model`, in a new interpreter that
 may import TensorFlow and the standard library and nothing else: what works here

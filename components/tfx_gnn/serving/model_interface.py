@@ -1,4 +1,4 @@
-"""The names that an exported model and its callers agree on.
+"""The names of signatures, inputs, outputs and files of an exported model.
 
 A model of several tasks puts "<task>/" before the names of each task's outputs.
 """

@@ -1,4 +1,4 @@
-"""Predictions of an exported model, with nothing but TensorFlow, as one plain answer an example."""
+"""Predictions of an exported model as one plain answer per example, with nothing but TensorFlow."""
 
 from __future__ import annotations
 

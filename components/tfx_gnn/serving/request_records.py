@@ -1,4 +1,4 @@
-"""Examples as users would send them: labels are what they ask for."""
+"""Requests made of examples: labels are removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an exported model refuses a request, in words: TensorFlow tells it by keys, operations and functions."""
+"""Explains TensorFlow's errors for refused requests."""
 
 from __future__ import annotations
 

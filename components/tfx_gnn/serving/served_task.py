@@ -1,4 +1,4 @@
-"""What an exported model tells of itself, in a file beside it that any program can read."""
+"""A file beside an exported model that says what its answers are about."""
 
 from __future__ import annotations
 

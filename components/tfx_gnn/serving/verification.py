@@ -1,4 +1,4 @@
-"""Verification of an exported model from outside, before anyone depends on it."""
+"""Verifies an exported model in a fresh process before it is pushed."""
 
 from __future__ import annotations
 

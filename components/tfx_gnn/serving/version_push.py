@@ -1,4 +1,4 @@
-"""Atomic arrival of a model in a folder of versions.
+"""Publishes a model atomically in a folder of versions.
 
 A version is written and checked under a hidden name, then appears by one
 rename. A lock file beside it is held by the process that writes; the lock dies

@@ -1,4 +1,4 @@
-"""Requests that a model server sends to a model before it lets users ask: TensorFlow Serving's warm-up file.
+"""TensorFlow Serving's warm-up file, made of real requests.
 
 It is a TFRecord file of `tensorflow.serving.PredictionLog` messages beside the SavedModel. The first request of
 each size makes TensorFlow optimize the graph and prepare kernels; with the file, that happens while the server loads

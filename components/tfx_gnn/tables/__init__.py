@@ -1,4 +1,4 @@
-"""Tables of nodes and edges: what a graph is before anything is sampled from it.
+"""Tables of nodes and edges: files read as typed, checked columns.
 
 Needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """

@@ -1,4 +1,4 @@
-"""Columns of any Arrow type as the type that was declared, without silent loss."""
+"""Converts columns of any Arrow type to the declared type, without silent loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV text cut into blocks of whole records, with line ends in quotes, and text that may not be UTF-8 made UTF-8."""
+"""Splits CSV text into blocks of whole records, and handles quoted line ends and broken UTF-8."""
 
 from __future__ import annotations
 

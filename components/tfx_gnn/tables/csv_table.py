@@ -1,4 +1,4 @@
-"""CSV files, read as a stream, with problems that name the line."""
+"""Streams CSV files, with errors that name the line."""
 
 from __future__ import annotations
 

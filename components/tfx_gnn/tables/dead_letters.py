@@ -1,4 +1,4 @@
-"""Rows that were dropped, as JSON lines beside what was made of the others."""
+"""Writes dropped rows as JSON lines beside the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The columns of a table that the features of a graph schema ask for."""
+"""Selects the columns that the features of a graph schema need."""
 
 from __future__ import annotations
 

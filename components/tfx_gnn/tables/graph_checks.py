@@ -1,4 +1,4 @@
-"""Rules between the rows of a graph's tables: unique nodes, ends that are there, repeated edges."""
+"""Rules between rows of a graph's tables: unique node ids, existing endpoints, duplicate edges."""
 
 from __future__ import annotations
 

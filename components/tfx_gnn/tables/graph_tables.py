@@ -1,4 +1,4 @@
-"""A whole graph in memory: the tables that a graph schema names, typed, checked and joined."""
+"""A whole graph in memory: its tables typed, checked and joined."""
 
 from __future__ import annotations
 

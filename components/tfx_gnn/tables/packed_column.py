@@ -1,4 +1,4 @@
-"""Columns whose cells pack several values in one text, such as "28:0:0.2:Hangzhou:1,5,12"."""
+"""Decodes columns that pack several values in one text, such as "28:0:0.2:Hangzhou:1,5,12"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files, row group by row group."""
+"""Streams Parquet files, row group by row group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that rows of tables obey, what to do with rows that do not, and the count of them."""
+"""Rules for rows, what to do with rows that break them, and their counts."""
 
 from __future__ import annotations
 

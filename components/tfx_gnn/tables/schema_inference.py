@@ -1,4 +1,4 @@
-"""A graph schema for tables that came without one, from evidence that is gathered block by block."""
+"""Infers a graph schema from tables, block by block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables that a graph schema declares, as layouts."""
+"""The table layouts that a graph schema declares."""
 
 from __future__ import annotations
 

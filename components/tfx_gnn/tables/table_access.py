@@ -1,4 +1,4 @@
-"""How a tables folder is opened: which schema, which files, and how large a record may be."""
+"""How a tables folder is opened: schema, files, and the largest record."""
 
 from __future__ import annotations
 

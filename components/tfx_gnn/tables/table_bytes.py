@@ -1,4 +1,4 @@
-"""Files as streams of bytes, on any file system that TensorFlow reads; gzip is told by content."""
+"""Files as byte streams on any file system that TensorFlow reads; gzip is detected by content."""
 
 from __future__ import annotations
 

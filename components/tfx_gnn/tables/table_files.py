@@ -1,4 +1,4 @@
-"""Tables read unit by unit, as blocks of typed columns in bounded memory, or whole."""
+"""Reads tables as blocks of typed columns in bounded memory, or whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file format must offer to be read as a table, and the formats that there are."""
+"""The interface of a table format, and the registry of formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to read of a table: its files, its format, and the columns with their types."""
+"""What to read of a table: files, format, and typed columns."""
 
 from __future__ import annotations
 

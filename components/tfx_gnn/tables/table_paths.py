@@ -1,4 +1,4 @@
-"""Files that a declared name stands for: one file, a glob, or shards."""
+"""Resolves a declared file name: one file, a glob, or shards."""
 
 from __future__ import annotations
 

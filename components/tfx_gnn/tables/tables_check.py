@@ -1,4 +1,4 @@
-"""All that is wrong with the tables of a graph, and not only what is found first."""
+"""Reports everything that is wrong with a graph's tables."""
 
 from __future__ import annotations
 

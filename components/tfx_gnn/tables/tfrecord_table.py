@@ -1,4 +1,4 @@
-"""TFRecord files of tf.Examples as tables: one record a node or an edge, as TF-GNN stores a full graph."""
+"""Reads TFRecord files of tf.Examples as tables, as TF-GNN stores a full graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a step run on a TPU? An answer without one, before one is paid for.
+"""Checks without a TPU that a training step runs on one.
 
 Running a step through XLA on a CPU proves too little: it takes data types that TPUs lack, and reads
 shapes from the values of the one batch that it is given. Four steps find what a TPU would refuse:

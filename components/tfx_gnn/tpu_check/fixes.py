@@ -1,4 +1,4 @@
-"""What to do about an operation that a TPU does not run."""
+"""What to do about operations that a TPU cannot run."""
 
 from __future__ import annotations
 

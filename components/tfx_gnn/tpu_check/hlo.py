@@ -1,4 +1,4 @@
-"""Lowering of a traced step to XLA's HLO, as a TPU's compiler would begin."""
+"""Lowers a traced step to XLA's HLO, as a TPU's compiler does first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps a training step from running on a TPU."""
+"""A problem that keeps a training step from running on a TPU."""
 
 from __future__ import annotations
 

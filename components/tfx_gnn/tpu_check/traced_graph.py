@@ -1,4 +1,4 @@
-"""All operations of a traced step, of its loops, branches and functions too, and who made them.
+"""All operations of a traced step, those of loops, branches and functions included, with their origin.
 
 This is the one file that follows TensorFlow's private links from an operation to the functions
 that it calls; they are the same in TensorFlow 2.16 and 2.21.

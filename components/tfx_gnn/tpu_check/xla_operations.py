@@ -1,4 +1,4 @@
-"""Which operations, of which data types, XLA can compile for a TPU.
+"""Which operations XLA can compile for a TPU, by data type.
 
 TensorFlow's packages have no compiler for TPUs. They have XLA's for CPUs, which registers the same
 kernels but for one filter, and a TPU lacks some of its data types. This is the one file that reads

@@ -1,4 +1,4 @@
-"""The file of the best hyperparameters, which the tuner writes and the trainer reads."""
+"""The file of the best hyperparameters, written by the tuner and read by the trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statistics are taken of: unique items of examples, rows of tables, or the examples as they are."""
+"""Options of the analysis: statistics over unique items, rows of tables, or examples as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The saved transform applied to a merged batch of raw graphs.
+"""Applies the saved transform to a merged batch of raw graphs.
 
 Training data and served requests go through this one function, so they cannot
 differ. It needs TensorFlow alone: neither Beam nor tf.Transform is imported.

@@ -1,4 +1,4 @@
-"""What was counted in earlier data, kept so that it need not be read again.
+"""A cache of statistics of earlier spans, so that they need not be read again.
 
 A dataset is a span of examples, or the tables. tf.Transform keeps what each analyzer gathered
 from it; beside that lie the identities of the items that count in it, so that a later span

@@ -1,4 +1,4 @@
-"""NaN and infinite values of features, counted while examples are transformed."""
+"""Counts NaN and infinite values of features while examples are transformed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graph as a user's preprocessing function sees it.
+"""The view of a graph that the user's preprocessing function gets.
 
 tf.Transform takes neither extension types nor nested dicts, so the function
 gets plain Python objects around flat tensors: all nodes of a set, of all graphs

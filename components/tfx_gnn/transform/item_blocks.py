@@ -1,4 +1,4 @@
-"""Blocks of items, in which each identity occurs at most once a file, on their way to be compared."""
+"""Blocks of items for deduplication, each identity at most once per file."""
 
 from __future__ import annotations
 

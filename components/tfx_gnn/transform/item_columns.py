@@ -1,4 +1,4 @@
-"""Items of one set as Arrow columns, taken from examples and packed into others."""
+"""Items of a set as Arrow columns, unpacked from examples and packed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""By what the items of a set are known again in other subgraphs, and in other files.
+"""The identity of items: how nodes and edges are recognized in other subgraphs and files.
 
 Identities are 64-bit hashes (`value_hashes`). Those of integer ids never collide. Among a billion
 items with other ids the chance that any two collide is about one in forty; one of the two would

@@ -1,4 +1,4 @@
-"""A user's preprocessing function over a graph, as tf.Transform wants it."""
+"""Adapts the user's preprocessing function over graphs to tf.Transform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The saved transform applied to record files, one output file for one input file."""
+"""Applies the saved transform to record files, one output file per input file."""
 
 from __future__ import annotations
 

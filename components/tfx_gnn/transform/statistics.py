@@ -1,4 +1,4 @@
-"""Statistics of what tf.Transform's analyzers count: an item once, however often it was sampled.
+"""Statistics of what tf.Transform's analyzers see, each item once.
 
 Of each feature, before or after the transform, TensorFlow Data Validation reads as many values as there
 are items: `num_non_missing` and the like count items, not examples. Where several splits are analyzed, an

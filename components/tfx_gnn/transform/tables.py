@@ -1,4 +1,4 @@
-"""The rows of a graph's tables as what statistics are taken of.
+"""Rows of a graph's tables as the input of the analysis.
 
 A table holds every node and every edge once, also those that no subgraph has. It is
 read in blocks, each of which becomes one record batch of the keys that the

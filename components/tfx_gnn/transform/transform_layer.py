@@ -1,4 +1,4 @@
-"""The saved transform as an operation on graphs, and as a Keras layer for input pipelines.
+"""The saved transform as a function on graphs, and as a Keras layer.
 
 What a model sees has numbers only, no label and no original id. Training batches and served
 requests go through the functions here, so a model meets the same features in both.

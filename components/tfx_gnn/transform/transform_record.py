@@ -1,4 +1,4 @@
-"""What GraphTransform notes beside its outputs: which of them belong together, and the schema of the transformed graph.
+"""A record of which outputs of GraphTransform belong together.
 
 The note lies in the transform graph and beside the transformed examples. Outputs of releases that wrote none are
 taken as they are.

@@ -1,4 +1,4 @@
-"""Every node and edge once, for statistics.
+"""Deduplicates nodes and edges, so that statistics count each once.
 
 Sampled subgraphs repeat nodes: a hub is in the neighbourhood of all its
 neighbours. Here the items of the examples become columns, one of each identity

@@ -1,4 +1,4 @@
-"""Quality of a classifier from counts of (true class, predicted class) pairs.
+"""Classification metrics from a confusion matrix.
 
 Counts merge by addition, so they can be gathered on many machines; the figures
 equal scikit-learn's on the same predictions.

@@ -1,4 +1,4 @@
-"""Asks the exported model for a whole split by Apache Beam, on any number of machines, and adds up its answers."""
+"""Scores a whole split with the exported model on Apache Beam, and sums the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluation found, as `metrics.json`."""
+"""The results of an evaluation, as `metrics.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evaluations know of examples: sums that merge on any number of machines."""
+"""Sums over examples that an evaluation keeps; sums of parts merge by addition."""
 
 from __future__ import annotations
 

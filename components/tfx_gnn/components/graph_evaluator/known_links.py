@@ -1,4 +1,4 @@
-"""Candidates of link prediction that are true although no label says so: ranks are "filtered" by leaving them out."""
+"""Links known to be true, which filtered ranking leaves out of the candidates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each kind of task is measured: the truth in raw examples, sums over served answers, and a baseline."""
+"""How one kind of task is measured: labels in raw examples, sums over served answers, and a baseline."""
 
 from __future__ import annotations
 

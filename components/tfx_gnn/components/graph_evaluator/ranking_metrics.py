@@ -1,4 +1,4 @@
-"""Quality of a link predictor from sums over ranks and counts of scores, which merge by addition.
+"""Link prediction metrics from mergeable sums of ranks and counts of scores.
 
 The rank of a true pair is its position among the false pairs of its own example, by descending score; pairs of
 equal score share their mean rank, so a model that gives all pairs one score gains nothing by their order. Other true

@@ -1,4 +1,4 @@
-"""Quality of a regression from sums that merge, of any number of targets.
+"""Regression metrics of one or more targets from mergeable sums.
 
 Means over targets are plain, as those of scikit-learn by default.
 """

@@ -1,4 +1,4 @@
-"""Slices of the examples: groups that share the value of a feature of the raw examples."""
+"""Slices of the data: examples that share a feature's value."""
 
 from __future__ import annotations
 

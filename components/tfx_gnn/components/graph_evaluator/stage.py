@@ -1,4 +1,4 @@
-"""GraphEvaluator: what is the exported model worth on raw examples, and may it be pushed?"""
+"""GraphEvaluator: metrics of the exported model on raw examples, by slice, and its blessing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From sums over examples to metrics, slices and a verdict."""
+"""Computes metrics, slices and the verdict from the summed results."""
 
 from __future__ import annotations
 

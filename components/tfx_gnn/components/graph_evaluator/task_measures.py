@@ -1,4 +1,4 @@
-"""How the tasks that models are trained for are measured."""
+"""The measures of every built-in task."""
 
 from __future__ import annotations
 

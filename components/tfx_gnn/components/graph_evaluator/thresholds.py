@@ -1,4 +1,4 @@
-"""What a model must reach: bounds on metrics, and the sentences that say whether they are met."""
+"""Thresholds on metrics, and the messages that say whether they are met."""
 
 from __future__ import annotations
 

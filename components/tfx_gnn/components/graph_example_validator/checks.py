@@ -1,4 +1,4 @@
-"""The checks of GraphExampleValidator: how bad it is when they do not pass, and what to do about it."""
+"""The checks of GraphExampleValidator: the severity of each, and what to do when it fails."""
 
 from __future__ import annotations
 

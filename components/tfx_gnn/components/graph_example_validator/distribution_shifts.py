@@ -1,4 +1,4 @@
-"""Drift from span to span, and skew from split to split, of the features of a graph.
+"""Drift between spans and skew between splits, of each feature.
 
 Both measures are those of TensorFlow Data Validation, and lie in [0, 1]: the L-infinity
 distance of the shares of categories, and the Jensen-Shannon divergence (with logarithms to

@@ -1,4 +1,4 @@
-"""Anomalies of examples: as TensorFlow Metadata writes them, a file a split, and for people to read."""
+"""Anomalies as TensorFlow Metadata writes them, one file per split, and as text for people."""
 
 from __future__ import annotations
 

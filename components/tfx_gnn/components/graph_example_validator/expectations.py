@@ -1,4 +1,4 @@
-"""What examples are promised to be, by their sampling plan or by options, held against what their schema has."""
+"""What the sampling plan or the options say that examples contain, checked against their schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a feature of the seed gives its label away.
+"""Finds features of the seed that give its label away.
 
 A feature is a copy of the label if both are equal, or if each value stands with one label and
 each label with one value. It determines the label if each value stands with one label only. Either

@@ -1,4 +1,4 @@
-"""How many edges join nodes of equal label, where the labels of both ends are known.
+"""The share of edges whose ends have the same label.
 
 A label is known of nodes that are the seed of some example, whatever its split. Every edge counts
 once in a split, in however many subgraphs it is.

@@ -1,4 +1,4 @@
-"""Whether a split by time is one: no seed newer than those it is tested on, no edge newer than its seed."""
+"""Checks splits by time: no training seed is newer than a test seed, no edge newer than its seed."""
 
 from __future__ import annotations
 

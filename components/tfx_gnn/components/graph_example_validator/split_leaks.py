@@ -1,4 +1,4 @@
-"""Whether anything that one split is tested on can be seen from another.
+"""Finds seeds, edges and labels of one split that are visible in another.
 
 Each example tells what it is about (claims: its seed, its pair) and what it shows (sightings: its
 nodes, its edges), as rows with a 64-bit hash. Rows of equal hash are compared, wherever they

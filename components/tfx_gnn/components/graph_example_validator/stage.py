@@ -1,4 +1,4 @@
-"""GraphExampleValidator: are the examples whole, are the splits apart, and are they like the last ones?"""
+"""GraphExampleValidator: checks examples for corruption, leaks between splits, drift and skew."""
 
 from __future__ import annotations
 

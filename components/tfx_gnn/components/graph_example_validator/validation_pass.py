@@ -1,4 +1,4 @@
-"""The one pass of GraphExampleValidator over the examples, by Apache Beam."""
+"""The single Beam pass of GraphExampleValidator over the examples."""
 
 from __future__ import annotations
 

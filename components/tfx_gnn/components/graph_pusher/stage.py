@@ -1,4 +1,4 @@
-"""GraphPusher: a blessed model becomes the next version of a serving folder."""
+"""GraphPusher: publishes a blessed model as the next version of a serving folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A graph schema for data that came without one."""
+"""Infers a graph schema from examples that came without one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphSchemaGen: what do the examples look like, and is that what they are said to look like?"""
+"""GraphSchemaGen: infers or checks the graph schema of examples, and summarizes their features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two ways to a prediction, from SavedModels alone: as in training, and as served."""
+"""Predictions by the two SavedModels: as in training, and as served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two flat graphs of the same examples side by side: how many values differ, by how much, and where.
+"""Compares two flat graphs of the same examples: how many values differ, by how much, and where.
 
 A flat graph is what `tfx_gnn.graph.codec.flat_tensors` makes of examples that were merged into one graph.
 """

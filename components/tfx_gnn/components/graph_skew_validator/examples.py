@@ -1,4 +1,4 @@
-"""Examples before and after the transform, side by side, in the blocks in which they were transformed."""
+"""Reads examples before and after the transform side by side, in the blocks they were transformed in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison of training and serving found, as `skew.json`."""
+"""The results of a comparison of training and serving, as `skew.json`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What batches of examples show in training and in serving, side by side, added up."""
+"""Accumulates the differences between training and serving over batches."""
 
 from __future__ import annotations
 

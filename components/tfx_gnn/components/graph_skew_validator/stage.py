@@ -1,4 +1,4 @@
-"""GraphSkewValidator: does the exported model get from raw examples what training got from transformed ones?"""
+"""GraphSkewValidator: compares what the exported model computes from raw examples with what training saw."""
 
 from __future__ import annotations
 

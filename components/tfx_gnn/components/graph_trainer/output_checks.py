@@ -1,4 +1,4 @@
-"""Places for what a training writes: found wanting before it starts, not hours later."""
+"""Checks before training starts that its outputs can be written."""
 
 from __future__ import annotations
 

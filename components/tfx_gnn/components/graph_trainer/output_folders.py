@@ -1,4 +1,4 @@
-"""The two folders that a training leaves, the model and its run, which become visible together.
+"""The two output folders of a training, the model and its run, which appear together.
 
 No file system renames two folders at once. So the training counts as ended from the moment when the note of
 `FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. Whoever starts

@@ -1,4 +1,4 @@
-"""Training made visible: one bar on a terminal, one line an epoch elsewhere."""
+"""Progress of a training: a bar on a terminal, elsewhere one line per epoch."""
 
 from __future__ import annotations
 

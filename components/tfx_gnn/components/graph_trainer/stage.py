@@ -1,4 +1,4 @@
-"""GraphTrainer: transformed graphs and a user's model become one SavedModel that answers raw examples."""
+"""GraphTrainer: trains the user's model and exports it with the transform as one SavedModel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Would this model train on a TPU, and in what memory? Asked of the trainer's own steps, before one is touched."""
+"""Checks the trainer's own steps for what a TPU cannot run, and estimates their memory, without a TPU."""
 
 from __future__ import annotations
 

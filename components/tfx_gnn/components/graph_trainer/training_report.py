@@ -1,4 +1,4 @@
-"""The report of a training: a page for those who want to know how it went."""
+"""The HTML report of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One training, from what it reads to what it writes."""
+"""One training, from reading its inputs to writing its outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphTransform: a user's preprocessing with full-pass statistics, kept as a transform graph."""
+"""GraphTransform: analyzes the data for the user's preprocessing, and applies it to every example."""
 
 from __future__ import annotations
 

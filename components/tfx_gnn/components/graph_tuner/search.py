@@ -1,4 +1,4 @@
-"""The loop of a search: Optuna chooses values, and each trial is kept as soon as it is finished."""
+"""The search loop: Optuna suggests values, and each trial is saved as soon as it ends."""
 
 from __future__ import annotations
 

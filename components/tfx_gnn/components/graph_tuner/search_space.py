@@ -1,4 +1,4 @@
-"""What values a hyperparameter may take."""
+"""The values that a hyperparameter may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GraphTuner: many short trainings find the hyperparameters for a long one."""
+"""GraphTuner: searches hyperparameters by many short trainings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training of a trial: the trainer's own, without checkpoints and export."""
+"""The training of one trial: the trainer's own, without checkpoints and export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trials of a search, as files: a search that was ended goes on with those that are finished."""
+"""Trials of a search as files, from which an interrupted search resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search made visible: one bar on a terminal, and one line a trial."""
+"""Progress of a search: a bar on a terminal, and one line per trial."""
 
 from __future__ import annotations
 

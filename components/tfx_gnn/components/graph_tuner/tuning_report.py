@@ -1,4 +1,4 @@
-"""The report of a search: a page, with drawings, for those who want to know what matters."""
+"""The HTML report of a search, with plots of the hyperparameters' influence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search found, for people and for the steps that follow."""
+"""The results of a search, as a file that other steps read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All budgets for one data set, learned from the summary of its sizes.
+"""Learns all budgets of a data set from the summary of its sizes.
 
 A fit-or-skip budget is one that a stated share of random batches fits, with as little padding as can be.
 """

@@ -1,4 +1,4 @@
-"""Padding budgets from what real graphs take: room for padding, what follows from it, and its cost."""
+"""Builds a budget from observed sizes: adds room for padding, and computes its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets that `pack_batches` fills best: the shape with the least padded work for each real graph.
+"""Chooses the packing budget with the least padded work per real graph.
 
 Work is nodes and edges of all sets, and one for each component. What `pack_batches` makes of a budget is found out by
 its own planner, on sizes alone.

@@ -1,4 +1,4 @@
-"""One mergeable pass by Apache Beam over the sizes of graphs in tf.Examples."""
+"""The single mergeable Beam pass over the sizes of graphs."""
 
 from __future__ import annotations
 

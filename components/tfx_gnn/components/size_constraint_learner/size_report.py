@@ -1,4 +1,4 @@
-"""The report on padding budgets: a page that explains what was learned, for those who choose a budget."""
+"""The HTML report on padding budgets, for choosing one."""
 
 from __future__ import annotations
 

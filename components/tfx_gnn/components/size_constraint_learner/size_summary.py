@@ -1,4 +1,4 @@
-"""Sizes of graphs, summed up: exact totals, and the joint distribution of all sizes.
+"""Mergeable summary of graph sizes: exact totals, and a sample of their joint distribution.
 
 A summary holds each distinct row (sizes of all sets in the order of `SizeRule`, label class, degree bucket) with its
 exact count while there are few, and a sample of graphs for when there are many: those of smallest hash, so that whoever

@@ -1,4 +1,4 @@
-"""Which graphs are lost with the random batches that do not fit, by label class and by degree of the seed."""
+"""Which graphs fit-or-skip would remove, by label class and by degree of the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SizeConstraintLearner: how large are batches of graphs, and how are they padded best?"""
+"""SizeConstraintLearner: measures graphs and learns padding budgets for batches of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subgraph examples or graph-level examples, made by a Beam pipeline whose workers hold parts of the tables."""
+"""Writes subgraph or graph-level examples by a Beam pipeline whose workers hold parts of the tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subgraph examples or graph-level examples, made by one process that holds the tables in memory."""
+"""Writes subgraph or graph-level examples in one process that holds the tables in memory."""
 
 from __future__ import annotations
 

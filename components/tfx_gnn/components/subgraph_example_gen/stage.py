@@ -1,4 +1,4 @@
-"""From tables of nodes and edges to graph tf.Examples: subgraphs around seeds, or graph-level examples."""
+"""SubgraphExampleGen: from tables of nodes and edges to graph tf.Examples, sampled or graph-level."""
 
 from __future__ import annotations
 

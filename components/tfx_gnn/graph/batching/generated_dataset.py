@@ -1,4 +1,4 @@
-"""Data sets from Python generators of graphs."""
+"""Datasets from Python generators of graphs."""
 
 from __future__ import annotations
 

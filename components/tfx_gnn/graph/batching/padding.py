@@ -1,4 +1,4 @@
-"""Fills a graph up to fixed total sizes, as accelerators need it; masks tell padding from the rest."""
+"""Pads a graph to fixed total sizes, with masks of what is real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a graph can be padded to given size constraints, and why not."""
+"""Checks that a graph fits size constraints, with messages that say which it breaks."""
 
 from __future__ import annotations
 

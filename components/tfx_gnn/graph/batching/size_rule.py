@@ -1,4 +1,4 @@
-"""The rule by which total sizes fit size constraints, for one graph or many at once."""
+"""The rule by which total sizes fit size constraints, for one graph or many at a time."""
 
 from __future__ import annotations
 

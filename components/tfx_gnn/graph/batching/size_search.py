@@ -1,4 +1,4 @@
-"""Measures a data set of graphs to find the smallest size constraints that fit all of it."""
+"""Finds the smallest size constraints that fit every graph of a dataset."""
 
 from __future__ import annotations
 

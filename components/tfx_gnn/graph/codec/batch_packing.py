@@ -1,4 +1,4 @@
-"""Batches that fill a padding budget, by looking ahead over whole graphs."""
+"""Packs graphs into batches that fill a padding budget, with a look-ahead."""
 
 from __future__ import annotations
 

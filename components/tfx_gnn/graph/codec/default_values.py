@@ -1,4 +1,4 @@
-"""Values for features that a tf.Example lacks, such as labels when a model serves."""
+"""Default values for features that a tf.Example lacks, such as labels at serving time."""
 
 from __future__ import annotations
 

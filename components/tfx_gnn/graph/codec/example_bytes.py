@@ -1,4 +1,4 @@
-"""Serialized tf.Examples in the one form that TensorFlow's parser reads as protobuf means it.
+"""Rewrites serialized tf.Examples into the one encoding that TensorFlow's parser reads correctly.
 
 `tf.io.parse_example` has a protobuf reader of its own. Of the encodings that protobuf allows it
 silently drops what follows the first piece of a list. With a length that is not true, or with

@@ -1,4 +1,4 @@
-"""The sizes of graphs in tf.Examples that are not parsed any further."""
+"""Reads the sizes of graphs from tf.Examples without parsing the rest."""
 
 from __future__ import annotations
 

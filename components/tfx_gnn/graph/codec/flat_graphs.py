@@ -1,4 +1,4 @@
-"""Graphs of a batch of tf.Examples as flat values, field by field, before they are given their shapes."""
+"""Graphs of a batch as flat values by field, before shapes are restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pads graphs while they are parsed, with a few operations for all sets and features together."""
+"""Pads graphs while they are parsed, with few operations for all sets and features."""
 
 from __future__ import annotations
 

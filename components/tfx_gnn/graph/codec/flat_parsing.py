@@ -1,4 +1,4 @@
-"""Reads a batch of graph tf.Examples into flat values, without nested ragged tensors.
+"""Parses a batch of graph tf.Examples into flat values, without nested ragged tensors.
 
 `tf.io.parse_example` delivers, for each feature, the values of all examples in one vector and
 the splits between examples. All else follows from `#size`: the splits between the items of a

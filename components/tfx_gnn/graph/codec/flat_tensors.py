@@ -1,4 +1,4 @@
-"""Graphs as flat dicts of plain tensors, for what takes no composite tensors.
+"""Graphs as flat dicts of plain tensors, for APIs that take no composite tensors.
 
 Examples are the datasets of `tf.distribute.ParameterServerStrategy`, and SavedModel signatures
 with stable names. The keys are those of graphs in tf.Examples: `context/<feature>`,

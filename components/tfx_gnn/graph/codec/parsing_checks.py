@@ -1,4 +1,4 @@
-"""Assertions on graphs read from tf.Examples, and the node indices of all their edge sets.
+"""Assertions on graphs that were parsed, and on the node indices of their edge sets.
 
 They cost a few operations, whatever the number of sets and features: what is compared is first
 put into one tensor. In a function, all operations of an assertion run every time, and even a

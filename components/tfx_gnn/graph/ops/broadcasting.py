@@ -1,4 +1,4 @@
-"""Copies values from nodes to their edges, and from the context to nodes and edges; combines several values."""
+"""Broadcasts values from nodes to edges and from the context to nodes and edges."""
 
 from __future__ import annotations
 

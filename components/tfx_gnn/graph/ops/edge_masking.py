@@ -1,4 +1,4 @@
-"""Takes some edges of an edge set away."""
+"""Removes edges of an edge set by a mask."""
 
 from __future__ import annotations
 

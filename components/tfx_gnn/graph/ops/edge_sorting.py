@@ -1,4 +1,4 @@
-"""Sorts edges by their target nodes, so that pooling and broadcasting become faster."""
+"""Sorts edges by their target nodes, which speeds up pooling and broadcasting."""
 
 from __future__ import annotations
 

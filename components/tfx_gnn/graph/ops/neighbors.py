@@ -1,4 +1,4 @@
-"""Pools values of neighbor nodes: a broadcast to edges and a pooling at their other end."""
+"""Pools values of neighbor nodes: a broadcast to edges, then a pooling at their other end."""
 
 from __future__ import annotations
 

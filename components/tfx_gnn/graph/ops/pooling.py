@@ -1,4 +1,4 @@
-"""Reduces values of edges to their nodes, and of nodes or edges to the context, by a reduction's name."""
+"""Pools values of edges to nodes, and of nodes or edges to the context."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random graphs of a given type, for tests and trials."""
+"""Random graphs of a given type, for tests and experiments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads values out of a graph along its readout structure.
+"""Reads values from a graph by its readout structure.
 
 Or from the first node of each component: the older convention for rooted subgraphs.
 """

@@ -1,4 +1,4 @@
-"""The auxiliary node set and edge sets that say where a model's outputs are read.
+"""The auxiliary node set and edge sets that say which nodes a model's outputs are for.
 
 A readout structure consists of the node set "_readout" (or "_readout:<tag>"), with one node per
 value that is read, and of edge sets "_readout/<key>" or "_readout/<key>/<anything>" that point to

@@ -1,4 +1,4 @@
-"""Sums over sorted edges and copies to them, each the gradient of the other.
+"""Segment sums and gathers over sorted edges, each the gradient of the other.
 
 TensorFlow's own gradient of a gather adds rows up in random order. Here every sum, in a gradient
 too, runs through its result in order; and a sum over neighbours and its gradient never hold

@@ -1,4 +1,4 @@
-"""Which end of an edge, or the context, values are broadcast from or pooled to."""
+"""Tags for the ends of an edge and the context, as sources and receivers of values."""
 
 from __future__ import annotations
 

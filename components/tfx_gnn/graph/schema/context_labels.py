@@ -1,4 +1,4 @@
-"""Labels among the features of a context, as a graph schema marks them.
+"""Finds the labels among context features, as a graph schema marks them.
 
 Labels of nodes and pairs lie in node set `_readout`, where there is nothing else. A context holds inputs, too; which of
 its features are labels is in its `metadata.extra`, one entry of key "label_feature" for each:

@@ -1,4 +1,4 @@
-"""Graph schemas as files and text, and walks over what they declare."""
+"""Reads and writes graph schemas, and iterates over what they declare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a graph schema to the type of its graphs, and back; and which dtypes a schema may declare."""
+"""Converts graph schemas to GraphTensorSpecs and back."""
 
 from __future__ import annotations
 

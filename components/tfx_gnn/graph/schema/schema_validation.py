@@ -1,4 +1,4 @@
-"""The rules that a graph schema must obey, and the features that a program needs of it."""
+"""The rules that a graph schema must follow, and checks of the features that a program needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which graph component each node or edge belongs to."""
+"""The component index of each node or edge."""
 
 from __future__ import annotations
 

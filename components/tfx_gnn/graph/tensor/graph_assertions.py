@@ -1,4 +1,4 @@
-"""Assertions at run time that the pieces of a graph fit each other."""
+"""Run-time assertions that the pieces of a graph are consistent."""
 
 from __future__ import annotations
 

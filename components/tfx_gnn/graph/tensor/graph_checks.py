@@ -1,4 +1,4 @@
-"""Questions about a graph that functions ask before they work on it."""
+"""Preconditions on graphs that several functions share."""
 
 from __future__ import annotations
 

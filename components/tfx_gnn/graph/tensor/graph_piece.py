@@ -1,4 +1,4 @@
-"""Values made of fields: what graphs, contexts, node sets, edge sets and adjacencies share."""
+"""The base of graphs, contexts, node sets, edge sets and adjacencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The features of a graph as plain Python values."""
+"""Converts the features of a graph to plain Python values."""
 
 from __future__ import annotations
 

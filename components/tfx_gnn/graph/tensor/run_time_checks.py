@@ -1,4 +1,4 @@
-"""When graphs check themselves, and how: static checks, assertions, and the errors that they raise.
+"""Decides when graphs check themselves, statically or at run time, and makes the errors.
 
 Static checks (shapes known before anything runs) are on by default. Run-time checks add
 assertion ops to every new piece and are off by default; the parsers have checks of their own.

@@ -1,4 +1,4 @@
-"""What functions of the graph core do when they are called with symbolic tensors of Keras.
+"""Lets functions of the graph core be called with symbolic Keras tensors.
 
 Keras' functional API passes placeholders around while a model is put together. Each function of
 the core either becomes one layer of that model (`becomes_keras_layer`) or says that it cannot

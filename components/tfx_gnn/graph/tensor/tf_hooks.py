@@ -1,4 +1,4 @@
-"""Everything the graph core takes from TensorFlow that TensorFlow does not document.
+"""Every undocumented API of TensorFlow that the graph core uses.
 
 Checked on TensorFlow 2.16 and 2.21. When a new release moves one of these names, this file is
 the only place to follow it.

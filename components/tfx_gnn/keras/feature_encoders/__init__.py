@@ -1,4 +1,4 @@
-"""From raw features to the first hidden states: numbers, embeddings, hashed and multi-valued categories.
+"""Encodes raw features as initial hidden states: numbers, embeddings, hashed and multi-valued categories.
 
 `FeatureEncoder` encodes all features of a graph. The columns and `FeatureHandler` have the names and
 arguments of GraphLearn's.

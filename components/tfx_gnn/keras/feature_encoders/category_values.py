@@ -1,4 +1,4 @@
-"""Which row of a table a category has, and one vector for the categories of an item.
+"""Maps categories to rows of an embedding table, and combines several categories of an item.
 
 A category is an index, a value of a vocabulary of tf.Transform, or hashed: into the same row in every process.
 """

@@ -1,4 +1,4 @@
-"""Categories of which nobody has said how many there are."""
+"""Embeddings of categories whose number is not known in advance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns with one category an item."""
+"""Embedding columns with one category per item."""
 
 from __future__ import annotations
 

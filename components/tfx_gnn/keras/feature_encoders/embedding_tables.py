@@ -1,4 +1,4 @@
-"""Several tables of embeddings, with as few lookups as can be."""
+"""Several embedding tables, fused into as few lookups as possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the features of a graph become vectors: what `FeatureEncoder` can be told."""
+"""Options of `FeatureEncoder`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one column of features becomes: GraphLearn's feature columns."""
+"""GraphLearn's feature columns: how one feature is encoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All features of a graph as one vector an item: where a graph neural network begins."""
+"""Encodes all features of a graph as one vector per item, the input of a graph neural network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several columns side by side, and one feature handler for each type.
+"""Several feature columns side by side, and one feature handler per type.
 
 Source and neighbor nodes of one type share their tables.
 """

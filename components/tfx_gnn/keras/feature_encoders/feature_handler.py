@@ -1,4 +1,4 @@
-"""All attributes of nodes or edges as one vector, as a GraphLearn feature spec describes them."""
+"""Encodes all attributes of nodes or edges as one vector, by a GraphLearn feature spec."""
 
 from __future__ import annotations
 

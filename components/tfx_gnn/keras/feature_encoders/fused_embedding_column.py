@@ -1,4 +1,4 @@
-"""Several columns of categories with one table and one lookup."""
+"""Several categorical columns that share one table and one lookup."""
 
 from __future__ import annotations
 

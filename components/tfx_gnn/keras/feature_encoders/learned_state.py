@@ -1,4 +1,4 @@
-"""A first state for sets that have no features to make one of."""
+"""A learned initial state for sets without features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which feature of a graph is encoded how, and the part of it that accelerators cannot do.
+"""Decides how each feature is encoded, and does the part that accelerators cannot.
 
 That part is from strings and ragged values to dense integers. What is done with a feature is decided once, from the
 types of the features and the options.

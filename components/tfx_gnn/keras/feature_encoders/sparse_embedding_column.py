@@ -1,4 +1,4 @@
-"""Columns with any number of categories an item."""
+"""Embedding columns with any number of categories per item."""
 
 from __future__ import annotations
 

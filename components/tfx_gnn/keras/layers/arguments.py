@@ -1,4 +1,4 @@
-"""Arguments that a layer takes when it is made, when it is called, or both."""
+"""Arguments that a layer takes at construction, at call time, or both."""
 
 from __future__ import annotations
 

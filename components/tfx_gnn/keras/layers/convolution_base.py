@@ -1,4 +1,4 @@
-"""The base of convolutions: it takes the tensors out of the graph, subclasses compute with them."""
+"""The base class of convolutions, which extracts tensors from the graph for subclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layer normalization that is safe to serve to several threads at a time."""
+"""Layer normalization that is safe under concurrent requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layer that transforms features by models that callbacks put together."""
+"""The layer that transforms features by models built in callbacks."""
 
 from __future__ import annotations
 

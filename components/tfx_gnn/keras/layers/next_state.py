@@ -1,4 +1,4 @@
-"""Layers that compute the next state of a node set, edge set or context from its inputs."""
+"""Layers that compute a next state from the current one and what was received."""
 
 from __future__ import annotations
 

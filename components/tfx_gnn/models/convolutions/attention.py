@@ -1,4 +1,4 @@
-"""Sums of messages weighted by a softmax over all edges that reach a node."""
+"""Attention: sums of messages weighted by a softmax over a node's incoming edges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A multi-layer perceptron of an edge and both its ends."""
+"""A multi-layer perceptron over an edge and both its ends."""
 
 from __future__ import annotations
 

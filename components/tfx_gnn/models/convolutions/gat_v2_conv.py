@@ -1,4 +1,4 @@
-"""Graph attention whose ranking of neighbours depends on who asks."""
+"""The graph attention convolution of GATv2."""
 
 from __future__ import annotations
 

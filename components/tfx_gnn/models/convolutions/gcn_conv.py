@@ -1,4 +1,4 @@
-"""The graph convolution of Kipf and Welling."""
+"""The graph convolution of GCN."""
 
 from __future__ import annotations
 

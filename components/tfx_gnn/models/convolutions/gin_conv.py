@@ -1,4 +1,4 @@
-"""The convolution of graph isomorphism networks, with and without features of edges."""
+"""The convolution of GIN and, with edge features, GINE."""
 
 from __future__ import annotations
 

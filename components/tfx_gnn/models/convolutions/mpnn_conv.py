@@ -1,4 +1,4 @@
-"""Message passing with a message of its own for each edge."""
+"""Message passing with a separate message for each edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matrices of many relations that share their weights."""
+"""Weight matrices of many relations, by basis or block-diagonal decomposition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The aggregators of GraphSAGE."""
+"""The GraphSAGE convolution with its aggregators."""
 
 from __future__ import annotations
 

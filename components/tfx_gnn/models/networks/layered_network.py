@@ -1,4 +1,4 @@
-"""Layers one after another, and what is read of them: the last state of a node, or all of its states."""
+"""A stack of layers with a readout of the last state, or of all states."""
 
 from __future__ import annotations
 

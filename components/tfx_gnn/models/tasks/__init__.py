@@ -1,4 +1,4 @@
-"""What a model is trained to predict."""
+"""Prediction tasks."""
 
 from tfx_gnn.models.tasks.classification import GraphClassification, NodeClassification
 from tfx_gnn.models.tasks.link_prediction import LinkPrediction

@@ -1,4 +1,4 @@
-"""Classification of seeds or of graphs."""
+"""The objective of node and graph classification."""
 
 from __future__ import annotations
 

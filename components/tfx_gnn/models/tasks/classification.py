@@ -1,4 +1,4 @@
-"""Tasks whose answer is one class."""
+"""Node and graph classification."""
 
 from __future__ import annotations
 

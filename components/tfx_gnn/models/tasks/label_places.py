@@ -1,4 +1,4 @@
-"""Where labels lie in a graph, and what is read out there: `_readout` nodes, or the context and pooled states."""
+"""Where a task's labels are in a graph, and which states its outputs are read from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Link prediction: scores of candidate pairs."""
+"""The objective of link prediction: scores of candidate pairs."""
 
 from __future__ import annotations
 

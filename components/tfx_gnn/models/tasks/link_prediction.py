@@ -1,4 +1,4 @@
-"""The task whose answer is whether two nodes are linked, or which of several pairs is."""
+"""Link prediction."""
 
 from __future__ import annotations
 

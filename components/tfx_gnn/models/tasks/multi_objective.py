@@ -1,4 +1,4 @@
-"""Several objectives as one: everything is a dict by the names of the tasks."""
+"""Several objectives as one, with dicts by task name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tasks that one model learns at a time."""
+"""Multi-task learning."""
 
 from __future__ import annotations
 

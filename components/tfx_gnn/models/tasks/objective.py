@@ -1,4 +1,4 @@
-"""What trainers, exports and evaluators need of a task, the same for all tasks."""
+"""The interface of a task towards trainers, exports and evaluators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layers that end a model, and what they must end it with."""
+"""The output layers of a model, and checks of what it ends with."""
 
 from __future__ import annotations
 

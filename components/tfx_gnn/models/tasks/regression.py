@@ -1,4 +1,4 @@
-"""Tasks whose answer is one number, or several."""
+"""Node and graph regression."""
 
 from __future__ import annotations
 

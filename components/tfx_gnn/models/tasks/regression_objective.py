@@ -1,4 +1,4 @@
-"""Regression of seeds or of graphs."""
+"""The objective of node and graph regression."""
 
 from __future__ import annotations
 

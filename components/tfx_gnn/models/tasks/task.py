@@ -1,4 +1,4 @@
-"""What all prediction tasks have in common. Nothing here needs TensorFlow, so that options load fast."""
+"""The base class of tasks. Needs no TensorFlow, so that options load fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All tasks by name."""
+"""All tasks by the names that JSON has for them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The same sampling on Apache Beam, with the same result."""
+"""Sampling on Apache Beam, with the same results as in memory."""

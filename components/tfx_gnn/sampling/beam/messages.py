@@ -1,4 +1,4 @@
-"""What blocks of seeds and partitions of the graph send to each other, and which partition answers which request.
+"""Messages between blocks of seeds and partitions of the graph, and their routing.
 
 Messages are whole columns for many requests at once, as bytes: Beam then copies
 them between its steps without looking inside, and a message costs what its bytes

@@ -1,4 +1,4 @@
-"""Records from the blocks where they are made to the shards where they stay.
+"""Writes records from blocks into their output shards.
 
 A block's records are written to a file of their own at once, so that no worker
 holds, and no shuffle moves, more than one block. One worker a shard then joins

@@ -1,1 +1,1 @@
-"""Sampling in memory, in blocks of seeds; Beam's rounds use its parts."""
+"""Sampling in memory, block by block; Beam's rounds use the same parts."""

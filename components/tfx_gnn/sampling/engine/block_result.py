@@ -1,4 +1,4 @@
-"""What sampling found for a block of subgraphs: first by ids, then with the positions of nodes and edges."""
+"""The sampled nodes and edges of a block of subgraphs, by id and by position."""
 
 from __future__ import annotations
 

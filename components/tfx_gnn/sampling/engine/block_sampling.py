@@ -1,4 +1,4 @@
-"""Samples a block of subgraphs in rounds: asks for edges, is told, asks further.
+"""Samples a block of subgraphs in rounds of requests and answers.
 
 The state of a block knows no graph. It asks for the edges of nodes, all hops at
 once whose starting points are known, and learns what they lead to. In memory the

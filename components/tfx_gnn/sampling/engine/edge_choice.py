@@ -1,4 +1,4 @@
-"""Which edges of a node a hop takes: by position, or by a score of each edge.
+"""Chooses which edges of a node a hop takes: by position, or by a score per edge.
 
 The edges of each node lie ready as compressed sparse rows. Where all edges of a node have equal chances,
 positions among them are drawn, at a cost that does not depend on their number. Everywhere else each edge

@@ -1,4 +1,4 @@
-"""Which edges a plan hides from a subgraph: by time, by rank, and between the pairs it reads out."""
+"""Hides edges from a subgraph as the plan says: by time, by rank, and between the pairs it reads out."""
 
 from __future__ import annotations
 

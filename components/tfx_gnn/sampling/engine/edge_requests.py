@@ -1,4 +1,4 @@
-"""What a hop asks of the edges of a graph, and what it gets."""
+"""A hop's requests for edges, and the answers."""
 
 from __future__ import annotations
 

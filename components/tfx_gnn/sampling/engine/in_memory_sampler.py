@@ -1,4 +1,4 @@
-"""Samples rooted subgraphs from tables in memory: the reference for every other sampler."""
+"""Samples rooted subgraphs from tables in memory; the reference for all other samplers."""
 
 from __future__ import annotations
 

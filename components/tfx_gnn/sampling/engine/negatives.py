@@ -1,4 +1,4 @@
-"""Negative pairs: nodes drawn beside the true target of a source.
+"""Draws negative pairs for link prediction.
 
 A draw is a number below the sum of all weights; laid end to end, the weights of
 the nodes, in order of their codes, say which node it falls on. So a draw means

@@ -1,4 +1,4 @@
-"""Pairs of a subgraph and a node: what a block of subgraphs has found so far."""
+"""Pairs of (subgraph, node) that a block of subgraphs has reached."""
 
 from __future__ import annotations
 

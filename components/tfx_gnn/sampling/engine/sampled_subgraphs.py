@@ -1,4 +1,4 @@
-"""A batch of sampled subgraphs as flat arrays, whichever sampler made it."""
+"""A batch of sampled subgraphs as flat arrays, independent of the sampler."""
 
 from __future__ import annotations
 

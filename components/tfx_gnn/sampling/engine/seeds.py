@@ -1,4 +1,4 @@
-"""What subgraphs are grown around: seeds in the order in which they are written."""
+"""The seeds of subgraphs, in the order in which they are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sampling produced, in figures."""
+"""Statistics of sampled subgraphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts tables of many graphs into the graphs, and checks that no edge leaves its own.
+"""Splits tables of many graphs into the graphs, and checks that no edge leaves its own.
 
 Pure functions of tables, or of those rows of tables that some of the graphs have.
 """

@@ -1,4 +1,4 @@
-"""Whole graphs as serialized tf.Examples in TF-GNN's layout."""
+"""Writes small graphs whole, as serialized tf.Examples in TF-GNN's layout."""
 
 from __future__ import annotations
 

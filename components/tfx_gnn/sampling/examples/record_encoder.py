@@ -1,4 +1,4 @@
-"""Serialized tf.Examples, put together from the pieces of table columns.
+"""Encodes serialized tf.Examples from columns of tables.
 
 Subgraphs repeat nodes: a feature value that a table holds once is written many
 times. So every value is turned into its piece of the record once, up front,

@@ -1,4 +1,4 @@
-"""Chooses the seeds of a plan from tables in memory, split by split."""
+"""Selects the seeds of a plan from tables in memory, split by split."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which output shards are whole, and what is in them: so that sampling can be taken up again."""
+"""A log of finished output shards, from which an interrupted sampling resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subgraphs as a tf.data source, sampled while they are consumed: training without files."""
+"""Subgraphs as a tf.data.Dataset that samples on the fly, without files."""
 
 from __future__ import annotations
 

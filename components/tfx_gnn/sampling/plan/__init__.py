@@ -1,1 +1,1 @@
-"""What to sample: hops, seeds, splits and negatives, checked before anything is read."""
+"""Sampling plans: hops, seeds, splits and negatives, checked before anything is read."""

@@ -1,4 +1,4 @@
-"""What may be seen from which split: edges have ranks, seeds have limits.
+"""Edge ranks and seed limits, which decide what a split may see.
 
 A seed of split `i` (its position in `SplitPlan.names`) has the limit `2 * i`, and
 its subgraph holds edges of at most that rank. So what has rank 0 is seen by all;

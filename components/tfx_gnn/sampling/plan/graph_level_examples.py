@@ -1,4 +1,4 @@
-"""Many small graphs in tables, molecules for example: each becomes one example without sampling."""
+"""Options of graph-level examples: tables of many small graphs, such as molecules."""
 
 from __future__ import annotations
 

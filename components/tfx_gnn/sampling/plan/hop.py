@@ -1,4 +1,4 @@
-"""One step of a sampling plan: along which edges, and how they are chosen."""
+"""One hop of a sampling plan: its edge set, direction, fan-out and strategy."""
 
 from __future__ import annotations
 

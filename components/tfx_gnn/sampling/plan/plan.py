@@ -1,4 +1,4 @@
-"""What to sample around a seed: a plan of hops along named edge sets.
+"""The sampling plan: hops along named edge sets around a seed.
 
 The plan is data, not code. Samplers of any kind execute it, and it travels as
 JSON between machines. Times, a table of seeds and negatives are parts of it.

@@ -1,4 +1,4 @@
-"""TF-GNN's sampling specs (`sampling_spec.pbtxt`), read as they are and turned into plans."""
+"""Reads TF-GNN's sampling specs (`sampling_spec.pbtxt`) as plans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which split each seed belongs to.
+"""Assigns seeds to splits.
 
 Pure functions of arrays: of all seeds in memory, or of a block of them elsewhere.
 """

@@ -1,4 +1,4 @@
-"""Tables of seeds beside a graph: what they hold, and which nodes they name."""
+"""Separate tables of seeds: their columns, and the nodes they name."""
 
 from __future__ import annotations
 

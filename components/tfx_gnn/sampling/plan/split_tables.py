@@ -1,4 +1,4 @@
-"""Which tables carry what decides about splits, and the ranks of their edges in memory."""
+"""The tables and columns that decide about splits, and edge ranks in memory."""
 
 from __future__ import annotations
 

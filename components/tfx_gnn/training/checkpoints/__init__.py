@@ -1,1 +1,1 @@
-"""What a killed training resumes from."""
+"""Checkpoints, resumption, preemption and the guard against NaN."""

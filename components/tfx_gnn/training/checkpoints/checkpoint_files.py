@@ -1,4 +1,4 @@
-"""Checkpoints in a folder: each of them whole, or passed over.
+"""Checkpoint files in a folder; incomplete ones are ignored.
 
 A checkpoint is the files that TensorFlow writes, and a manifest that is written after them and gets its name by
 one renaming. What lacks a manifest, or is not what its manifest says, was not written to its end.

@@ -1,4 +1,4 @@
-"""Checkpoints of a training, from which it goes on exactly where it was.
+"""Saves and restores the exact state of a training.
 
 A checkpoint holds the weights, the optimizer's slots and count, the generators of dropout, the metrics of the
 running epoch, and the state of whatever else the training cannot go on without. Its manifest holds the position

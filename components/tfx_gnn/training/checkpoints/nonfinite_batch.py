@@ -1,4 +1,4 @@
-"""The batch that made a training's loss or weights NaN or infinite, kept for whoever looks for the reason."""
+"""Saves the batch that made the loss or weights NaN or infinite, for debugging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends a training whose loss or weights are no numbers any more, and finds out why.
+"""Stops a training whose loss or weights became NaN or infinite, and finds the cause.
 
 In normal steps this costs nothing but a look at the loss, which the loop has read anyway. Once it is NaN or
 infinite, the weights are spoilt too, and it may have been an earlier step that spoilt them. So the last

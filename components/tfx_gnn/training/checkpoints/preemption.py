@@ -1,4 +1,4 @@
-"""Machines that are taken away: a signal ends a training between two steps, and it can go on later.
+"""Stops a training between two steps on a preemption signal, so that it can resume.
 
 Schedulers of preemptible machines send SIGTERM, and SIGKILL some time afterwards. People press Ctrl-C, which is SIGINT.
 """

@@ -1,4 +1,4 @@
-"""State of Python objects, such as the best weights so far, kept in a checkpoint beside a model's variables."""
+"""Saves the state of Python objects, such as the best weights so far, in checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lets a training go on after its processes were ended, put together."""
+"""Wires up what lets a training resume: checkpoints, preemption and saved state."""
 
 from __future__ import annotations
 

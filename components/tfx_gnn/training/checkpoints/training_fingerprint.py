@@ -1,4 +1,4 @@
-"""What must not change while a training goes on, by name."""
+"""Fingerprints what must not change between a training and its resumption."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the next pass over data begins, for data sets that are built once and read many times."""
+"""The epoch that a dataset starts from, for datasets that are built once and read many times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The mean over the real rows of a global batch, however they lie on the replicas.
+"""The mean over the real rows of a global batch, however they are spread over replicas.
 
 Keras divides the loss of a replica by its number of rows, padding included, and by the number of replicas. Its
 gradient is thus a mean over replicas in which the real rows of a nearly empty batch count more than those of a

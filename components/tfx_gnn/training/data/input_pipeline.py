@@ -1,4 +1,4 @@
-"""The input of training: serialized examples in, padded graphs with labels and weights out.
+"""The training input: from serialized examples to padded graphs with labels and weights.
 
 Everything runs inside `tf.data`, next to the training step and not in it. Every
 batch has the same static shapes, so the step is traced once and could run on a TPU.

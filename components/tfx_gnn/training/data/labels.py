@@ -1,4 +1,4 @@
-"""A first look at the labels of a split, before anything is built."""
+"""Reads the labels of a split, for checks before anything is built."""
 
 from __future__ import annotations
 

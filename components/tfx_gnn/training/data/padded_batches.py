@@ -1,4 +1,4 @@
-"""Padded batches of graphs from serialized tf.Examples, in the three ways a budget can be spent.
+"""Padded batches from serialized tf.Examples: packed, fit-or-skip or tight.
 
 - "packed": `pack_batches` fills the budget with as many graphs as fit. Nothing is left out.
 - "fit_or_skip": batches of a fixed number of graphs; those that do not fit are removed, and counted.

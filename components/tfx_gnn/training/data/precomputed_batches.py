@@ -1,4 +1,4 @@
-"""Precomputed, padded batches: several shuffled epochs on disk, for the fastest input of a training.
+"""Precomputed padded batches on disk: several shuffled epochs for the fastest input.
 
 Each epoch is what `padded_batches` gives in one pass: another order, and other graphs together in a
 batch. A training takes the next stored epoch in each of its own. When it has had all of them, it

@@ -1,4 +1,4 @@
-"""What a folder of precomputed batches holds, what it was made of, and its records.
+"""The manifest of a folder of precomputed batches: its contents and origin.
 
 Records are read at nearly the speed of copying memory. Tensors of static shape and no strings, which are nearly all,
 lie in a record of a fixed number of bytes, one dtype after another, each dtype at a multiple of 64 bytes. Reading such

@@ -1,4 +1,4 @@
-"""The input of a training for the replicas of a strategy: which part of the data each pipeline reads."""
+"""Distributes the training input over the replicas of a strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a request to an exported model must hold, and whom its answers are about."""
+"""Checks requests to an exported model, and finds the ids that its answers are about."""
 
 from __future__ import annotations
 

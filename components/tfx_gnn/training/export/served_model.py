@@ -1,4 +1,4 @@
-"""The trained model as one SavedModel: raw tf.Examples in, answers out.
+"""Exports the trained model as one SavedModel: raw tf.Examples in, answers out.
 
 Parsing, the saved transform, merging, the network and what makes answers of its output
 are one graph of plain TensorFlow operations. The root is a tf.Module that holds

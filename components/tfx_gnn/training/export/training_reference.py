@@ -1,4 +1,4 @@
-"""What training sees as one SavedModel: transformed tf.Examples in, the padded batch's graph and answers out.
+"""Exports what training computes as a SavedModel, which GraphSkewValidator compares with serving.
 
 It is kept beside the model that is served, so that the two can be asked the same
 questions later, without Keras, tf.Transform and the user's code. See

@@ -1,4 +1,4 @@
-"""Operations that have no place in an exported model, because two requests at a time abort the server."""
+"""Operations that may not be exported, as concurrent requests crash them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One training: the model, its steps under every strategy, and what guards them."""
+"""The training loop under every strategy."""

@@ -1,4 +1,4 @@
-"""Workers that train in step come to an agreement: one sum over all replicas."""
+"""Collective operations of workers in step: sums, "any" and barriers over all replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same seed, the same weights, also after a restart.
+"""Seeds and deterministic operations: the same seed gives the same weights, also after a restart.
 
 This is the one file that uses TensorFlow's private switch back: determinism of operations can be turned on by
 its public API, but not off again. It is the same in TensorFlow 2.16 and 2.21.

@@ -1,4 +1,4 @@
-"""Tracing without needless rewriting of source code.
+"""Faster tracing, without AutoGraph's rewriting of library code.
 
 AutoGraph rewrites every function that runs while a tf.function is traced, so
 that `if tensor:` works. TensorFlow exempts modules by name: its own, `keras` and,

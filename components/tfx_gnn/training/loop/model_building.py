@@ -1,4 +1,4 @@
-"""The user's model: built by `model_fn` from what it asks for, compiled, and checked."""
+"""Builds the user's model by its `model_fn`, compiles and checks it."""
 
 from __future__ import annotations
 

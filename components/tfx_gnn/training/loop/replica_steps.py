@@ -1,4 +1,4 @@
-"""Steps of all replicas together, several in one call, until the data of all of them have ended.
+"""Runs steps on all replicas, several per call, until the data of all replicas end.
 
 Each step takes the next batch of each replica. Whether there is a graph in any of them, and how many labels count
 in all of them, is added up over the replicas first: a training step without a label that counts would still move

@@ -1,4 +1,4 @@
-"""What a training did, for people and for the steps that follow."""
+"""The summary of a training, as a file that other steps read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the trainer reads, checked before anything is built: examples, schemas, budgets, labels."""
+"""Reads and checks the trainer's inputs: examples, schemas, budgets, labels."""
 
 from __future__ import annotations
 

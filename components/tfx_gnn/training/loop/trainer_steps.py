@@ -1,4 +1,4 @@
-"""Training and evaluation by whatever strategy: the steps, and what they read.
+"""Training and evaluation steps under any strategy, with their input.
 
 Under parameter servers workers are not in step: a coordinator hands out steps; whichever worker is free takes the next
 one, with a batch of its own, and changes the variables on the parameter servers. So there is no global batch: each step

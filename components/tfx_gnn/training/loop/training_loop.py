@@ -1,4 +1,4 @@
-"""The loop of a training: epochs of steps, each followed by an evaluation; who is told of it, and who may end it.
+"""The training loop: epochs of steps, evaluation after each, observers and stop requests.
 
 `Model.fit` expects as many batches of each epoch as the first one had, knows no place to go on from in an epoch, and
 loses the logs of the last steps when several run at a time; and it lets TensorFlow make up batches for replicas

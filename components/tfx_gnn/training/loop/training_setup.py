@@ -1,4 +1,4 @@
-"""What a training is made of before the first step: inputs, budgets, batches, and models as many as are wanted."""
+"""Everything a training needs before its first step: inputs, budgets, batches and a model builder."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables as an index of files that a sampling job on Beam reads by node."""
+"""The graph index: files that sampling on Beam reads by node."""

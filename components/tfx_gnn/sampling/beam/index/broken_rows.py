@@ -1,4 +1,4 @@
-"""What is wrong with rows that other rows make wrong, told as when tables are read into memory."""
+"""Reports rows that break rules between rows, with the messages of the in-memory reader."""
 
 from __future__ import annotations
 

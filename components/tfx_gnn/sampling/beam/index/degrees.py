@@ -1,4 +1,4 @@
-"""How many edges nodes have, in a few numbers that can be merged."""
+"""Mergeable degree counts of nodes."""
 
 from __future__ import annotations
 

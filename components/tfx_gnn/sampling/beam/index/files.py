@@ -1,4 +1,4 @@
-"""Where everything stands in the folder of a graph index.
+"""The file layout of a graph index.
 
 A graph index holds a graph as Arrow files that are loaded one partition at a
 time. A node belongs to the partition that the first bits of its code name, and

@@ -1,4 +1,4 @@
-"""What the steps that build an index are told: the tables, the plan and the rules."""
+"""The configuration of an index build: tables, plan and rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam steps that make edges and seeds of rows, once it is known which nodes are there."""
+"""Beam steps that turn rows into edges and seeds, once the nodes are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Beam steps that gather the nodes of a partition, and tell which nodes and pairs are there."""
+"""Beam steps that gather the nodes of a partition, and look up nodes and pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the steps that build an index send to each other, and what they know of files once they are written.
+"""Messages between the steps of an index build, and descriptions of the files they wrote.
 
 Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`),
 under a key of text. A key that names a partition reads "<partition>/<what>".

@@ -1,4 +1,4 @@
-"""Brings rows into the order in which the files of an index hold them: pure functions."""
+"""Pure functions that sort rows into the order of the index files."""
 
 from __future__ import annotations
 

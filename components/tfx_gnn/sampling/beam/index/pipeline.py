@@ -1,4 +1,4 @@
-"""The steps that build an index, put together."""
+"""The Beam pipeline that builds an index."""
 
 from __future__ import annotations
 

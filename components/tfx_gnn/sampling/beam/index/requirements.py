@@ -1,4 +1,4 @@
-"""What an index must hold for a sampling plan."""
+"""What an index must contain for a sampling plan."""
 
 from __future__ import annotations
 

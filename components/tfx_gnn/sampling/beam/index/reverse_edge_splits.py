@@ -1,4 +1,4 @@
-"""Checks that an edge and its reverse are in one split, where a column or the time decides."""
+"""Checks that an edge and its reverse are in the same split, where a column or time decides."""
 
 from __future__ import annotations
 

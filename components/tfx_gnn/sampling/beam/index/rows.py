@@ -1,4 +1,4 @@
-"""Turns rows of tables into rows of an index: codes, ranks, splits and times.
+"""Converts rows of tables to rows of an index: codes, ranks, splits and times.
 
 Pure functions of blocks of rows, so that it does not matter who reads which block.
 """

@@ -1,4 +1,4 @@
-"""Beam steps that read tables and ask what becomes of their rows."""
+"""Beam steps that read tables and route their rows."""
 
 from __future__ import annotations
 

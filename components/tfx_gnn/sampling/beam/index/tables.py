@@ -1,4 +1,4 @@
-"""Writes an index of tables in memory: the same files as from tables on disk, and of the same schemas."""
+"""Writes an index from tables in memory, with the same files as from tables on disk."""
 
 from __future__ import annotations
 

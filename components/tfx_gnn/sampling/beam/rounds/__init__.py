@@ -1,1 +1,1 @@
-"""Rounds of questions and answers between the blocks of seeds and the index."""
+"""The rounds of requests and answers between blocks of seeds and the index."""

@@ -1,4 +1,4 @@
-"""The last steps: blocks with all they need become records, and records become shards."""
+"""The last Beam steps: complete blocks become records, and records become shards."""
 
 from __future__ import annotations
 

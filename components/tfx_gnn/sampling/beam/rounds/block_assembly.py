@@ -1,4 +1,4 @@
-"""Brings a sampled block into the form in which graphs in memory are sampled and written.
+"""Converts a sampled block to the form that the in-memory writer takes.
 
 The block's own nodes and edges make a small graph of tables, with features from where they were
 found; the functions that write subgraphs of a whole graph in memory then write the block, byte for

@@ -1,4 +1,4 @@
-"""A block of seeds on its way through the rounds of sampling.
+"""The state of a block of seeds during the rounds of sampling.
 
 A block is a range of keys that travels and is sampled together. Its seeds are read from the graph index, and what
 partitions answer is put together as the answers come in.

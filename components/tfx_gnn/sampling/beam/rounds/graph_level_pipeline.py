@@ -1,4 +1,4 @@
-"""Writes tables of many small graphs as records on Apache Beam: the same files as in memory.
+"""Writes tables of many small graphs as records on Apache Beam.
 
 Blocks of many graphs' tables are parted and put together again by graph, so a worker can have all rows of some graphs
 without anybody having all rows. Chunks of graphs are ranges of the hashes of their ids, as output shards are.

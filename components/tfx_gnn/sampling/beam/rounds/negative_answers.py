@@ -1,4 +1,4 @@
-"""What blocks of link seeds ask to draw negatives, and what one partition of the graph answers."""
+"""Requests for negatives of link seeds, and a partition's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A block of link seeds on its way to its negatives."""
+"""The state of a block of link seeds while its negatives are drawn."""
 
 from __future__ import annotations
 

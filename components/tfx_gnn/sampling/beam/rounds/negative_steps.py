@@ -1,4 +1,4 @@
-"""The rounds that draw negatives, before those that sample.
+"""The Beam rounds that draw negatives, before those that sample.
 
 Draws fall on nodes: which, the nodes' partitions tell. Candidates may be true
 neighbors: the sources' partitions tell, and for hubs those of their buckets. Where

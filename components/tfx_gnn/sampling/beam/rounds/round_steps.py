@@ -1,4 +1,4 @@
-"""The steps of a round: blocks ask, partitions answer, blocks take the answers in.
+"""The Beam steps of one round: blocks send requests, partitions answer, blocks take the answers in.
 
 Between two steps there is a shuffle: messages to partitions are grouped by the
 number of the partition, so that each is loaded once a round; answers, with the

@@ -1,4 +1,4 @@
-"""Samples subgraphs on Apache Beam: the same records as in memory, from graphs of any size."""
+"""The Beam pipeline that samples subgraphs from graphs of any size."""
 
 from __future__ import annotations
 
