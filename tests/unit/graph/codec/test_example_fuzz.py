@@ -199,7 +199,13 @@ def fields_of(graph):
 
 
 def as_lists(value):
-    return value.to_list() if isinstance(value, tf.RaggedTensor) else value.numpy().tolist()
+    if not isinstance(value, tf.RaggedTensor):
+        return value.numpy().tolist()
+    # `to_list` takes most of the time of a campaign.
+    rows = value.flat_values.numpy().tolist()
+    for splits in reversed(value.nested_row_splits):
+        rows = [rows[start:end] for start, end in itertools.pairwise(splits.numpy().tolist())]
+    return rows
 
 
 def message_of(error):
