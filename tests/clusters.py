@@ -172,6 +172,69 @@ def run_cluster(
         return {name: cluster.output(name) for name in cluster.names}
 
 
+def run_forked_cluster(
+    script: Path, arguments: Sequence[str], roles: Mapping[str, int], timeout: float = 600.0
+) -> dict[str, Output]:
+    """Runs a script as `run_cluster` does, in less time: its processes import once together what it imports.
+
+    Args:
+        script: file that does its work where its `__name__` is "__main__", and runs no operation on import.
+        arguments: of the script.
+        roles: as for `run_cluster`.
+        timeout: seconds after which it is given up.
+
+    Returns:
+        Names of processes to what they left. A process that was killed at the end has a negative `returncode`.
+
+    Raises:
+        TimeoutExpired: if the processes do not end.
+        RuntimeError: if they could not be started.
+    """
+    cluster = Cluster([], roles)
+    cluster.close()
+    tasks = {
+        name: (role, index) for role, number in roles.items() for index in range(number) for name in [f"{role}{index}"]
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        task = {
+            "script": str(script),
+            "arguments": list(arguments),
+            "environments": {
+                name: {"TF_CONFIG": json.dumps({"cluster": cluster.cluster, "task": {"type": role, "index": index}})}
+                for name, (role, index) in tasks.items()
+            },
+            "waited_for": ["chief0"] if roles.get("ps") else list(tasks),
+            "folder": folder,
+        }
+        command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("forked_tasks.py")), json.dumps(task)]
+        env = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+        env.pop("TF_CONFIG", None)
+        process = subprocess.Popen(
+            command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            shown, errors = process.communicate(timeout=timeout)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.returncode:
+            raise RuntimeError(errors[-4000:])
+        codes = json.loads(shown.splitlines()[-1])
+        texts = {
+            (name, kind): Path(folder, f"{name}.{kind}").read_text(errors="replace")
+            for name in tasks for kind in ("out", "err") if Path(folder, f"{name}.{kind}").exists()
+        }  # fmt: skip
+    return {
+        name: Output(
+            -signal.SIGKILL if codes[name] is None else codes[name],
+            texts.get((name, "out"), ""),
+            texts.get((name, "err"), ""),
+        )
+        for name in tasks
+    }
+
+
 def _free_ports(number: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(socket.socket()) for _ in range(number)]

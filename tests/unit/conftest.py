@@ -9,7 +9,6 @@ Its answer is worked out by hand: the seed's feature `x` is the logit of "red",
 from __future__ import annotations
 
 import dataclasses
-import gc
 import importlib.util
 import os
 import shutil
@@ -27,15 +26,6 @@ import tf_keras
 from tfx_gnn.records import examples_folder
 
 COLORS = ("blue", "red")
-
-
-def pytest_collection_finish() -> None:
-    """Hides what modules made on import from the garbage collector, which would find half a million objects alive.
-
-    On Python 3.10 pyarrow looks through all of them at every `read_csv`, which takes 60 ms.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -63,7 +63,13 @@ EXPECTED = {
     ids=["one process", "two workers"],
 )
 def test_step_tensor_and_batch_of_all_replicas_are_found(clusters, folder, tmp_path, strategies, roles):
-    outputs = clusters.run_cluster([str(PROGRAM), str(folder), str(tmp_path), strategies], roles)
+    arguments = [str(folder), str(tmp_path), strategies]
+
+    outputs = (
+        clusters.run_forked_cluster(PROGRAM, arguments, roles)
+        if roles
+        else clusters.run_cluster([str(PROGRAM), *arguments], roles)
+    )
 
     for output in outputs.values():
         assert output.returncode == 0, output.stderr[-4000:]
@@ -91,7 +97,7 @@ def test_step_tensor_and_batch_of_all_replicas_are_found(clusters, folder, tmp_p
 def test_parameter_servers_tell_what_they_know(clusters, folder, tmp_path):
     roles = {"chief": 1, "worker": 1, "ps": 1}
 
-    output = clusters.run_cluster([str(PROGRAM), str(folder), str(tmp_path), "parameter_server"], roles)["chief0"]
+    output = clusters.run_forked_cluster(PROGRAM, [str(folder), str(tmp_path), "parameter_server"], roles)["chief0"]
 
     assert output.returncode == 0, output.stderr[-4000:]
     for spoilt, number in {"large": "inf", "hidden": "weight '.*kernel:0' that is not finite"}.items():

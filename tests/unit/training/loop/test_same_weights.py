@@ -35,7 +35,10 @@ def folder(program, write_examples, tmp_path_factory):
 
 
 def _run(clusters, folder, name, roles):
-    outputs = clusters.run_cluster([str(PROGRAM), folder, name], roles)
+    if roles:
+        outputs = clusters.run_forked_cluster(PROGRAM, [folder, name], roles)
+    else:
+        outputs = clusters.run_cluster([str(PROGRAM), folder, name], roles)
     done = [output for role, output in outputs.items() if not (roles.get("ps") and role != "chief0")]
     for output in done:
         assert output.returncode == 0, output.stderr[-4000:]
