@@ -161,7 +161,7 @@ def ask(tables_dir: str, output_dir: str, facts: Mapping[str, list[str]]) -> str
 def _ranks(requests_dir: str, model_dir: str, facts: Mapping[str, list[str]]) -> np.ndarray:
     """Ranks of the true targets and sources of the test split."""
     serve = tf.saved_model.load(str(Path(model_dir, model_interface.MODEL_ARTIFACT_FOLDER))).signatures[
-        model_interface.SIGNATURE
+        model_interface.SERVING_SIGNATURE
     ]
     scores: dict[tuple[str, str], dict[str, float]] = {}
     for records in examples_folder.read_split(requests_dir, "test").batch(1024):

@@ -31,7 +31,7 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError
 
 import tfx_gnn
-from tfx_gnn.serving import SIGNATURE, label_keys, read_records, resolve_saved_model, without_labels
+from tfx_gnn.serving import SERVING_SIGNATURE, label_keys, read_records, resolve_saved_model, without_labels
 
 
 def _module(name: str) -> Any:
@@ -86,7 +86,7 @@ class _Judge:
     def __init__(self, model: str, examples: str, graph_schema: str) -> None:
         saved_model_dir = resolve_saved_model(model)
         self._model = tf.saved_model.load(saved_model_dir)
-        self._ask = self._model.signatures[SIGNATURE]
+        self._ask = self._model.signatures[SERVING_SIGNATURE]
         records = list(itertools.islice(read_records(examples), _NUM_EXAMPLES))
         labels = label_keys(records, saved_model_dir)
         self._records = without_labels(records, saved_model_dir)

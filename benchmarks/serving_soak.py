@@ -23,7 +23,13 @@ from pathlib import Path
 import served_networks
 import tensorflow as tf
 
-from tfx_gnn.serving import SIGNATURE, ServingVerificationError, read_records, resolve_saved_model, verify_saved_model
+from tfx_gnn.serving import (
+    SERVING_SIGNATURE,
+    ServingVerificationError,
+    read_records,
+    resolve_saved_model,
+    verify_saved_model,
+)
 
 #: An answer beside other requests may differ by so much from the one given alone, relative to its largest number.
 TOLERANCE = 1e-4
@@ -82,7 +88,7 @@ def _ask_from_python(saved_model_dir: str, records: list[bytes], threads: int, s
 
 def _answers_classes_of_seeds(saved_model_dir: str) -> bool:
     """Whether a model has the outputs that the C program reads."""
-    signature = tf.saved_model.load(saved_model_dir).signatures[SIGNATURE]
+    signature = tf.saved_model.load(saved_model_dir).signatures[SERVING_SIGNATURE]
     return _C_OUTPUTS.issubset(signature.structured_outputs)
 
 

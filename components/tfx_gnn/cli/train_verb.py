@@ -10,9 +10,6 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_hyperparameters, read_task
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
-_OF_ONE_PROCESS = ("default", "one_device", "mirrored")
-"""Strategies that set up no connections to other machines, before which TensorFlow must not start."""
-
 
 def train(
     *,
@@ -134,7 +131,7 @@ def train(
 ) -> None:
     """Train the model and export it together with the transform."""
     from tfx_gnn.components.graph_trainer.stage import train_graph_model
-    from tfx_gnn.distribution.strategies import StrategyOptions
+    from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS, StrategyOptions
     from tfx_gnn.training.loop.training_loop import TrainingPreemptedError
     from tfx_gnn.training.options import (
         BatchingOptions,
@@ -144,7 +141,8 @@ def train(
         GraphTrainerOptions,
     )
 
-    if strategy in _OF_ONE_PROCESS:
+    # Connections to other machines must be set up before TensorFlow starts.
+    if strategy in STRATEGIES_OF_ONE_PROCESS:
         quiet_first_compilation()
     try:
         train_graph_model(

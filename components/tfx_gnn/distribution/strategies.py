@@ -15,7 +15,9 @@ from tfx_gnn.io.option_groups import grouped_option
 
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
-STRATEGIES = (DEFAULT, ONE_DEVICE, MIRRORED, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
+STRATEGIES_OF_ONE_PROCESS = (DEFAULT, ONE_DEVICE, MIRRORED)
+"""Strategies that set up no connections to other machines."""
+STRATEGIES = (*STRATEGIES_OF_ONE_PROCESS, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
 """A table is only divided among parameter servers into parts of at least so many numbers."""
 
@@ -89,7 +91,7 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
         ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
             strategy would leave alone, or TensorFlow has already started.
     """
-    if options.kind in (DEFAULT, ONE_DEVICE, MIRRORED):
+    if options.kind in STRATEGIES_OF_ONE_PROCESS:
         _check_alone(options.kind)
     if options.kind == ONE_DEVICE:
         return tf.distribute.OneDeviceStrategy(_known_devices(options.devices or (_first_device(),))[0])

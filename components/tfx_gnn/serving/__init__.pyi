@@ -1,4 +1,4 @@
-from tfx_gnn.serving.model_interface import SIGNATURE as SIGNATURE
+from tfx_gnn.serving.model_interface import SERVING_SIGNATURE as SERVING_SIGNATURE
 from tfx_gnn.serving.prediction import Prediction as Prediction
 from tfx_gnn.serving.prediction import ServingModel as ServingModel
 from tfx_gnn.serving.prediction import read_records as read_records

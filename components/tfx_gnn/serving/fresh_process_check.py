@@ -34,7 +34,7 @@ FORBIDDEN = (
     "tfx_gnn",
     "tfx_gnn_pipelines",
 )
-SIGNATURE = "serving_default"
+SERVING_SIGNATURE = "serving_default"
 EMBEDDINGS_SIGNATURE = "embeddings"
 EXAMPLES_INPUT = "examples"
 GARBAGE = b"\x0anot a tf.Example"
@@ -105,7 +105,7 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
     model = tf.saved_model.load(arguments.saved_model)
     report["load_seconds"] = time.perf_counter() - start
 
-    predict = model.signatures[SIGNATURE]
+    predict = model.signatures[SERVING_SIGNATURE]
     inputs = predict.structured_input_signature[1]
     if sorted(inputs) != [EXAMPLES_INPUT]:
         report["problems"].append(f"the inputs must be ['{EXAMPLES_INPUT}']; got {sorted(inputs)}")
@@ -161,7 +161,7 @@ def _replay_warmup(tf: Any, model: Any, saved_model_dir: str, report: dict[str, 
     sent = 0
     for name, inputs in warmup.read_warmup_requests(saved_model_dir):
         sent += 1
-        function = model.signatures.get(name or SIGNATURE)
+        function = model.signatures.get(name or SERVING_SIGNATURE)
         if function is None:
             report["problems"].append(f"warm-up request {sent} must be for a signature of the model; got {name!r}")
             continue

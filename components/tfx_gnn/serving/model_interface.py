@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-SIGNATURE = "serving_default"
+SERVING_SIGNATURE = "serving_default"
 """Signature that answers predictions."""
 
 EMBEDDINGS_SIGNATURE = "embeddings"

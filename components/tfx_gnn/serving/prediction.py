@@ -128,12 +128,12 @@ class ServingModel:
         self._saved_model_dir = saved_model_dir
         # The signature's function lives only as long as the object it was loaded with.
         self._loaded: Any = tf.saved_model.load(saved_model_dir)
-        found = self._loaded.signatures.get(model_interface.SIGNATURE)
+        found = self._loaded.signatures.get(model_interface.SERVING_SIGNATURE)
         inputs = sorted(found.structured_input_signature[1]) if found is not None else []
         if inputs != [model_interface.EXAMPLES_INPUT]:
             raise ValueError(
-                f"`saved_model_dir` must hold a model whose signature {model_interface.SIGNATURE!r} has the one input "
-                f"{model_interface.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
+                f"`saved_model_dir` must hold a model whose signature {model_interface.SERVING_SIGNATURE!r} has the "
+                f"one input {model_interface.EXAMPLES_INPUT!r}; got inputs {inputs} in {saved_model_dir!r}, signatures "
                 f"{sorted(self._loaded.signatures)}. Export the model with GraphTrainer."
             )
         self._call: Any = found

@@ -123,7 +123,7 @@ def load_served_answers(model_dir: str) -> ServedAnswers:
     loaded = _load("model_dir", os.path.join(model_dir, model_interface.MODEL_ARTIFACT_FOLDER))
     return ServedAnswers(
         graph=_answer(loaded, model_interface.TRANSFORMED_GRAPH_SIGNATURE, "model_dir"),
-        predict=_answer(loaded, model_interface.SIGNATURE, "model_dir"),
+        predict=_answer(loaded, model_interface.SERVING_SIGNATURE, "model_dir"),
     )
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 from tfx_gnn.components.graph_tuner.search_space import SearchRange
-from tfx_gnn.distribution.strategies import DEFAULT, MIRRORED, ONE_DEVICE
+from tfx_gnn.distribution.strategies import STRATEGIES_OF_ONE_PROCESS
 from tfx_gnn.training.options import GraphTrainerOptions
 
 TPE, RANDOM, GRID = "tpe", "random", "grid"
@@ -15,8 +15,6 @@ NO_PRUNER, MEDIAN, HYPERBAND = "none", "median", "hyperband"
 PRUNERS = (NO_PRUNER, MEDIAN, HYPERBAND)
 AUTO, MINIMIZE, MAXIMIZE = "auto", "minimize", "maximize"
 DIRECTIONS = (AUTO, MINIMIZE, MAXIMIZE)
-STRATEGIES = (DEFAULT, ONE_DEVICE, MIRRORED)
-"""Strategies of one process, in which a search can run."""
 
 _BETTER_IF_LOW = ("loss", "mae", "mse", "rmse", "error")
 _BETTER_IF_HIGH = ("accuracy", "f1", "precision", "recall", "auc", "mrr", "hits_at_1", "hits_at_3", "hits_at_10", "r2")
@@ -70,9 +68,9 @@ class GraphTunerOptions:
                 )
         if not 0 <= self.search_seed < 2**31:
             raise ValueError(f"`search_seed` must lie in [0, 2**31); got {self.search_seed}. Choose another number.")
-        if self.trainer.strategy.kind not in STRATEGIES:
+        if self.trainer.strategy.kind not in STRATEGIES_OF_ONE_PROCESS:
             raise ValueError(
-                f"`trainer` must run in one process, by a strategy of {list(STRATEGIES)}; got "
+                f"`trainer` must run in one process, by a strategy of {list(STRATEGIES_OF_ONE_PROCESS)}; got "
                 f"{self.trainer.strategy.kind!r}. Search on one machine, and train the best on many."
             )
         self._check_space()

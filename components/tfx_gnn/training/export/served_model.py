@@ -33,8 +33,6 @@ from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features
 
 EMBEDDINGS_LAYER = "embeddings"
-
-
 """Name of the layer that gives the embeddings; of links, `source_` and `target_` come before it."""
 
 
@@ -148,7 +146,9 @@ class ServedModel(tf.Module):
             graph = without_reserved_features(transformed(raw))
             return {**_embedding_outputs(embeddings(graph, training=False), graph), **form.ids(raw)}
 
-        functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {model_interface.SIGNATURE: predicted}
+        functions: dict[str, Callable[[GraphTensor], dict[str, tf.Tensor]]] = {
+            model_interface.SERVING_SIGNATURE: predicted
+        }
         functions[model_interface.TRANSFORMED_GRAPH_SIGNATURE] = lambda raw: graph_to_flat_tensors(transformed(raw))
         if embeddings is not None:
             functions[model_interface.EMBEDDINGS_SIGNATURE] = embedded
