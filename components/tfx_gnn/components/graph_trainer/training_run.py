@@ -21,6 +21,7 @@ from tfx_gnn.components.graph_trainer.progress import TrainingProgress
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
+from tfx_gnn.io.option_groups import flat_values
 from tfx_gnn.records import examples_folder
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
@@ -311,7 +312,7 @@ class Training:
             stopped_early=best is not None and best.stopped_early,
             seconds=seconds,
             layers=layers_of(model),
-            options=json.loads(options_json.to_json(self._options)),
+            options=json.loads(options_json.to_json(flat_values(self._options))),
         )
 
 
