@@ -145,7 +145,7 @@ def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 def choice_keys(
     sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Keys one random choice a pair of subgraph and node.
+    """Makes one choice key per pair of subgraph and node.
 
     Args:
         sampling_seed: seed of the whole run, in [0, 2**63).

@@ -15,7 +15,7 @@ from tfx_gnn.graph.graph_constants import EDGES, NODES
 
 FINITE, NONFINITE, REFUSED, WRONG_SHAPE = "finite", "not finite", "refused", "wrong shape"
 FAILED = "failed"
-"""What comes back; `FAILED` is another error than that of a request that is refused, such as of memory."""
+"""Kinds of answers; `FAILED` is an error other than a refused request, such as out of memory."""
 
 _VALUES: dict[str, tuple[float, ...]] = {
     "float_list": (-1.0, 0.0, 1e30, math.nan, math.inf, -math.inf),

@@ -81,7 +81,7 @@ def _write(report: Mapping[str, Any], path: str) -> None:
 
 
 def _begin(action: str, arguments: argparse.Namespace, report: dict[str, Any]) -> None:
-    """Notes on disk what comes next: a process that dies can tell no more."""
+    """Records on disk what comes next, in case the process dies."""
     report["doing"] = action
     _write(report, arguments.report)
 
@@ -145,7 +145,7 @@ def _check(tf: Any, arguments: argparse.Namespace, report: dict[str, Any]) -> No
         ask(f"embeddings of {len(records)} examples", records)
         embedded = [ask(f"embedding of example {position}", [record]) for position, record in enumerate(records)]
         callers.append(_Caller(tf, embed, records, embedded, tolerance))
-    # What is wrong one request at a time is wrong with several, and would be told twice.
+    # A problem with single requests recurs with several, and would be reported twice.
     if arguments.num_threads and not report["problems"]:
         _begin(f"answering {arguments.num_threads} threads' requests", arguments, report)
         _ask_concurrently(callers, arguments.num_threads, arguments.seconds, report)

@@ -77,7 +77,7 @@ SERVED_TASK_FILE = "assets.extra/served_task.json"
 """Beside the SavedModel, what its answers are about: see `tfx_gnn.serving.served_task`."""
 
 TRAINING_OUTPUT_PREFIX = "output/"
-"""Begins the names of answers in the SavedModel of what training saw, where keys of the graph stand beside them."""
+"""Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
 
 TRAINING_REFERENCE_FOLDER = "training_reference"
 """Where a model run keeps the SavedModel of what training saw."""

@@ -91,7 +91,7 @@ def _candidates(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
 HIDDEN = (".", "_")
 
 
-"""How names in a folder of records begin that are none: Beam and TFX pass over them."""
+"""Name prefixes of files that are not record files: Beam and TFX skip them."""
 
 
 # Head and trailer of a gzip stream, and a block of nothing.

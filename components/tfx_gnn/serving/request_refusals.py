@@ -123,7 +123,7 @@ def _absent(key: str, position: int | None) -> str:
 
 
 def _other_sets(keys: Collection[str], records: Sequence[bytes]) -> str | None:
-    """Names a set that the model reads and an example has not: its size counts as 0, so others do not fit it."""
+    """Names a set the model reads but an example lacks: its size is taken as 0, so others do not fit it."""
     size_keys = [key for key in keys if key.endswith(_SIZE)]
     for position, record in enumerate(records):
         found = tf.train.Example.FromString(record).features.feature

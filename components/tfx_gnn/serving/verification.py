@@ -31,7 +31,7 @@ before and be compiled for it."""
 
 
 class ServingVerificationError(ValueError):
-    """An exported model did not stand the test from outside."""
+    """An exported model failed its verification."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -200,7 +200,7 @@ def _signal_name(number: int) -> str:
 
 
 def _action(report_file: str) -> str:
-    """What the process was about when it died or was ended."""
+    """What the process was doing when it died or was ended."""
     path = Path(report_file)
     report = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return str(report.get("doing", "starting"))

@@ -38,7 +38,7 @@ class PushOrigin:
 
     Attributes:
         model: text that is equal for equal models.
-        record: folder that will tell of the push; that of a push that is started again may be another one beside it.
+        record: folder that will hold the push's record; a retry may use another folder with the same parent.
     """
 
     model: str
@@ -176,7 +176,7 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
 def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None:
     """Makes a published version count as not recorded: the same push, started again, finds it.
 
-    Does nothing where its note is still there, as a push leaves it that is killed after it was recorded.
+    Does nothing if its note still exists, as after a push that was killed once it was recorded.
 
     Args:
         destination: folder of versions.

@@ -98,7 +98,7 @@ def check_thresholds(
     baseline_name: str,
     place: str = "",
 ) -> list[Verdict]:
-    """Holds metrics to their bounds.
+    """Checks metrics against bounds.
 
     Args:
         thresholds: metric to its bounds, as `normalize_thresholds` gives them.

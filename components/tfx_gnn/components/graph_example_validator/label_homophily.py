@@ -107,7 +107,7 @@ def reduce_end_rows(rows: Rows) -> Rows:
 
 
 def ask_sources(rows: Rows) -> Rows:
-    """Gives edges the label of their source, and turns them round so that they ask their target.
+    """Gives edges the label of their source, and reverses them to look up the target's next.
 
     Args:
         rows: all rows of some nodes, reduced.

@@ -76,7 +76,7 @@ class ServedAnswers:
 
 
 def load_training_answers(model_run_dir: str) -> TrainingAnswers:
-    """Loads what GraphTrainer kept of the way that examples took in training.
+    """Loads the training reference that GraphTrainer saved.
 
     Args:
         model_run_dir: its model run.

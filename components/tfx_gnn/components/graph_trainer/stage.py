@@ -86,7 +86,7 @@ def train_graph_model(
         BlockingIOError: if another process is writing the same outputs, or uses the same checkpoints.
         FileExistsError: if outputs of another training are there. Those of this very one end it at once.
         TrainingPreemptedError: if the process got SIGTERM: the same call goes on from where it was.
-        KeyboardInterrupt: if it got SIGINT, as by Ctrl-C, after that was saved from which the same call goes on.
+        KeyboardInterrupt: if it got SIGINT, as by Ctrl-C, after saving a checkpoint to resume from.
     """
     options = with_best_hyperparameters(options, best_hyperparameters_dir)
     role = cluster_role()
@@ -134,7 +134,7 @@ def _summary_of_ended(
     finished = finished_outputs(model_dir, model_run_dir)
     if finished is None:
         return None
-    # How many replicas there are is known once they are connected: here the note is believed.
+    # The replica count is known only after connecting, so the recorded one is used.
     fingerprint = training_fingerprint(folders, options, num_replicas=int(finished.fingerprint["num_replicas"]))
     if finished.fingerprint != _with_end(fingerprint, options):
         return None
@@ -164,7 +164,7 @@ def _train_unless_ended(
         with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
             whole_fingerprint = _with_end(fingerprint, options)
             with errors_of_other_processes(role):
-                # The chief alone knows: it may have completed just now what it was killed in.
+                # Only the chief knows: it may just have completed an interrupted commit.
                 has_ended = is_true_on_any_worker(strategy, is_true_here=outputs.complete(whole_fingerprint))
             if has_ended:
                 summary = read_training_summary(model_run_dir)

@@ -220,7 +220,7 @@ class SearchFailedError(ValueError):
 
 
 class UnknownObjectiveError(ValueError):
-    """The model measures no such thing."""
+    """The objective is not a metric."""
 
 
 def search(

@@ -99,7 +99,7 @@ def tune_graph_model(
         write_best_hyperparameters(summary.best_hyperparameters, partial)
         write_tuning_summary(summary, partial)
         write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
-        # Before the commit: once the output is there nobody would come by to do it.
+        # Before the commit: once the output exists, no retry would do it.
         if not options.search_dir:
             folder.remove()
     return summary

@@ -145,7 +145,7 @@ _MIN_SIMULATED = 1 << 12
 _MAX_SIMULATED = 1 << 17
 
 
-#: Fewer, and the shape that comes out first depends on the order of the graphs by half a point of fill.
+#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
 _BATCHES_SIMULATED = 768
 
 
@@ -257,7 +257,7 @@ class _Search:
                 best = self._simulator.pack(self.rule(), graphs)
                 if best.cost > before * (1 - _WORTH_A_SWEEP):
                     break
-        # Sizes now carry the factor; what the scale means is told by what was asked for.
+        # Fold the scale into the factors, so that `mean_batch` is what was asked for.
         self._factors *= self.mean_batch / self._goal
         self.mean_batch = self._goal
 

@@ -30,7 +30,7 @@ _MAX_DRAWN = 1 << 25
 _MIN_BATCHES = 1 << 14
 
 
-#: Of few graphs not so many batches are drawn: what they say of other graphs is vague anyway.
+#: Fewer batches are drawn from few graphs, whose estimates are imprecise anyway.
 _DRAWS_OF_A_GRAPH = 64
 
 

@@ -1,6 +1,6 @@
 """Samples a block of subgraphs in rounds of requests and answers.
 
-The state of a block knows no graph. It asks for the edges of nodes, all hops at
+A block's state holds no graph. It asks for the edges of nodes, all hops at
 once whose starting points are known, and learns what they lead to. In memory the
 answers come from whole adjacencies; in a pipeline, from one partition of the
 graph after the other. What is asked depends on the plan and the seeds alone.

@@ -16,7 +16,7 @@ TARGET = "target"
 """Name of a root of a link plan: the target of the seed pair, and of each negative pair."""
 
 INDUCED_PREFIX = "induced/"
-"""What names of the hops begin with that add induced edges; no hop of a plan has such a name."""
+"""Name prefix of the hops that add induced edges; no hop of a plan may have it."""
 
 _DIRECTIONS = ("forward", "backward")
 _STRATEGIES = ("uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full")

@@ -87,7 +87,7 @@ def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> Grap
             id_feature.ClearField("source")
     for name in plan.edge_set_names:
         edge_set = tables_schema.edge_sets[name]
-        # A reverse edge would tell the label of the seed edge.
+        # A reverse edge would leak the label of the seed edge.
         _copy_set(
             schema.edge_sets[name], edge_set, _left_out(plan, name, {plan.seed_edge_set, *plan.reverse_edge_sets})
         )

@@ -30,7 +30,7 @@ _LOCK_FILE = ".lock"
 
 @contextlib.contextmanager
 def locked_checkpoints(folder: str) -> Iterator[None]:
-    """Keeps other trainings from a folder of checkpoints; object stores know no locks, and there nobody is kept out.
+    """Locks a folder of checkpoints against other trainings; does nothing on object stores, which have no locks.
 
     One process of a training holds it: the one that writes.
 
@@ -145,7 +145,7 @@ class CheckpointFiles:
         with tf.io.gfile.GFile(unnamed, "w") as file:
             file.write(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
         tf.io.gfile.rename(unnamed, os.path.join(self.folder, name + _MANIFEST), overwrite=True)
-        # What is newer was passed over, or this training would have gone on from it.
+        # Newer ones were skipped as damaged, or training would have resumed there.
         older = [other for other in self._finished() if other < name]
         kept = {name, *older[max(len(older) - max_to_keep + 1, 0) :]}
         self._remove_all_but(kept)

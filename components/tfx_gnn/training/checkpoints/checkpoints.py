@@ -79,7 +79,7 @@ class TrainingCheckpoints:
     def resume(self) -> TrainingPosition:
         """Restores the newest whole checkpoint.
 
-        If there is none, it saves the beginning: what cannot be written is found out now.
+        If there is none, it saves the initial state, so that write errors surface now.
 
         Returns:
             Where training goes on.
@@ -137,7 +137,7 @@ class TrainingCheckpoints:
         self._saved = position
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
-        """Saves if so many steps have gone by since the last multiple of `every_steps`."""
+        """Saves if a multiple of `every_steps` was passed since the last save."""
         every, last = self._every_steps, self._saved
         if every and last is not None and position.global_step // every > last.global_step // every:
             self.save(position)
@@ -153,7 +153,7 @@ class TrainingCheckpoints:
 
     @contextlib.contextmanager
     def _room_for(self, position: TrainingPosition) -> Iterator[None]:
-        """Removes what was begun if it cannot be finished, and says what there is if the disk is full."""
+        """Removes an unfinished checkpoint on failure, and reports the sizes if the disk is full."""
         try:
             yield
         except (OSError, tf.errors.OpError) as error:

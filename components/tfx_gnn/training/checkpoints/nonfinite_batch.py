@@ -80,7 +80,7 @@ def write_nonfinite_batch(run_dir: str, cause: NonfiniteCause, replicas: Sequenc
     for element in elements[1:]:
         batches = batches.concatenate(element)
     with warnings.catch_warnings():
-        # That whoever reads a GraphTensor needs this library.
+        # TensorFlow warns that readers need this library.
         warnings.filterwarnings("ignore", message="Encoding a StructuredValue")
         batches.save(os.path.join(folder, _BATCHES_DIR))
     with tf.io.gfile.GFile(os.path.join(folder, _CAUSE_FILE), "w") as file:

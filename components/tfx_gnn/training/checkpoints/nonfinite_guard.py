@@ -149,7 +149,7 @@ class NonfiniteGuard:
         self._explain = explain
 
     def check_weights(self, position: TrainingPosition) -> None:
-        """Refuses to save weights that are worth nothing: a training could only go on from them in vain.
+        """Refuses to save weights that are NaN or infinite: resuming from them would be useless.
 
         Args:
             position: where training is.
@@ -239,14 +239,14 @@ class NonfiniteSearch:
         return cause, write_nonfinite_batch(self._run_dir, cause, replicas) if self._run_dir else ""
 
     def _end_of_epoch(self, position: TrainingPosition) -> TrainingPosition:
-        """Turns the start of the next epoch, where weights are looked at, into the end of the one that was trained."""
+        """Maps the start of the next epoch, where weights are checked, to the end of the epoch just trained."""
         saved = self._checkpoints.saved_position
         if position.step_in_epoch or saved is None or saved.epoch + 1 != position.epoch:
             return position
         return saved.after_steps(position.global_step - saved.global_step)
 
     def _repeat(self, last: TrainingPosition) -> TrainingPosition | None:
-        """Goes back to the last checkpoint, and on to the first bad step, of which the weights before come back."""
+        """Restores the last checkpoint, and repeats steps to the first bad one, whose prior weights it restores."""
         position = self._checkpoints.saved_position
         if position is None or position.epoch != last.epoch:
             return None

@@ -68,7 +68,7 @@ class StopSignal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves the signals to whom they belonged."""
+        """Restores the previous signal handlers."""
         if self._watch is not None:
             self._watch.close()
             self._watch = None

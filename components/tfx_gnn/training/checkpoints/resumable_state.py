@@ -19,7 +19,7 @@ State = dict[str, Any]
 
 
 class ResumableState(Protocol):
-    """An object that a training cannot go on without: the best weights so far, figures of earlier epochs."""
+    """State that is needed to resume a training: the best weights so far, metrics of earlier epochs."""
 
     def state(self) -> State:
         """Returns what `restore` needs, a copy of it."""
@@ -140,7 +140,7 @@ class BestWeights(tf_keras.callbacks.Callback):
         self._weights: list[npt.NDArray[Any]] = []
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Ends a training at once that was taken up after it had stopped early."""
+        """Stops at once if the resumed training had already stopped early."""
         self.model.stop_training = self.stopped_early
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

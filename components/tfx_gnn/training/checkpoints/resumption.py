@@ -78,7 +78,7 @@ class Resumption:
 
     @property
     def hooks(self) -> Sequence[TrainingHook]:
-        """Whom the loop tells, in this order: nothing is saved that has not been looked at."""
+        """Hooks of the loop, in this order: weights are checked before they are saved."""
         return self._guard, self._checkpoints
 
     def resume(self) -> None:

@@ -30,7 +30,7 @@ MAY_CHANGE = (
 
 
 def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
-    """Takes down what the state of a training hangs on, whatever the names of the folders.
+    """Fingerprints what the state of a training depends on, but not the folder names.
 
     Args:
         folders: what is read.

@@ -16,7 +16,7 @@ tail of exponent 1.3. One weight for all graphs of an epoch avoids that, but did
 train better on the Debian graph, and hangs on a number of batches that is known only
 afterwards. In evaluation it is known, and all labels weigh the same.
 
-What goes into training, counted where it goes by.
+Counts are taken as batches enter the training.
 
 Each batch carries its own counts to the step that trains on it, so what is read ahead of the training counts
 only when it is trained on, and the counts of all replicas can be added up.
@@ -164,7 +164,7 @@ class LabelledBatch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledGraphs:
-    """Parts padded transformed graphs from their labels.
+    """Splits the labels off padded transformed graphs.
 
     Attributes:
         graph_spec: spec of one transformed graph, labels included.
@@ -196,7 +196,7 @@ class LabelledGraphs:
 def expected_steps(budget: Budget, num_graphs: int, num_replicas: int = 1) -> int:
     """Tells how many steps a pass over a split makes, before there is any.
 
-    Exact for one replica but for packed batches, and for fit-or-skip but for those that are removed; for
+    Exact for one replica, except for packed batches and batches that fit-or-skip removes; for
     several, if their parts of the data are equal.
 
     Args:

@@ -204,7 +204,7 @@ def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) ->
         Data set of (strings, number of batches removed, number of graphs removed).
     """
     rule = SizeRule.from_constraints(spec, budget.constraints)
-    # Too small components are no matter of chance: padding refuses them.
+    # Too-small components are not skipped here: padding rejects them.
     items = ExampleItems(spec, prefix=None, demands={})
     zero, no_records = tf.zeros([], tf.int64), tf.zeros([0], tf.string)
     as_written = tf.autograph.experimental.do_not_convert

@@ -62,7 +62,7 @@ class TrainingInput:
     ) -> tf.data.Dataset:
         """Reads epochs as one pipeline does.
 
-        The order hangs on the seed, the epoch and the number of the pipeline.
+        The order depends on the seed, the epoch and the pipeline's number.
 
         Args:
             context: the place of the pipeline.
@@ -108,7 +108,7 @@ class DistributedTrainingInput:
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
         self._goes_on = data.sharding.num_pipelines == 1
         self._iterator: Iterator[Any] | None = None
-        # Not by `distribution.per_replica`, which looks into data sets, and cannot where they look at variables.
+        # Not by `distribution.per_replica`, which inspects datasets and cannot if they read variables.
         self._dataset = strategy.distribute_datasets_from_function(
             self._epoch_after_epoch if self._goes_on else self._one_epoch
         )

@@ -139,7 +139,7 @@ class ReplicaSteps:
             tf.zeros([NUM_COUNTS], tf.int64),
         )
         num_steps, is_end, waited, totals = tf.while_loop(goes_on, body, start, parallel_iterations=1)
-        # As it was known before the first step, or the end of the last one would be read before it is there.
+        # Read the metrics only after the last step; without this they might be read before it has run.
         with tf.control_dependencies([num_steps]):
             logs = {name: tf.identity(value) for name, value in self._model.get_metrics_result().items()}
         return num_steps, is_end, waited, totals, logs

@@ -87,7 +87,7 @@ class TrainerBudgets:
 
 
 def check_blessing(folders: TrainerFolders) -> None:
-    """Refuses examples that were found wanting.
+    """Refuses examples that are not blessed.
 
     Args:
         folders: what is to be read.

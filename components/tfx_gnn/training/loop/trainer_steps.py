@@ -114,7 +114,7 @@ class CoordinatedSteps:
         fetched = self._coordinator.fetch(results)
         self._done += num_steps
         counts = np.sum([counts for counts, _ in fetched], axis=0, dtype=np.int64)
-        # Workers wait at the same time: what counts is the share of their time.
+        # Workers wait in parallel: what counts is their mean waiting time.
         waited = sum(float(waited) for _, waited in fetched)
         return Execution(
             num_steps=num_steps,
@@ -126,7 +126,7 @@ class CoordinatedSteps:
 
 
 def _epochs_of_a_worker() -> tf.data.Dataset:
-    """Numbers of epochs without end, from one that another worker will hardly begin with."""
+    """Endless epoch numbers, from one that another worker is unlikely to start with."""
 
     def from_now(_: tf.Tensor) -> tf.data.Dataset:
         microseconds = tf.cast(tf.timestamp() * 1e6, tf.int64)

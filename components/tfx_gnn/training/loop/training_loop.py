@@ -1,6 +1,6 @@
 """The training loop: epochs of steps, evaluation after each, observers and stop requests.
 
-`Model.fit` expects as many batches of each epoch as the first one had, knows no place to go on from in an epoch, and
+`Model.fit` expects every epoch to have as many batches as the first one, cannot resume within an epoch, and
 loses the logs of the last steps when several run at a time; and it lets TensorFlow make up batches for replicas
 without data, of other shapes. This loop calls the same `train_step` and tells the same callbacks.
 """
@@ -66,7 +66,7 @@ class TrainingPosition:
 
 
 class TrainingHook(Protocol):
-    """What is told of a training's progress on every process that takes part in it, at the same positions."""
+    """Observer of training progress, called in every participating process at the same positions."""
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
         """Is told that steps were done: one, or as many as run at a time.
@@ -88,7 +88,7 @@ class TrainingHook(Protocol):
         ...
 
     def on_stop(self, position: TrainingPosition) -> None:
-        """Is told that training ends here, because a `StopRequest` asks so, and will go on in another process.
+        """Called when a `StopRequest` stops training here, to be resumed in another process.
 
         Args:
             position: where training goes on. `on_step_end` was told of it before.
@@ -127,7 +127,7 @@ class TrainingPreemptedError(Exception):
 
 @dataclasses.dataclass(kw_only=True)
 class TrainingState:
-    """What a training knows beside the variables of its model, as plain values that JSON can hold.
+    """State of a training besides the variables of its model, as JSON-compatible values.
 
     Variables are the model's weights, the optimizer's, and those of the model's metrics, which hold what
     was measured in the epoch so far.
@@ -264,7 +264,7 @@ def train(
         told.on_epoch_end(epoch, logs)
         for hook in hooks:
             hook.on_epoch_end(state.position, logs)
-        # Who asked during the evaluation need not wait for a step of the next epoch, and there may be none.
+        # A stop requested during evaluation need not wait for another step, and there may be none.
         _stop_if_asked(stop, state.position, hooks)
     told.on_train_end()
 

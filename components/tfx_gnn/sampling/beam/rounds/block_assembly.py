@@ -104,7 +104,7 @@ def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[st
 def _collect(
     parts: Sequence[tuple[pa.Array, _Integers, npt.NDArray[np.bool_]]], count: int, dtype: pa.DataType
 ) -> pa.Array:
-    # What nobody reads comes from behind all others.
+    # Unread values come from a filler at the end.
     values = pa.concat_arrays([*(part for part, _, _ in parts), pa.array([_any_value(dtype)], dtype)])
     places = np.full(count, len(values) - 1)
     start = 0

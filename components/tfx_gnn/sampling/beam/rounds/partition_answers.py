@@ -98,7 +98,7 @@ _Integers = npt.NDArray[np.int64]
 
 
 class PartitionAnswers:
-    """Looks edges up, partition after partition, whoever asks.
+    """Looks up edges for any caller, one partition at a time.
 
     What it holds in memory is the partition that it was asked about last.
     """
