@@ -18,14 +18,10 @@ import tfx_gnn
 from tfx_gnn.cli import arguments
 
 TEMPLATE_NAME = "my_graph"
-
-
 """Name of the template's Python package, which a new project's name replaces."""
 
 
 TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
-
-
 """What a project begins with. The template may hold more, such as outputs of a run of its own."""
 
 

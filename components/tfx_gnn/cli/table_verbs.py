@@ -46,14 +46,10 @@ def schema(
 
 
 tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
-
-
 """The group of verbs."""
 
 
 PROBLEMS_EXIT_CODE = 1
-
-
 """Exit code of `check` when it found bad rows."""
 
 
@@ -63,8 +59,6 @@ _RULES_OF_SAMPLE = {
     "duplicate_edges": "sample --duplicate-edges",
     "dangling_edges": "sample --dangling-edges drop",
 }
-
-
 """What lets bad rows go: nothing of `check`, which only looks."""
 
 

@@ -25,7 +25,7 @@ class ClusterRole:
         num_workers: processes that compute training steps. A chief counts, unless there are parameter
             servers: it then coordinates the workers and computes no step.
         num_ps: processes that hold variables for the others; 0 where each worker has its own copies.
-        is_chief: whether this process writes checkpoints and what training yields: one of all does.
+        is_chief: whether this is the one process that writes checkpoints and other outputs.
         cluster: task types to the addresses ("host:port") of their tasks; empty for a process alone.
     """
 
@@ -108,7 +108,7 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
 
 
 def serve(role: ClusterRole) -> None:
-    """Does what the coordinator of a parameter server training asks for; returns never, until it is killed.
+    """Serves the coordinator of a parameter server training; never returns, and runs until killed.
 
     Args:
         role: role of a worker or a parameter server.

@@ -2,7 +2,7 @@
 
 A dataset is looked into as TensorFlow does it when it shards one: as a graph. Only elements that are
 held in memory make that graph large. Some datasets have no such graph, among them that of
-`pack_batches` for serialized examples, which it carries in boxes: TensorFlow cannot shard these either, and says so.
+`pack_batches` for serialized examples, which it puts in variants: TensorFlow cannot shard these either, and says so.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
     """
     variant = tf.data.experimental.to_variant(dataset)
     try:
-        # State, as of variables, is left where it is.
+        # 1 means IGNORE state, such as variables.
         serialized = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=1).numpy()
     except tf.errors.FailedPreconditionError:
         return DatasetContents(reads_files=False, num_files=None, random_ops=(), python_ops=(), is_known=False)

@@ -2,7 +2,7 @@
 
 TensorFlow changes nothing about such a dataset: the function gives batches for one replica, of its own part
 of the data, and prefetches them itself. It is called once for each worker, on that worker's CPU. Tensors for each
-replica, and Python generators, are input that is no dataset.
+replica, and Python generators, are supported as well.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     def per_worker_dataset_fn() -> Any:
         return strategy.distribute_datasets_from_function(dataset_fn)
 
-    # Inside of a traced function there is no dataset to look into; a twin of it can be looked at here.
+    # A dataset cannot be inspected inside of a traced function, so check a second copy of it here.
     check_dataset(dataset_fn(tf.distribute.InputContext()), strategy)
     traced = per_worker_dataset_fn.get_concrete_function()
     if any(captured.dtype == tf.variant for captured in traced.captured_inputs):
@@ -145,7 +145,7 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
 
 
 def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
-    """A worker without data makes an element up, which fails for graphs that must have their nodes."""
+    """A worker without data makes up an empty element, which fails for graphs of static shape."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         return
     for spec in tf.nest.flatten(dataset.element_spec):

@@ -9,7 +9,7 @@ element is asked for, or on one of several machines, is refused here at once.
 By file, batches at the end of a worker's files may be small, and how small depends on the order of
 operations: with `batch` last, six records in batches of four for two workers make 2, 2, 2; with `map` behind
 `batch` each batch is cut as it is, which makes 2, 2, 1, 1. Without sharding, pieces have the size of those of a full
-batch, so a last batch of two over two replicas is 2 and 0, not 1 and 1; on a single worker that is never asked for.
+batch, so a last batch of two over two replicas is 2 and 0, not 1 and 1; a single worker never sets this policy.
 
 Merged graphs cannot be parted: for them there is `per_replica.distribute`.
 """

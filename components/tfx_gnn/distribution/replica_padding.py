@@ -4,10 +4,10 @@ TensorFlow lets a replica without data take part with made-up elements, in two c
 elements is not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step
 whether anybody has data. What it makes up has no rows, so static shapes are lost, and a padded graph, which must
 have its rows, cannot be made up at all. In the remaining cases, that is with static shapes on one machine, the
-iterator ends as soon as one replica has no data, and what the others had is dropped without a word.
+iterator ends as soon as one replica has no data, and the data of the others is silently dropped.
 
 Here a replica without data gets an empty element of the caller's: a batch of the usual shapes that is nothing but
-padding, and counts nowhere. An empty element says that it is one.
+padding, and counts nowhere. A flag marks each empty element.
 """
 
 from __future__ import annotations
@@ -96,5 +96,5 @@ def num_replicas_with_data(strategy: tf.distribute.Strategy, has_data: Any) -> t
 
 
 def _one(element: tuple[Any, ...]) -> Any:
-    """Undoes that `map` unpacks tuples."""
+    """Repacks what `map` unpacked."""
     return element[0] if len(element) == 1 else element

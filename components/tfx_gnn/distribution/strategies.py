@@ -19,7 +19,7 @@ STRATEGIES_OF_ONE_PROCESS = (DEFAULT, ONE_DEVICE, MIRRORED)
 """Strategies that set up no connections to other machines."""
 STRATEGIES = (*STRATEGIES_OF_ONE_PROCESS, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
-"""A table is only divided among parameter servers into parts of at least so many numbers."""
+"""Parameter servers hold parts of a table with at least this many elements."""
 
 
 # Looked up once: a test may put another strategy in the place of the first.
@@ -158,7 +158,7 @@ def _known_devices(names: Sequence[str]) -> list[str]:
 
 
 def _check_alone(kind: str) -> None:
-    """Refuses several processes that do not know of each other: each would train all by itself, and one write."""
+    """Refuses several unconnected processes: each would train on its own, and only one would write."""
     role = cluster_role()
     if not role.is_alone and not isinstance(tf.distribute.get_strategy(), _STRATEGIES_OF_PROCESSES):
         sizes = {name: len(tasks) for name, tasks in role.cluster.items()}

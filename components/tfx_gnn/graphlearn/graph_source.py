@@ -49,8 +49,6 @@ _ANYWHERE = TableAccess(allow_outside_files=True)  # the caller names the files,
 
 
 REVERSE_SUFFIX = "_reverse"
-
-
 """End of the names of edge sets that hold undirected edges between two node types the other way round."""
 
 

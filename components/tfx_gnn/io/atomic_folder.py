@@ -163,7 +163,7 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 
     Args:
         outputs: folders to create, by the names that the user knows them by. They may exist already if they are
-            empty, and links to folders are followed. Empty paths are outputs that nobody wants.
+            empty, and links to folders are followed. Outputs with an empty path are skipped.
 
     Yields:
         Paths of the hidden folders in the order of `outputs`, which exist and are empty; "" where there is no path.
@@ -198,7 +198,7 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note: str = "") -> Iterator[None]:
     """Keeps other processes from writing outputs, and takes back what a dead one had not committed.
 
-    Object stores know no locks, and there nobody is kept out.
+    Object stores have no locks, so nothing is locked there.
 
     Args:
         outputs: folders to create, by the names that the user knows them by.
@@ -245,7 +245,7 @@ def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> Non
     for name, place in places.items():
         check_absent_or_empty(place, name=name)
     local = [name for name, place in places.items() if has_locks(place)]
-    # First what can fail halfway, and in one order: local outputs, which can be taken back, tell that all is there.
+    # Object stores first, as they cannot be rolled back. Local outputs, which can, mark completion.
     for name, place in places.items():
         if name not in local:
             rename_to(folders[name], place)
@@ -314,8 +314,6 @@ def _remove_folder(folder: str) -> None:
 
 
 UNFINISHED_MARK = ".unfinished-"
-
-
 """Beginning of the name of every folder whose making was begun and can be taken up again."""
 
 

@@ -8,7 +8,7 @@ last time of change; anything else is the user's and stays. A single folder gets
 of this.
 
 What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
-`.<output>.commit-...`. What bears none, or belongs to a process that lives, is never touched.
+`.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
 """
 
 from __future__ import annotations
@@ -28,14 +28,10 @@ from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.process_lock import has_locks, left_by_this_machine, process_lock
 
 PARTIAL_MARK = ".partial-"
-
-
 """Part of the name of every folder that is still being written."""
 
 
 COMMIT_MARK = ".commit-"
-
-
 """Part of the name of every journal: `.<output>.commit-<12 hexadecimal digits>`."""
 
 
@@ -61,7 +57,7 @@ class _Commit:
 def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
     """Gives finished folders their names, all or none.
 
-    Everything is on the disk before the first rename, so a machine that loses power is as a process that is killed.
+    Everything is on the disk before the first rename, so a power failure has the same effect as a killed process.
 
     Args:
         folders: pairs of a finished folder and its place on the same disk, which is absent or an empty folder. The
@@ -198,7 +194,7 @@ def _state(folder: str) -> str:
         for name in (*folders, *names):
             path = os.path.join(parent, name)
             found = os.lstat(path)
-            # The size of a folder is the file system's own affair.
+            # The size of a folder depends on the file system.
             size = 0 if stat.S_ISDIR(found.st_mode) else found.st_size
             entries.append((os.path.relpath(path, folder), size, found.st_mtime_ns))
     return hashlib.sha256(repr(sorted(entries)).encode()).hexdigest()
@@ -210,8 +206,6 @@ def _sync_parents(paths: Sequence[str]) -> None:
 
 
 RESUMABLE = "with work that can be taken up"
-
-
 """Note in the locks of outputs whose hidden folders only a run of the same work may remove or commit."""
 
 
@@ -249,7 +243,7 @@ def partial_folders(path: str) -> list[str]:
 def remove_partial_folders(path: str) -> None:
     """Removes what dead processes have left beside a folder.
 
-    On an object store nobody can tell the dead from the living, so there all of it stays.
+    On an object store, live and dead writers look alike, so nothing is removed there.
 
     Args:
         path: the folder, whose lock the caller holds: who had begun to write it is dead.
@@ -274,7 +268,7 @@ def sweep_beside(paths: Sequence[str]) -> None:
         for name in sorted(os.listdir(parent)):
             found = _LOCK.fullmatch(name)
             other = os.path.join(parent, found["base"]) if found is not None else ""
-            # RESUMABLE is not "", and neither is what is no lock.
+            # Excludes RESUMABLE locks and files that are no lock.
             if other and other not in paths and left_by_this_machine(os.path.join(parent, name)) == "":
                 doomed += _claim_leftovers(other, own, os.path.join(parent, name))
         for folder in doomed:

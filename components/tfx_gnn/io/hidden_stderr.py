@@ -14,7 +14,7 @@ from collections.abc import Iterator
 def hidden_stderr(*, show_on_error: bool = True) -> Iterator[None]:
     """Keeps what this process writes to its standard error off the terminal while the context lasts.
 
-    Other threads are not heard either: keep it short.
+    It silences other threads too, so keep it short.
 
     Args:
         show_on_error: whether to show what was hidden when an exception leaves the context.

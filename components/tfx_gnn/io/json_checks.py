@@ -129,7 +129,7 @@ _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     # A whole float is an integer: ints come back from ML Metadata and protobuf Structs as floats.
     int: (lambda value: _is_number(value) and float(value).is_integer(), "an integer"),
     float: (_is_number, "a number"),
-    # 0 and 1 are what a bool becomes where a wire format has none.
+    # Wire formats without bools store them as 0 and 1.
     bool: (lambda value: value in (0, 1) and not isinstance(value, str), "true or false"),
     types.NoneType: (lambda value: value is None, "null"),
 }

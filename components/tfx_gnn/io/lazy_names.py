@@ -1,6 +1,6 @@
 """Imports the public names of a package when they are first used.
 
-A package whose `__init__.pyi` says `from tfx_gnn.room.module import Name as Name` gives `Name` at run time by
+A package whose `__init__.pyi` says `from tfx_gnn.pkg.module import Name as Name` gives `Name` at run time by
 
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 

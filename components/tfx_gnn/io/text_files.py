@@ -1,6 +1,6 @@
 """Reads JSON and protobuf text files, with errors that name the file and the problem.
 
-No message shows what a file holds that is of another kind: it may be anything at all, a secret too. Pipes and devices,
+No message quotes a file of another kind: its content may be anything, even a secret. Pipes and devices,
 which cannot be read from beginning to end, are refused.
 """
 
@@ -28,7 +28,7 @@ _KINDS = {
 
 
 def check_regular_file(path: str) -> None:
-    """Refuses what would be waited for, or read, without end.
+    """Refuses paths whose reading would block or never end.
 
     A folder, or a path at which there is nothing, is left to whoever opens it.
 

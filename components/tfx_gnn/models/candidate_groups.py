@@ -49,7 +49,7 @@ def static_rows(value: tf.Tensor) -> int | tf.Tensor:
 
 
 def have_false_ones(candidates: Candidates) -> tf.Tensor:
-    """Tells which candidates have a false one in their example: among others, no rank says anything.
+    """Tells which candidates have a false one in their example: others have no meaningful rank.
 
     Args:
         candidates: what the labels tell.

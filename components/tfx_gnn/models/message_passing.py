@@ -105,8 +105,8 @@ def _summable(values: tf.Tensor) -> tf.Tensor:
 class BothDirections(tf_keras.layers.Layer):
     """Two convolutions over one edge set that lies within a node set: to its sources and to its targets.
 
-    A graph of production stores an edge once. Whom a package depends on and who depends on it are
-    different news, so each direction has weights of its own (as in arXiv:2305.10498).
+    A production graph stores an edge once. What a package depends on and what depends on it are
+    distinct facts, so each direction has weights of its own (as in arXiv:2305.10498).
 
     Init args:
         to_source: convolution whose receivers are the sources of the edges.

@@ -1,7 +1,7 @@
 """Relations to pass messages along: an edge set in one of its directions.
 
-In a sampled subgraph the seeds alone are read, a tenth of the nodes or less. What the last layer of a network makes of
-the others goes nowhere, so that matrices need not be multiplied with them. Shapes stay static, as TPUs demand.
+In a sampled subgraph only the seeds are read, a tenth of the nodes or less. The last layer's states of
+the others are never used, so its matrix products can leave them out. Shapes stay static, as TPUs demand.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
 
 BOTH_DIRECTIONS = (const.SOURCE, const.TARGET)
-
-
 """Tags of both ends of an edge: messages go to either."""
 
 
@@ -47,7 +45,7 @@ class Round(NamedTuple):
 
     Attributes:
         node_sets: names of the node sets that get a new state, in alphabetical order.
-        relations: along which they hear of their neighbours.
+        relations: those along which they receive messages.
         position: number of layers before this one.
         keeps_width: whether the states of these node sets are known to have the width of the new ones, so that
             old ones can be added to them.
@@ -140,7 +138,7 @@ def rounds_of(
     rounds: list[Round] = []
     for position in reversed(range(num_layers)):
         heard = tuple(relation for relation in relations if relation.receiver in needed)
-        # Whom a layer updates, all layers before it do.
+        # All earlier layers update these sets as well.
         keeps_width = units is not None and (position > 0 or _have_width(graph_spec, needed, units))
         is_last = position == num_layers - 1
         rounds.append(Round(tuple(sorted(needed)), heard, position, keeps_width, read_nodes_only and is_last))

@@ -12,9 +12,7 @@ from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat, ResidualNextState
 
 NORMALIZATIONS = ("layer", "none")
-
-
-"""Ways to normalize states. Statistics of a batch are none of them: padding would count."""
+"""Ways to normalize states. Batch normalization is not offered: padding would count."""
 
 
 def state_block(
@@ -46,7 +44,7 @@ def state_block(
 def next_state_from_block(
     units: int, dropout_rate: float, *, activation: str, normalization: str, residual: bool
 ) -> tf_keras.layers.Layer:
-    """Makes the layer that mixes a node's own state and all that it heard by a `state_block`.
+    """Makes the layer that combines a node's state and its messages by a `state_block`.
 
     Args:
         units: as for `state_block`.
@@ -90,7 +88,7 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
     Init args:
         units: width of the transformed own state.
         own_state: whether the own state takes part. Without it and without inputs there is no state:
-            a node set that hears of nobody needs it.
+            a node set without messages needs it.
         combine_type: "sum" or "concat".
         use_bias: whether a bias is added before the normalization.
         normalization: "layer" before the activation, "l2" after it, or "none".

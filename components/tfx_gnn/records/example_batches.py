@@ -1,7 +1,7 @@
 """Batches of graph tf.Examples as flat columns.
 
-tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column a key, so that whatever is asked
-of thousands of records is asked of a few arrays.
+tf.Examples are decoded in C++ (tfx_bsl) into Arrow, a column per key, so the code works on
+a few arrays instead of thousands of records.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ BYTES, INTS, FLOATS = "bytes_list", "int64_list", "float_list"
 
 
 KIND_OF_DTYPE = {tf.string: BYTES, tf.int64: INTS, tf.float32: FLOATS}
-
-
 """Which list of a tf.train.Feature holds values of a dtype."""
 
 
@@ -34,7 +32,7 @@ Features = Mapping[str, tf.train.Feature]
 
 
 class BrokenRuleError(ValueError):
-    """An example breaks a rule. Where the example stands, the caller knows."""
+    """An example breaks a rule. The caller adds where the example is."""
 
     def __init__(self, rule: str, got: str, advice: str) -> None:
         """Makes the error.
@@ -121,14 +119,10 @@ def set_size(features: Features, one_set: SetLayout) -> int:
 
 
 MAX_RECORDS = 1024
-
-
 """Records of a batch at most."""
 
 
 MAX_BYTES = 32 << 20
-
-
 """Bytes of the records of a batch, at most or of one record alone."""
 
 

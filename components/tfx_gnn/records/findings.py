@@ -40,7 +40,7 @@ class Finding:
         num_examples: how many examples (files, seeds, pairs: what the check counts).
         num_values: how many values in them; 0 if the check does not count values.
         places: the first few places.
-        num_by_kind: how many of the values are what, as in "NaN"; empty if they are all alike.
+        num_by_kind: number of values by kind, as in "NaN"; empty if they are all alike.
     """
 
     check: str
@@ -64,7 +64,7 @@ class Finding:
             num_examples: how many more.
             places: some of them; the first ones in the order of files and records are kept.
             num_values: how many values more.
-            num_by_kind: how many of them are what.
+            num_by_kind: their numbers by kind.
         """
         self.num_examples += num_examples
         self.num_values += num_values

@@ -196,7 +196,7 @@ def schema_features(schema: graph_schema_pb2.GraphSchema, prefix: str) -> Mappin
         prefix: the set, as in `SetLayout.prefix`.
 
     Returns:
-        The schema's own map: to get a name that it lacks is to add it, as protobuf has it.
+        The schema's own map; as in any protobuf map, looking up a missing name adds it.
     """
     set_type, _, name = prefix.partition("/")
     if set_type == const.CONTEXT:

@@ -168,7 +168,7 @@ def shuffled_records(
 ) -> tf.data.Dataset:
     """Reads files once an epoch, in an order that the seed and the number of the epoch determine.
 
-    Each epoch has another order, and any one can be had again: it hangs on nothing that was read before, nor
+    Each epoch has another order, and any one can be had again: it depends on nothing read before, nor
     on TensorFlow's global seed.
 
     Args:

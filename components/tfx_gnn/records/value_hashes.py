@@ -96,8 +96,6 @@ def _value_splits(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> n
 
 
 Rows = npt.NDArray[np.void]
-
-
 """Structured array."""
 
 

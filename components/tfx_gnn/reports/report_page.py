@@ -75,8 +75,6 @@ def draw_curves(
 
 
 NUM_SERIES_COLORS = 6
-
-
 """Series with a colour of their own; further ones share them."""
 
 
@@ -167,8 +165,6 @@ def _for_page(text: str, identity: str, title: str) -> str:
 
 
 REPORT_FILE = "report.html"
-
-
 """Name of a report in the folder of what it reports on."""
 
 

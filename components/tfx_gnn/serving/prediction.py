@@ -89,8 +89,6 @@ def _candidates(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
 
 
 HIDDEN = (".", "_")
-
-
 """Name prefixes of files that are not record files: Beam and TFX skip them."""
 
 

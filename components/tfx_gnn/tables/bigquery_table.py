@@ -316,7 +316,7 @@ def _check_columns(names: Iterable[str], row: Row, path: str) -> None:
 
 
 def _array(rows: Sequence[Row], name: str) -> pa.Array:
-    """Makes a column of whatever Python has for BigQuery's types; what does not agree in type is spelled."""
+    """Makes a column of Python values of BigQuery's types; values of mixed types become text."""
     values = [row.get(name) for row in rows]
     try:
         return pa.array(values)
@@ -329,7 +329,7 @@ def _spell(value: Any) -> Any:
 
 
 def _describe_problems(block: TableBlock, rows: Sequence[Row]) -> TableBlock:
-    """Puts the rows themselves beside their problems: nobody finds a row of BigQuery by its number."""
+    """Adds the rows to their problems, as a row of BigQuery cannot be found by its number."""
     texts = [show_value(dict(rows[problem.row])) for problem in block.problems]
     numbers = _fingerprints(np.array([text.encode() for text in texts], object)).tolist()
     problems = sorted(

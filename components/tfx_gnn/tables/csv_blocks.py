@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# A byte that is no UTF-8 becomes the character of this number plus the byte: the last there are, for private use.
+# An invalid UTF-8 byte maps to this code point plus the byte, in the last private-use area of Unicode.
 # Where these characters stand in a text themselves, each of their bytes is marked too, so that marks can be taken back.
 _MARK = 0x10FF00
 
@@ -89,7 +89,7 @@ def restore_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def restore_text(text: str) -> str:
-    """Takes marks back, for people to read.
+    """Replaces marks by readable escapes.
 
     Args:
         text: what a `MarkedStream` made.
@@ -136,15 +136,15 @@ _MAX_TEXT_AFTER_QUOTE = 40  # bytes that are told
 
 
 class TooLargeRecordError(ValueError):
-    """A record is larger than allowed: the one behind the blocks so far."""
+    """The record after the last yielded block is larger than allowed."""
 
 
 class OpenQuoteError(ValueError):
-    """A quote is open at the end: in the record behind the blocks so far."""
+    """The record after the last yielded block has an unclosed quote."""
 
 
 class TextAfterQuoteError(ValueError):
-    """Text follows the closing quote of a cell: in the record behind the blocks so far.
+    """In the record after the last yielded block, text follows a cell's closing quote.
 
     Attributes:
         before: the record up to that cell.

@@ -102,7 +102,7 @@ class CsvFormat(TableFormat):
     def _parse(
         self, records: memoryview, header: Sequence[str], wanted: Sequence[str], uneven: _UnevenRecords
     ) -> pa.RecordBatch:
-        # A thread of Arrow's reads the text ahead: it must be none of Python's, which may be about to exit.
+        # An Arrow thread reads ahead, so the text must not be Python's memory: Python may be about to exit.
         text = pa.allocate_buffer(1 + len(records))
         # A blank line is no record; what follows it is not taken for a byte order mark.
         memoryview(text).cast("B")[:1] = b"\n"

@@ -51,7 +51,7 @@ class PackedColumn:
     Attributes:
         name: name of the column in the table.
         parts: what each cell packs, in this order.
-        delimiter: what parts one from the next; becomes empty if there is one only.
+        delimiter: separates the parts; becomes empty if there is only one.
     """
 
     name: str

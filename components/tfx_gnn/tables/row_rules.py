@@ -31,7 +31,7 @@ DANGLING_SOURCE = "dangling_source"
 DANGLING_TARGET = "dangling_target"
 """The target of an edge is a node."""
 UNKNOWN_GRAPH = "unknown_graph"
-"""The graph that a row of many graphs' tables is of is there."""
+"""The graph that a row belongs to exists."""
 
 INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMPTY_ID)
 """Rules that a row breaks by itself: `RowRules.invalid_rows` says what happens."""

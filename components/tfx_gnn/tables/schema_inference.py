@@ -219,7 +219,7 @@ def infer_schema(
     target_columns: Mapping[str, str] | None = None,
     access: TableAccess | None = None,
 ) -> GraphSchema:
-    """Makes the schema that tables speak for, to be read again and completed by a person.
+    """Infers the schema of tables, to be reviewed and completed by a person.
 
     Every column but those of ids becomes a feature. Types are those of Parquet columns
     and of the kinds of tf.Example features; of a CSV file all cells are looked at. Texts of digits

@@ -125,7 +125,7 @@ class TableColumn:
 class TableLayout:
     """A table: where it is, how it is written, and which columns to read.
 
-    A layout pickles, so that workers can be told what to read.
+    A layout can be pickled, to tell workers what to read.
 
     Attributes:
         kind: what a row is: a node, an edge, the whole graph, or a seed.

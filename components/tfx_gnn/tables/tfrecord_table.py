@@ -22,14 +22,10 @@ from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, t
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
 HEAD_BYTES = 12
-
-
 """Bytes before the data of a record: its length, and a checksum of the length."""
 
 
 FRAME_BYTES = 16
-
-
 """Bytes of a record beside its data: head and checksum of the data."""
 
 

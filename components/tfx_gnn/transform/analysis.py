@@ -1,4 +1,4 @@
-"""Options of the analysis: statistics over unique items, rows of tables, or examples as they are."""
+"""The analysis step: statistics over unique items, rows of tables, or examples as sampled."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def span_keys(
         more: what else the meaning of a span depends on.
 
     Returns:
-        One key a span; equal keys, equal data.
+        One key per span, equal for equal data.
     """
     keys: list[analyzer_cache.DatasetKey] = []
     common = "\n".join([tfx_gnn.__version__, text_format.MessageToString(raw_schema), more])
@@ -83,7 +83,7 @@ def tables_key(reading: TableReading, raw_schema: graph_schema_pb2.GraphSchema) 
         raw_schema: schema of the examples.
 
     Returns:
-        The key. Of tables that are not in files nothing is kept: nobody can tell whether they changed.
+        The key. Tables that are not in files are never cached: changes to them cannot be detected.
     """
     tables = [f"{label} {table.declared_as}" for label, table in sorted(reading.layouts.items())]
     files = [_describe_file(path) for table in reading.layouts.values() for path in table.files]

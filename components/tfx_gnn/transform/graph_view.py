@@ -25,7 +25,7 @@ _Set = TypeVar("_Set", bound="ItemsView")
 
 
 class UnknownNameError(KeyError, ValueError):
-    """A set or feature that the graph does not have: a key that is not there, and a mistake that the user can mend."""
+    """A set or feature that the graph lacks: a KeyError, and a ValueError as the user can fix it."""
 
     def __str__(self) -> str:
         """The message as it is; KeyError would show its repr."""

@@ -31,7 +31,7 @@ class SetPart:
     """What is needed of one set.
 
     Attributes:
-        rule: by what its items are known again.
+        rule: how its items are identified.
         analyzed: features that statistics of tf.Transform are taken of.
         carried: those, what else is summarized, and the "#id".
     """

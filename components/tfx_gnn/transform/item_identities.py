@@ -23,11 +23,11 @@ from tfx_gnn.transform.item_columns import ItemColumns, check_ends, check_ids
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IdentityRule:
-    """By what the items of one set are known again.
+    """How the items of one set are identified.
 
     A set with "#id" goes by that. An edge set without goes by the "#id" of the nodes at both ends, by all features, and
     by how many equal edges come before it in its example: so parallel edges keep their number. All
-    other items are known by nothing, and each occurrence counts.
+    other items have no identity, and each occurrence counts.
 
     Attributes:
         one_set: the set.
@@ -72,7 +72,7 @@ class IdentityRule:
         return "each graph has its own"
 
     def identities(self, batch: ExampleBatch) -> Hashes:
-        """Hashes what the items of a batch are known by.
+        """Hashes the identities of the items of a batch.
 
         Args:
             batch: decoded examples.
@@ -102,7 +102,7 @@ class IdentityRule:
 
 
 def identity_rule(one_set: SetLayout, layout: GraphLayout) -> IdentityRule:
-    """Finds by what the items of a set are known again.
+    """Finds how the items of a set are identified.
 
     Args:
         one_set: the set.

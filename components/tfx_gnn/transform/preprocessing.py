@@ -32,7 +32,7 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
         Python while it is applied, and a TypeError if it returns no GraphView.
     """
     # TensorFlow shares the lookup tables of vocabularies by the names of operations for as long as a process lives.
-    # Without names of its own, a vocabulary of numbers would meet the table of texts of an earlier transform.
+    # Without unique names, an integer vocabulary would reuse the string table of an earlier transform.
     name = f"{preprocessing_fn.__module__}.{getattr(preprocessing_fn, '__qualname__', '')}"
     scope = re.sub("[^A-Za-z0-9_.]", "_", name).lstrip("_")  # A scope must not begin with that.
 

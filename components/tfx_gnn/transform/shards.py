@@ -38,7 +38,7 @@ _Slot = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TransformedShards:
-    """What came of some files.
+    """Results of some files.
 
     Attributes:
         num_examples: examples written, by split.
@@ -55,7 +55,7 @@ class TransformedShards:
 
 
 def merge_transformed_shards(parts: Iterable[TransformedShards]) -> TransformedShards:
-    """Adds up what came of disjoint files."""
+    """Merges results of disjoint files."""
     num_examples: dict[str, int] = {}
     problem = ""
     parts = list(parts)
@@ -125,7 +125,7 @@ class TransformFiles(beam.PTransform):
 
 
 class _TransformShard(beam.DoFn):
-    """One file, with the items to summarize, to what came of it."""
+    """Maps a file, with the items to summarize, to its results."""
 
     def __init__(
         self, transform_graph_dir: str, output_dir: str, *, summarized_splits: Collection[str], as_sampled: bool
@@ -145,7 +145,7 @@ class _TransformShard(beam.DoFn):
         choice = None
         if file.split in self._summarized_splits:
             choice = ItemChoice(self._transform.raw_layout, places, as_sampled=self._as_sampled)
-        # Elsewhere first, then renamed: if Beam repeats the work, nobody sees half a file.
+        # Written elsewhere, then renamed: a retry by Beam never leaves a partial file.
         counts: dict[str, dict[str, NumberCounts]] = {_RAW: {}, _TRANSFORMED: {}}
         attempt_dir = os.path.join(self._output_dir, f".attempt-{uuid.uuid4().hex}")
         try:

@@ -4,7 +4,7 @@ A table holds every node and every edge once, also those that no subgraph has. I
 read in blocks, each of which becomes one record batch of the keys that the
 subgraphs' tf.Examples have, so that tf.Transform cannot tell it from them.
 
-What the rules of tables refuse was refused when the examples were sampled from them, and is
+Rows that the table rules refuse were refused when the examples were sampled, and are
 not looked for again. What they drop or pass over is left out here too: rows meet by the hash
 of their ids, in buckets that a worker holds one of at a time.
 """
@@ -36,8 +36,6 @@ from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_u
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
 
 ROW_KEYS = (ID_FEATURE, SOURCE_KEY, TARGET_KEY)
-
-
 """Columns that tell what a row is."""
 
 
@@ -165,7 +163,7 @@ class _KeepFirst(beam.PTransform):
 
 
 class _DropDangling(beam.PTransform):
-    """Edges and nodes to the edges of which one end is among the nodes."""
+    """Maps edges and nodes to the edges with one end among the nodes."""
 
     def __init__(self, key: str, node_sets: Mapping[str, str], rule: str) -> None:
         super().__init__()

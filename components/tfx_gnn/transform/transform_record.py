@@ -25,8 +25,6 @@ from tfx_gnn.records.graph_layout import graph_layout, schema_features
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, read_tfmd_schema, write_tfmd_schema
 
 TRANSFORMED_METADATA_DIR = "transformed_metadata"
-
-
 """Where `tft.TFTransformOutput` looks for the schema of transformed data."""
 
 

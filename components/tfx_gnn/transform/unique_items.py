@@ -82,7 +82,7 @@ class UniqueItems(beam.PTransform):
         Args:
             layout: the keys of the graph.
             keys: the features that statistics of tf.Transform are taken of.
-            num_buckets: a power of two; `hash_buckets.num_buckets_for` chooses one.
+            num_buckets: a power of two; `value_hashes.num_buckets_for` chooses one.
             summarizes: whether all features are summarized, beside.
             as_sampled: whether every occurrence counts, whatever an item is known by.
             known: PCollection of (prefix of the set, uint64 identities) of items that count elsewhere and are left

@@ -1,4 +1,4 @@
-"""The network: users and the products that they bought tell each other what they know."""
+"""The network: users and the products they bought exchange messages."""
 
 import tensorflow_transform as tft
 import tf_keras
@@ -10,7 +10,7 @@ UNITS = 32
 DROPOUT_RATE = 0.1
 LEARNING_RATE = 5e-3
 
-# Who listens, in this order, at which end of the purchases. It is the sampling plan backward: users
+# Receivers, in this order, and their end of the edges. It is the sampling plan backward: users
 # learn what they bought, products learn who buys them, and then users learn that.
 ROUNDS = (("user", tfgnn.SOURCE), ("product", tfgnn.TARGET), ("user", tfgnn.SOURCE))
 

@@ -20,8 +20,6 @@ import numpy.typing as npt
 from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
 
 _DROPPED_BITS = 12
-
-
 """Of the 23 bits of a float32 after its leading one, 11 are kept."""
 
 
@@ -110,8 +108,6 @@ def _summed(levels: _Counts, positives: _Counts, negatives: _Counts) -> ScoreCou
 
 
 HITS_AT = (1, 3, 10)
-
-
 """Ranks up to which a true pair usually counts as a hit."""
 
 

@@ -125,8 +125,6 @@ _MEASURES = {L_INFINITY: "L-infinity distance", JENSEN_SHANNON: "Jensen-Shannon 
 
 
 Datasets = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
-
-
 """Statistics by split."""
 
 

@@ -27,8 +27,6 @@ from tfx_gnn.records.record_files import place_of
 from tfx_gnn.serving import model_interface
 
 ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
-
-
 """Outputs that say whom the others are about."""
 
 

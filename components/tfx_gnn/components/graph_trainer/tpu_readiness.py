@@ -31,8 +31,6 @@ from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, read_budgets, r
 from tfx_gnn.training.options import GraphTrainerOptions
 
 TILE_ROWS, TILE_COLUMNS = 8, 128
-
-
 """A TPU keeps the last two dimensions of 32-bit values in tiles of this size, and fills up what is less."""
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 
 HEAVY_TAIL = 8
-
-
 """A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
 
 
@@ -138,8 +136,6 @@ def _short(number: int) -> str:
 
 
 SUCCESS_TOLERANCE = 0.002
-
-
 """How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
 
 

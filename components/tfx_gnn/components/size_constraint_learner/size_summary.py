@@ -71,20 +71,14 @@ class SizeColumns:
 
 
 MAX_DISTINCT = 200_000
-
-
 """Distinct rows that are counted exactly; beyond, a sample stands for them."""
 
 
 SAMPLE_SIZE = 200_000
-
-
 """Graphs of the sample."""
 
 
 NO_LABEL = np.iinfo(np.int32).min
-
-
 """Label class of graphs without label."""
 
 

@@ -13,14 +13,10 @@ from tfx_gnn.graph.batching.size_rule import SizeRule
 from tfx_gnn.records.size_constraints_file import BY_DEGREE, BY_LABEL, Budget, SliceLoss
 
 MAX_GRAPHS = 1 << 19
-
-
 """Graphs that stand for a split, at most."""
 
 
 NUM_BATCHES = 1 << 18
-
-
 """Batches that are drawn; the standard error of a share of 0.99 is below 0.02 points."""
 
 

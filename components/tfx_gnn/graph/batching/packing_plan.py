@@ -41,7 +41,7 @@ class _State(NamedTuple):
     batch: tf.Tensor
     # Positions of the graphs in the window, and of the next one to enter it; -1 if there is none.
     window: tf.Tensor
-    # A row for components and each set, of which XLA makes vectors that it reads along.
+    # One row for components and one per set: XLA reads each as a contiguous vector.
     window_sizes: tf.Tensor
     next: tf.Tensor
     used: tf.Tensor
@@ -115,8 +115,8 @@ def planner(
             longest = tf.argmin(tf.where(is_there, state.window, num_positions), output_type=tf.int32)
             chosen = tf.where(starts, longest, tf.argmax(score, output_type=tf.int32))
             current = state.current + tf.cast(is_complete, tf.int32)
-            # Of a slice XLA wants to know the place when it compiles, and with it the limits that the choice
-            # depends on: it would compile anew for each budget. To gather needs no such thing.
+            # XLA must know the position of a slice when it compiles, and with it the limits that the choice
+            # depends on: it would recompile for each budget. A gather has no such restriction.
             taken_sizes = tf.gather(state.window_sizes, chosen, axis=1)
             follows = tf.where(state.next < num_graphs, state.next, -1)
             # XLA writes single elements by loops of their own; to write all is faster.

@@ -1,7 +1,7 @@
 """Rewrites serialized tf.Examples into the one encoding that TensorFlow's parser reads correctly.
 
 `tf.io.parse_example` has a protobuf reader of its own. Of the encodings that protobuf allows it
-silently drops what follows the first piece of a list. With a length that is not true, or with
+silently drops what follows the first piece of a list. With a wrong length, or with
 unpacked floats that are more than a fixed-size feature takes, it writes outside of its buffers.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 _MESSAGE = "tensorflow.Example"
-#: No example needs to have it: to look for it is to look whether there are features at all.
+#: No example needs to have it: looking for any key makes the parser walk all features.
 _ANY_KEY = "#any"
 
 
@@ -60,7 +60,7 @@ def _canonical(serialized: tf.Tensor) -> tf.Tensor:
         )
         return tf.io.encode_proto(sizes, [features], ["features"], _MESSAGE)
 
-    # First, as it refuses most of what is no tf.Example, and by the error that is due. Integers are read safely.
+    # First, as it refuses most bytes that are no tf.Example, with the right error. Integers are read safely.
     walked = tf.io.parse_example(serialized, {_ANY_KEY: tf.io.FixedLenFeature([], tf.int64, 0)})[_ANY_KEY]
     # True unless there are no examples, which the decoder does not take. A mere control dependency on the walk would be
     # optimized away.

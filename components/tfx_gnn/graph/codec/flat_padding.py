@@ -285,7 +285,7 @@ class FlatPadder:
         # The indices of padding edges go up evenly from the first padding node to the last one.
         lacking = tf.cast(missing[:, 0], tf.float64)
         lacking_nodes = tf.gather(lacking, nodes)
-        # No step is zero, which tf.range refuses; that of no edges is infinite, so that they stay none.
+        # No step is zero, which tf.range refuses; without edges it is infinite, which yields none.
         step = tf.maximum(lacking_nodes, 0.5) / tf.gather(lacking, edges)
         targets = self._rule.targets[nodes].astype(np.float64)
         # Less than a step, so that rounding neither reaches the end nor adds an edge.

@@ -142,13 +142,11 @@ def _domains(tft_output: TransformOutput) -> Mapping[str, Any]:
 
 
 NO_VALUE = -(2**31)
-
-
 """Stands where an item has fewer values than the width of a dense feature of several values."""
 
 
 def table_rows(values: tf.Tensor, num_rows: int) -> tf.Tensor:
-    """Finds the row of each category; what is none gets the last row.
+    """Finds the row of each category; invalid ones get the last row.
 
     A lookup of a row that is not there fails on CPUs and gives zeros or anything on accelerators.
     After this there is none: -1, with which tf.Transform marks what its vocabulary lacks, numbers

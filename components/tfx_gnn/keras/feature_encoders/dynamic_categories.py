@@ -22,7 +22,7 @@ class DynamicCategories:
     With a vocabulary, such as tf.Transform's `tft_output.vocabulary_file_by_name(...)`, a value is its position
     in it, and the others are hashed to `num_oov_buckets` buckets behind it, as tf.Transform does.
     Without one, all are hashed to `num_buckets` buckets. Either way nothing grows while
-    training: GraphLearn's tables without end need a TensorFlow of its own.
+    training: GraphLearn's growing tables need its own TensorFlow build.
     """
 
     def __init__(self, vocabulary: Vocabulary = (), *, num_oov_buckets: int = 1, num_buckets: int = 0) -> None:

@@ -19,7 +19,7 @@ from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler
 
 @dataclasses.dataclass
 class FeatureHandlers:
-    """One handler for each type of nodes or edges: who asks by the same name shares its tables.
+    """One handler per type of nodes or edges: requests by the same name share its tables.
 
     Attributes:
         fuse_embedding: as for `FeatureHandler`.

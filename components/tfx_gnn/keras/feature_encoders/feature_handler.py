@@ -77,8 +77,6 @@ def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
 
 
 KINDS = ("float", "int", "string")
-
-
 """Kinds of attributes, in the order in which encodings stand."""
 
 

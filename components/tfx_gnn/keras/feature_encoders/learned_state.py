@@ -12,7 +12,7 @@ from tfx_gnn.graph.tensor.pieces import FeaturePiece
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class LearnedState(tf_keras.layers.Layer):
-    """Makes one vector, which is learned, the first state of every item of a set without features.
+    """Gives all items of a set without features the same learned vector as initial state.
 
     It is what a linear layer makes of a feature that is 1 for every item: nothing tells items apart yet, but each
     layer that follows gets a state with a width. On states of width 0, as `MakeEmptyFeature` makes them, matrix

@@ -21,8 +21,6 @@ from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, Fea
 from tfx_gnn.keras.nested_layers import with_type_specs
 
 CONTEXT_PLACE = "context"
-
-
 """Place of the context, where node sets are "nodes/<name>" and edge sets "edges/<name>"."""
 
 

@@ -76,10 +76,10 @@ def layered_network(
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
 class JumpingKnowledge(tf_keras.layers.Layer):
-    """Runs layers one after another, and makes one state of all that a node has had.
+    """Runs layers one after another, and combines all states of a node into one.
 
     Jumping knowledge of arXiv:1806.03536, section 4; with the first state among them as in equation 4.2 of
-    GIN, arXiv:1810.00826. What is near is then not lost to a readout by what layers make of what is far.
+    GIN, arXiv:1810.00826. A readout then still sees local information beside that of distant nodes.
 
     Shapes: a scalar graph with states [num_nodes, any] in; the same out, where node sets in `node_sets` have
     [num_nodes, sum of the widths of all their states] for "concat", else [num_nodes, units].

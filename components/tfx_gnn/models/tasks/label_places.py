@@ -80,8 +80,6 @@ _READOUT_EDGE_SETS = f"{READOUT_NODE_SET}/"
 
 
 SEED_EDGE_SET = f"{_READOUT_EDGE_SETS}seed"
-
-
 """Edge set from each seed to its `_readout` node."""
 
 

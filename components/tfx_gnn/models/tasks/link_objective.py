@@ -199,7 +199,7 @@ class PairReadout(tf.Module):
 
 
 def _end_layers(key: str, *, name: str, projects: bool) -> list[tf_keras.layers.Layer]:
-    """What leads from a graph to the embeddings of one end; the last layer has the name."""
+    """Makes the layers from a graph to the embeddings of one end; the last has the name."""
     if not projects:
         return [StructuredReadout(key, name=f"{key}_{name}")]
     return [StructuredReadout(key), StateProjection(name=f"{key}_{name}")]

@@ -52,7 +52,7 @@ class RegressionObjective(Objective):
         self.readout_key = place.readout_key
         self._num_outputs = task.num_outputs
         self._loss = task.loss
-        # A number that the transform has scaled is another one.
+        # The transform has scaled such numbers to other ones.
         self._missing_values = () if task.mean else task.missing_values
         self._standardizes = task.standardize and isinstance(summary, LabelSummary)
         self.mean = task.mean or (0.0,) * task.num_outputs

@@ -41,20 +41,14 @@ class LabelSummary:
 
 
 READOUT_NODE_SET = "_readout"
-
-
 """Node set with one node for each prediction about nodes or pairs of nodes; it carries the labels."""
 
 
 POOLINGS = ("mean", "sum", "max")
-
-
 """How states of nodes become one of their graph."""
 
 
 Vocabulary = Callable[[str], Sequence[bytes]]
-
-
 """From the `vocab_filename` of a vocabulary to its entries by index."""
 
 

@@ -199,8 +199,6 @@ def check_names(field: str, names: Iterable[str]) -> None:
 
 
 LABEL_FEATURE = "label"
-
-
 """Feature of `_readout` that tells positive (1) from negative pairs (0) where a plan draws negatives."""
 
 

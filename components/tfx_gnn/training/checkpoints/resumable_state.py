@@ -13,8 +13,6 @@ import tensorflow as tf
 import tf_keras
 
 State = dict[str, Any]
-
-
 """Names to arrays, or to what JSON can say; arrays keep their dtype, bfloat16 included."""
 
 

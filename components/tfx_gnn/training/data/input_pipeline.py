@@ -43,8 +43,6 @@ from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, pad
 from tfx_gnn.transform.transform_layer import with_declared_shapes, without_reserved_features
 
 NUM_COUNTS = 6
-
-
 """Numbers in the counts of a batch: batches, graphs, removed batches, removed graphs, real items, padded items."""
 
 

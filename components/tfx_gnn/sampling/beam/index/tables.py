@@ -79,8 +79,6 @@ def _no_rows(layout: TableLayout) -> index_rows.GivenRows:
 
 
 DEFAULT_HUB_DEGREE = 4096
-
-
 """Nodes with more edges than this in a direction are hubs there."""
 
 

@@ -89,8 +89,6 @@ def answer_nodes(index: GraphIndex, partition: int, parts: Sequence[NodeRequests
 
 
 MAX_BUCKET_REQUESTS = 1 << 16
-
-
 """About how many questions about buckets wait to be sent: a hub of a billion edges has a million buckets."""
 
 
