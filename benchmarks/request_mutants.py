@@ -36,7 +36,7 @@ from tfx_gnn.serving import SERVING_SIGNATURE, label_keys, read_records, resolve
 
 def _module(name: str) -> Any:
     """A module beside the tests of tf.Examples."""
-    path = Path(__file__).parents[1] / "tests" / "unit" / "graph" / f"{name}.py"
+    path = Path(__file__).parents[1] / "tests" / "unit" / "graph" / "codec" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(str(path))
