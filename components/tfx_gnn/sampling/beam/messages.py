@@ -123,43 +123,17 @@ class ToPartition:
 
 
 def pack(message: object) -> bytes:
-    """Writes a message, or a block's state.
-
-    Args:
-        message: of module-level classes and NumPy arrays.
-
-    Returns:
-        Bytes that `unpack` reads on a worker with the same version of this package.
-    """
+    """Writes a message or a block's state, for workers with the same version of this package."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(data: bytes) -> Any:
-    """Reads a message.
-
-    Args:
-        data: what `pack` wrote.
-
-    Returns:
-        The message.
-    """
+    """Reads what `pack` wrote."""
     return pickle.loads(data)
 
 
 def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type[_State]) -> _State:
-    """Reads what has come to a block: its own state, and answers.
-
-    Args:
-        messages: packed, in any order; each answer is a tuple of parts.
-        add: takes in one part of an answer.
-        kind: class of the state.
-
-    Returns:
-        The state.
-
-    Raises:
-        RuntimeError: if the runner lost the state.
-    """
+    """Returns a block's own state from among its messages; passes each part of the answers to `add`."""
     state: _State | None = None
     for data in messages:
         message = unpack(data)
@@ -174,14 +148,7 @@ def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type
 
 
 def pack_table(rows: pa.Table) -> bytes:
-    """Writes rows of a table, and nothing of what they were cut from.
-
-    Args:
-        rows: any table; a slice of a larger one is copied out first.
-
-    Returns:
-        Bytes of an Arrow stream.
-    """
+    """Writes rows as an Arrow stream; of a slice, nothing but its own rows."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows)
@@ -190,28 +157,16 @@ def pack_table(rows: pa.Table) -> bytes:
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Reads rows of a table.
-
-    Args:
-        data: what `pack_table` wrote.
-
-    Returns:
-        The rows.
-    """
+    """Reads what `pack_table` wrote."""
     return pa.ipc.open_stream(data).read_all()
 
 
 def group_by_partition(
     partitions: npt.NDArray[np.int64],
 ) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
-    """Groups positions by partition.
+    """Yields each partition that occurs, ascending, with its positions, ascending.
 
-    Args:
-        partitions: int64 array, shape [n]: partition of each position.
-
-    Yields:
-        Each partition that occurs, ascending, with its positions, ascending; None
-        stands for all positions where only one partition occurs.
+    None stands for all positions where only one partition occurs.
     """
     if not len(partitions):
         return
@@ -228,15 +183,7 @@ def group_by_partition(
 
 
 def route_requests(requests: Sequence[EdgeRequests], num_partitions: int) -> dict[int, tuple[PartRequests, ...]]:
-    """Divides a block's requests among the partitions that hold the nodes' edges.
-
-    Args:
-        requests: the requests of one round, hop by hop; nodes are codes.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        By partition, what it is asked for; partitions that are asked for nothing are left out.
-    """
+    """Divides a block's requests among the partitions that hold the nodes' edges; leaves out partitions without any."""
     routed: dict[int, list[PartRequests]] = {}
     for hop, of_hop in enumerate(requests):
         for partition, positions in group_by_partition(partition_of_codes(of_hop.nodes, num_partitions)):

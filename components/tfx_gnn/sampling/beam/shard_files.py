@@ -23,30 +23,12 @@ _COUNT_DTYPE = np.dtype("<i8")
 
 
 def shard_path(examples_dir: str, split: str, shard: int, num_shards: int) -> str:
-    """Names the file of a shard, as examples folders have it.
-
-    Args:
-        examples_dir: folder with `Split-<name>` folders.
-        split: name of the split.
-        shard: position of the file, in [0, num_shards).
-        num_shards: files of the split.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of a shard of an examples folder."""
     return os.path.join(examples_dir, f"Split-{split}", f"graphs-{shard:05d}-of-{num_shards:05d}.gz")
 
 
 def write_block(examples_dir: str, records: Sequence[bytes]) -> str:
-    """Keeps the records of one block until its shard is written.
-
-    Args:
-        examples_dir: folder that all workers see.
-        records: serialized tf.Examples, in order.
-
-    Returns:
-        Path of a new file.
-    """
+    """Writes the records of one block to a new file and returns its path."""
     path = _new_path(examples_dir)
     lengths = np.fromiter(map(len, records), _COUNT_DTYPE, len(records))
     with tf.io.gfile.GFile(path, "wb") as file:
@@ -56,14 +38,7 @@ def write_block(examples_dir: str, records: Sequence[bytes]) -> str:
 
 
 def read_block(path: str) -> Iterator[bytes]:
-    """Reads the records of one block back.
-
-    Args:
-        path: what `write_block` gave.
-
-    Yields:
-        Serialized tf.Examples, in order.
-    """
+    """Yields the records that `write_block` wrote, in order."""
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     count = int(np.frombuffer(data, _COUNT_DTYPE, 1)[0])
@@ -77,18 +52,10 @@ def read_block(path: str) -> Iterator[bytes]:
 def write_shard(
     examples_dir: str, split: str, shard: int, num_shards: int, block_paths: Iterable[tuple[int, str]]
 ) -> int:
-    """Joins the blocks of one shard; the file appears whole or not at all.
+    """Joins blocks in the order of their positions and returns the number of records.
 
-    Args:
-        examples_dir: folder with `Split-<name>` folders; made if missing.
-        split: name of the split.
-        shard: position of the file, in [0, num_shards).
-        num_shards: files of the split.
-        block_paths: pairs (position of the block, path of its records), in any order;
-            none makes a file without records.
-
-    Returns:
-        How many records were written.
+    `block_paths` are pairs (position of the block, path of its records), in any order; without any, the shard has no
+    records. The file appears whole or not at all.
     """
     path = shard_path(examples_dir, split, shard, num_shards)
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -110,11 +77,7 @@ def write_shard(
 
 
 def remove_blocks(examples_dir: str) -> None:
-    """Removes the records of all blocks, when the shards are written.
-
-    Args:
-        examples_dir: folder that `write_block` wrote to.
-    """
+    """Removes the files of all blocks, once the shards are written."""
     folder = os.path.join(examples_dir, _BLOCKS_DIR)
     if tf.io.gfile.exists(folder):
         tf.io.gfile.rmtree(folder)

@@ -41,14 +41,7 @@ class WriteProblems(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[str]:
-        """Writes the dead letters of one unit.
-
-        Args:
-            element: key of the unit, and problems.
-
-        Yields:
-            Path of the file.
-        """
+        """Writes the dead letters of one unit in the order of its rows."""
         key, messages = element
         problems: list[RowProblem] = []
         for message in messages:
@@ -63,14 +56,7 @@ class WriteProblems(beam.DoFn):
 
 
 def join_problems(index_dir: str) -> tuple[str, ...]:
-    """Joins what `WriteProblems` wrote to one file a table, in the order of rows.
-
-    Args:
-        index_dir: folder of the index.
-
-    Returns:
-        Paths of the files; none if no row was dropped.
-    """
+    """Joins what `WriteProblems` wrote to one file a table, in the order of rows; returns the paths."""
     parts_dir = os.path.join(index_dir, _PARTS_DIR)
     if not tf.io.gfile.exists(parts_dir):
         return ()
@@ -93,15 +79,7 @@ def join_problems(index_dir: str) -> tuple[str, ...]:
 
 
 def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
-    """Refuses rows that the rules do not let go.
-
-    Args:
-        job: the index that is built.
-        broken: rows that are refused, if any.
-
-    Raises:
-        ValueError: if there is a row; the message names the first of the first table.
-    """
+    """Raises a ValueError if there are rows; the message names the first of the first table."""
     if not broken:
         return
     order = {label: position for position, label in enumerate(job.layouts)}
@@ -119,15 +97,7 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
 
 
 def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
-    """Looks up where broken rows stand and what they hold, which the steps before did not carry along.
-
-    Args:
-        job: the index that is built.
-        broken: rows of one unit.
-
-    Returns:
-        One problem for each of `broken.rows`.
-    """
+    """Looks up where broken rows are and what they hold, which the steps before did not carry along."""
     layout = job.layouts[broken.label]
     unit = job.units[broken.label][broken.unit]
     reader = table_format(layout)
@@ -148,16 +118,7 @@ def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
 
 
 def value_keys(job: IndexJob, label: str, rule: str) -> list[str]:
-    """Lists the columns whose values a message about a row tells.
-
-    Args:
-        job: the index that is built.
-        label: label of the table.
-        rule: the rule that the row breaks.
-
-    Returns:
-        Keys of the table's layout.
-    """
+    """Lists the columns whose values a message about a row shows."""
     keys = [ID_FEATURE] if job.layouts[label].kind == "node" else list(job.end_keys(label))
     has_time = rule == DUPLICATE_EDGE and job.time_key(label)
     return [*keys, job.time_key(label)] if has_time else keys

@@ -18,10 +18,10 @@ class DegreeSummary:
     """Degrees of the nodes of one edge set in one direction.
 
     Attributes:
-        histogram: number of nodes with a degree in [2**i, 2**(i + 1)), at position i.
-            Nodes without edges are not counted.
-        top: pairs (degree, code) of the nodes of largest degree, descending, at most
-            `NUM_TOP_HUBS`; of equal ones those of smaller code.
+        histogram: number of nodes with a degree in [2**i, 2**(i + 1)), at position i. Nodes without edges
+            are not counted.
+        top: pairs (degree, code) of the `NUM_TOP_HUBS` nodes of largest degree, descending; of equal ones those of
+            smaller code.
     """
 
     histogram: tuple[int, ...] = ()
@@ -34,15 +34,7 @@ class DegreeSummary:
 
 
 def summarize_degrees(codes: npt.NDArray[np.uint64], degrees: npt.NDArray[np.int64]) -> DegreeSummary:
-    """Summarizes some nodes.
-
-    Args:
-        codes: uint64 array, shape [num_nodes].
-        degrees: int64 array, shape [num_nodes], each at least 1.
-
-    Returns:
-        The summary.
-    """
+    """Summarizes some nodes with at least one edge each."""
     top = np.lexsort((codes, -degrees))[:NUM_TOP_HUBS]
     return DegreeSummary(
         histogram=tuple(np.bincount(np.frexp(degrees)[1] - 1).tolist()),
@@ -54,34 +46,15 @@ class MergeDegrees(beam.CombineFn):
     """Merges summaries of different nodes."""
 
     def create_accumulator(self) -> DegreeSummary:
-        """Starts with nothing.
-
-        Returns:
-            An empty summary.
-        """
+        """Returns an empty summary."""
         return DegreeSummary()
 
     def add_input(self, mutable_accumulator: DegreeSummary, element: DegreeSummary) -> DegreeSummary:
-        """Adds one element.
-
-        Args:
-            mutable_accumulator: what was added before.
-            element: what to add.
-
-        Returns:
-            Both together.
-        """
+        """Adds the summary of further nodes."""
         return self.merge_accumulators([mutable_accumulator, element])
 
     def merge_accumulators(self, accumulators: Iterable[DegreeSummary]) -> DegreeSummary:
-        """Puts parts together.
-
-        Args:
-            accumulators: the parts.
-
-        Returns:
-            All of them together.
-        """
+        """Merges summaries."""
         parts = list(accumulators)
         histogram = np.zeros(max((len(part.histogram) for part in parts), default=0), np.int64)
         for part in parts:
@@ -90,12 +63,5 @@ class MergeDegrees(beam.CombineFn):
         return DegreeSummary(histogram=tuple(histogram.tolist()), top=tuple(top[:NUM_TOP_HUBS]))
 
     def extract_output(self, accumulator: DegreeSummary) -> DegreeSummary:
-        """Gives the result.
-
-        Args:
-            accumulator: everything together.
-
-        Returns:
-            The same.
-        """
+        """Returns the summary."""
         return accumulator

@@ -130,78 +130,35 @@ CONTEXT_TABLE = "context"
 
 
 def node_table(node_set: str) -> str:
-    """Names the table of a node set.
-
-    Args:
-        node_set: name of the set.
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of a node set within `IndexInfo.tables`."""
     return f"nodes/{_quoted(node_set)}"
 
 
 def edge_table(edge_set: str, direction: str) -> str:
     """Names the table of the edges of nodes that are no hubs.
 
-    Args:
-        edge_set: name of the set.
-        direction: "forward" (looked up by source) or "backward" (by target).
-
-    Returns:
-        Name within `IndexInfo.tables`.
+    Edges are looked up by source in direction "forward", by target in "backward".
     """
     return f"edges/{_quoted(edge_set)}/{direction}"
 
 
 def hub_table(edge_set: str, direction: str) -> str:
-    """Names the table of the hubs' buckets.
-
-    Args:
-        edge_set: name of the set.
-        direction: "forward" or "backward".
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the sizes of hubs' buckets."""
     return f"{edge_table(edge_set, direction)}/hubs"
 
 
 def bucket_table(edge_set: str, direction: str) -> str:
-    """Names the table of the hubs' edges.
-
-    Args:
-        edge_set: name of the set.
-        direction: "forward" or "backward".
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the hubs' edges."""
     return f"{edge_table(edge_set, direction)}/buckets"
 
 
 def in_degree_table(edge_set: str) -> str:
-    """Names the table of the in-degrees of an edge set's targets.
-
-    Args:
-        edge_set: name of the set.
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the in-degrees of an edge set's targets."""
     return f"edges/{_quoted(edge_set)}/in_degrees"
 
 
 def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> npt.NDArray[np.int64]:
-    """Tells the partition of codes or keys: their first bits.
-
-    Args:
-        codes: uint64 array, or int64 of the same bits, any shape.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        int64 array of the same shape, values in [0, num_partitions).
-    """
+    """Returns the partition of codes or keys, uint64 or int64 of the same bits: their first bits."""
     bits = num_partitions.bit_length() - 1
     if not bits:
         return np.zeros(codes.shape, np.int64)
@@ -209,43 +166,19 @@ def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> npt.NDAr
 
 
 def as_codes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """Reads a column of codes.
-
-    Args:
-        column: Arrow column of int64.
-
-    Returns:
-        uint64 array of the same bits.
-    """
+    """Reads an int64 column of codes as uint64 of the same bits."""
     codes: npt.NDArray[np.uint64] = np.asarray(column.to_numpy(), np.int64).view(np.uint64)
     return codes
 
 
 def one_array(rows: pa.Table, name: str) -> pa.Array:
-    """Reads a column as one array.
-
-    Args:
-        rows: any table.
-        name: name of the column.
-
-    Returns:
-        Its values; not copied if they are in one chunk already.
-    """
+    """Reads a column as one array; copies nothing if it is in one chunk already."""
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def table_file(index_dir: str, table: str, partition: int) -> str:
-    """Names the file of one partition of a table.
-
-    Args:
-        index_dir: folder of the index.
-        table: name within `IndexInfo.tables`.
-        partition: number of the partition.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of one partition of a table."""
     folder, _, kind = table.rpartition("/")
     if table.startswith("edges/") and kind in ("hubs", "buckets", "in_degrees"):
         return os.path.join(index_dir, folder, f"{partition}.{kind}.arrow")
@@ -253,29 +186,12 @@ def table_file(index_dir: str, table: str, partition: int) -> str:
 
 
 def schema_file(index_dir: str) -> str:
-    """Names the file with the graph schema of the tables.
-
-    Args:
-        index_dir: folder of the index.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of the graph schema of the tables."""
     return os.path.join(index_dir, _SCHEMA_FILE)
 
 
 def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table) -> str:
-    """Writes one partition of a table.
-
-    Args:
-        index_dir: folder of the index.
-        table: name within `IndexInfo.tables`.
-        partition: number of the partition.
-        rows: its rows, at least one.
-
-    Returns:
-        SHA-256 of the file as hexadecimal digits.
-    """
+    """Writes one partition of a table, at least one row, and returns the file's SHA-256 in hexadecimal digits."""
     data = encode_table(rows)
     path = table_file(index_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -285,20 +201,7 @@ def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table) 
 
 
 def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
-    """Reads one partition of a table.
-
-    Args:
-        index_dir: folder of the index.
-        info: what the index consists of.
-        table: name within `IndexInfo.tables`.
-        partition: number of the partition.
-
-    Returns:
-        Its rows, each column in one chunk at most.
-
-    Raises:
-        ValueError: if the index has no such table, or the file holds another number of rows.
-    """
+    """Reads one partition of a table, each column in one chunk at most."""
     entry = info.tables.get(table)
     if entry is None:
         raise ValueError(
@@ -319,14 +222,7 @@ def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) 
 
 
 def encode_table(rows: pa.Table) -> bytes:
-    """Writes a table in the format of Arrow's IPC files, in one batch.
-
-    Args:
-        rows: any table.
-
-    Returns:
-        The bytes; equal rows give equal bytes.
-    """
+    """Encodes rows as an Arrow IPC file of one batch; equal rows give equal bytes."""
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, rows.schema) as writer:
         writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
@@ -334,12 +230,7 @@ def encode_table(rows: pa.Table) -> bytes:
 
 
 def write_info(index_dir: str, info: IndexInfo) -> None:
-    """Writes `index.json`, which makes a folder an index: the last file to be written.
-
-    Args:
-        index_dir: folder of the index.
-        info: what it consists of.
-    """
+    """Writes `index.json`, which makes a folder an index: the last file to be written."""
     plain = dataclasses.asdict(dataclasses.replace(info, tables={}))
     plain["tables"] = {
         name: {
@@ -355,17 +246,7 @@ def write_info(index_dir: str, info: IndexInfo) -> None:
 
 
 def read_info(index_dir: str) -> IndexInfo:
-    """Reads `index.json`.
-
-    Args:
-        index_dir: folder of an index.
-
-    Returns:
-        What the index consists of.
-
-    Raises:
-        ValueError: if the folder holds no index, or one of another format.
-    """
+    """Reads `index.json`."""
     path = os.path.join(index_dir, _INFO_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(

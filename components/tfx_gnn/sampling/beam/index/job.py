@@ -45,51 +45,23 @@ class IndexJob:
     hub_degree: int
 
     def is_read_once(self, label: str) -> bool:
-        """Tells whether rows cannot be looked up again where they were read.
-
-        Args:
-            label: label of a table.
-
-        Returns:
-            Whether the table is in BigQuery.
-        """
+        """Tells whether rows cannot be looked up again where they were read: those of BigQuery."""
         return self.layouts[label].bigquery is not None
 
     def end_keys(self, label: str) -> tuple[str, ...]:
-        """Names the columns with the nodes that a row names.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Keys of its layout: of source and target, or of the one node.
-        """
+        """Names the columns with the nodes that a row names: source and target, or the one node."""
         columns = self.layouts[label].columns
         return (SOURCE_KEY, TARGET_KEY) if SOURCE_KEY in columns else (ID_FEATURE,)
 
     def end_sets(self, label: str) -> tuple[str, ...]:
-        """Names the node sets of the nodes that a row names.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            One name for each of `end_keys`.
-        """
+        """Names the node set of each of `end_keys`."""
         if self.layouts[label].kind == "seeds":
             return self.requirements.root_sets
         requirements = self.requirements.edge_sets[self.layouts[label].name]
         return requirements.source_set, requirements.target_set
 
     def time_key(self, label: str) -> str:
-        """Names the column that tells rows with equal ends apart.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Key of its layout; "" if rows with equal ends are repetitions.
-        """
+        """Names the column that tells edges or seeds with equal ends apart; "" if such rows are repetitions."""
         if self.plan.temporal is None:
             return ""
         if self.layouts[label].kind == "seeds":
@@ -97,27 +69,13 @@ class IndexJob:
         return self.plan.temporal.edge_times.get(self.layouts[label].name, "")
 
     def identity_keys(self, label: str) -> tuple[str, ...]:
-        """Names further columns that tell rows with equal ends apart.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Keys of its layout.
-        """
+        """Names further columns that tell rows with equal ends apart."""
         if self.layouts[label].kind == "seeds" and self.plan.seed_table is not None:
             return self.plan.seed_table.identity_features
         return ()
 
     def counted_ends(self, edge_set: str) -> tuple[str, ...]:
-        """Tells at which ends the edges of each node are counted.
-
-        Args:
-            edge_set: name of the set.
-
-        Returns:
-            Some of `ENDS`.
-        """
+        """Lists the `ENDS` at which the edges of each node are counted."""
         requirements = self.requirements.edge_sets[edge_set]
         ends = {END_OF_DIRECTION[direction] for direction in requirements.directions}
         ends |= {self.degree_end(direction) for direction in requirements.degree_directions}
@@ -125,12 +83,5 @@ class IndexJob:
         return tuple(sorted(ends))
 
     def degree_end(self, direction: str) -> str:
-        """Tells at which end an in-degree hop counts edges: where its edges lead.
-
-        Args:
-            direction: direction of the hop.
-
-        Returns:
-            One of `ENDS`.
-        """
+        """Returns at which end an in-degree hop counts edges: where its edges lead."""
         return TARGET_END if direction == FORWARD else SOURCE_END

@@ -30,7 +30,7 @@ from tfx_gnn.sampling.beam.index.messages import (
 )
 from tfx_gnn.sampling.beam.index.partitions import split_by_partition
 from tfx_gnn.sampling.beam.index.reverse_edge_splits import checks_reverses, send_splits
-from tfx_gnn.sampling.beam.index.table_steps import TALLIES, PlaceOf, starts_of_units
+from tfx_gnn.sampling.beam.index.table_steps import TALLIES, place_in_file, starts_of_units
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
 
@@ -79,15 +79,7 @@ class JoinBlocks(beam.DoFn):
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Finishes the rows of one block.
-
-        Args:
-            element: key of the block, and messages.
-            counts: by label and unit, numbers of rows that were read and that can be used.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Finishes the rows of one block; `counts` are all sums of `SendBlocks.COUNTS`."""
         block, answers, repeats = _sort_out(*element)
         self._starts = self._starts or starts_of_units(counts)
         job, layout = self._job, self._job.layouts[block.label]
@@ -112,7 +104,7 @@ class JoinBlocks(beam.DoFn):
         given = index_rows.GivenRows(
             columns=unpack_table(block.columns).take(kept),
             rows=block.rows[is_used] + self._starts[block.label, block.unit],
-            place_of=PlaceOf(job, block.label, block.unit, block.rows[is_used]),
+            place_of=place_in_file(job, block.label, block.unit, block.rows[is_used]),
         )
         ends = tuple(nodes.distinct[nodes.places[is_used]] for nodes in block.ends)
         if is_seeds:
@@ -196,14 +188,7 @@ class AttachDegrees(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Adds degrees to one block.
-
-        Args:
-            element: key of the block, and messages.
-
-        Yields:
-            The block, by its key.
-        """
+        """Adds degrees to one block."""
         key, messages = element
         block = None
         answers: dict[tuple[str, int], Degrees] = {}

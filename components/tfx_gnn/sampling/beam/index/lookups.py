@@ -54,15 +54,7 @@ class IndexNodes(beam.DoFn):
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Writes the nodes of one partition.
-
-        Args:
-            element: key, and nodes.
-            counts: by label and unit, numbers of rows that were read and that can be used.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Writes the nodes of one partition; `counts` are all sums of `SendBlocks.COUNTS`."""
         key, messages = element
         partition, node_set = split_key(key)
         job, label = self._job, f"nodes/{node_set}"
@@ -110,14 +102,7 @@ class AnswerQuestions(beam.DoFn):
     """`KnownNodes` and `NodeQuestion`s of each partition to `NodeAnswer`s by key of the block."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Answers all questions about one partition.
-
-        Args:
-            element: key, and messages.
-
-        Yields:
-            Answers by key of the block.
-        """
+        """Answers all questions about one partition."""
         _, messages = element
         known = KnownNodes(codes=np.zeros(0, np.uint64), ranks=None)
         for message in messages:
@@ -140,14 +125,7 @@ class FindRepeats(beam.DoFn):
     """`Pairs` of each partition to `Repeats` by key of the block, for blocks that have any."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Finds what comes again among the pairs of one partition.
-
-        Args:
-            element: key, and messages.
-
-        Yields:
-            Messages by key of the block.
-        """
+        """Finds what comes again among the pairs of one partition."""
         _, messages = element
         blocks: list[Pairs] = [unpack(message) for message in messages]
         # Blocks in the order of their rows, so that a stable sort leaves what came first in front.
@@ -174,14 +152,7 @@ class FindRepeats(beam.DoFn):
 
 
 def first_of(broken: BrokenRows) -> BrokenRows:
-    """Keeps the first of some rows that are refused, and how many they are.
-
-    Args:
-        broken: rows of one unit.
-
-    Returns:
-        The same with one row.
-    """
+    """Keeps the first of some rows that are refused, and how many they are."""
     values = None if broken.values is None else broken.values[:1]
     return dataclasses.replace(broken, rows=broken.rows[:1], values=values)
 

@@ -43,18 +43,7 @@ class PartitionRecord:
 
 
 def write_recorded(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
-    """Writes one partition of a table, and counts what index.json tells of it.
-
-    Args:
-        index_dir: folder of the index.
-        table: name of the table within `IndexInfo.tables`.
-        partition: number of the partition.
-        rows: its rows, at least one.
-        num_splits: number of splits, if the rows are seeds.
-
-    Returns:
-        What was written.
-    """
+    """Writes one partition of a table and counts what index.json says of it; `num_splits` is for seeds."""
     digest = files.write_partition(index_dir, table, partition, rows)
     total, by_split = 0, [0] * num_splits
     if table.endswith("/in_degrees"):
@@ -82,20 +71,7 @@ def assemble_info(
     splits: tuple[str, ...],
     schema_text: str,
 ) -> files.IndexInfo:
-    """Puts the content of index.json together.
-
-    Args:
-        records: every file that was written, in any order.
-        schemas: by name of a table, its Arrow schema; also of tables without rows.
-        num_partitions: number of partitions.
-        hub_degree: nodes with more edges in a direction are hubs there.
-        num_edges: by edge set, number of its edges.
-        splits: names of the splits.
-        schema_text: text of the graph schema.
-
-    Returns:
-        What the index consists of.
-    """
+    """Assembles the content of index.json; `schemas` name tables without rows too."""
     by_place = {(record.table, record.partition): record for record in records}
     tables = {}
     in_degree_totals = {}
@@ -321,27 +297,13 @@ class BrokenRows:
 
 
 def name_nodes(codes: _Codes) -> NamedNodes:
-    """Tells nodes by each code once, which takes a fraction of the bytes.
-
-    Args:
-        codes: uint64 array, shape [num_rows].
-
-    Returns:
-        The same nodes.
-    """
+    """Names each node once, which takes a fraction of the bytes."""
     distinct, places = np.unique(codes, return_inverse=True)
     return NamedNodes(distinct=distinct, places=places.astype(np.min_scalar_type(max(len(distinct) - 1, 0))))
 
 
 def pack_rows(rows: pa.Table) -> bytes:
-    """Writes rows of a table as `messages.pack_table` does, and compresses them.
-
-    Args:
-        rows: any table; a slice of a larger one is copied out first.
-
-    Returns:
-        Bytes that `messages.unpack_table` reads.
-    """
+    """Writes rows for `unpack_table`, compressed: they cross a shuffle once and are not looked into on the way."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_table(rows)
@@ -350,41 +312,18 @@ def pack_rows(rows: pa.Table) -> bytes:
 
 
 def partition_key(partition: int, what: str) -> str:
-    """Makes the key of a partition.
-
-    Args:
-        partition: its number.
-        what: what is cut in partitions.
-
-    Returns:
-        Text that `split_key` takes apart.
-    """
+    """Returns the key of a partition of `what`; `split_key` takes it apart."""
     return f"{partition}/{what}"
 
 
 def split_key(key: str) -> tuple[int, str]:
-    """Takes the key of a partition apart.
-
-    Args:
-        key: what `partition_key` returned.
-
-    Returns:
-        Number of the partition, and what is cut in partitions.
-    """
+    """Returns the number of a key's partition, and what is cut in partitions."""
     partition, _, what = key.partition("/")
     return int(partition), what
 
 
 def ranges_by_partition(codes: _Codes, num_partitions: int) -> list[tuple[int, slice]]:
-    """Finds the codes of each partition.
-
-    Args:
-        codes: uint64 array, ascending.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        Pairs of a partition and where its codes are; only partitions that have some.
-    """
+    """Returns each partition that has some of the ascending codes, and where these are."""
     partitions = partition_of_codes(codes, num_partitions)
     starts = group_starts(partitions).tolist()
     return [(int(partitions[start]), slice(start, stop)) for start, stop in itertools.pairwise(starts)]

@@ -17,81 +17,38 @@ _Counts = npt.NDArray[np.int64]
 
 
 def sort_nodes(rows: pa.Table) -> pa.Table:
-    """Sorts nodes by code.
-
-    Args:
-        rows: nodes with the column `#code`.
-
-    Returns:
-        The same rows in ascending order of the codes as uint64; equal codes keep their order.
-    """
+    """Sorts nodes by code as uint64; equal codes keep their order."""
     return rows.take(pa.array(np.argsort(files.as_codes(rows.column(files.CODE)), kind="stable")))
 
 
 def sort_edges(rows: pa.Table) -> pa.Table:
-    """Sorts edges by (node, hash of the row), in which a node's buckets follow each other.
-
-    Args:
-        rows: edges with the columns `#node` and `#row`.
-
-    Returns:
-        The same rows in order.
-    """
+    """Sorts edges by (node, hash of the row): a node's buckets then follow each other."""
     hashes = edge_hash(rows.column(files.ROW).to_numpy())
     return rows.take(pa.array(np.lexsort((hashes, files.as_codes(rows.column(files.NODE))))))
 
 
 def sort_seeds(rows: pa.Table) -> pa.Table:
-    """Sorts seeds by (key, row).
-
-    Args:
-        rows: seeds with the columns `#key` and `#row`.
-
-    Returns:
-        The same rows in order.
-    """
+    """Sorts seeds by (key, row)."""
     return rows.take(pa.array(np.lexsort((rows.column(files.ROW).to_numpy(), files.as_codes(rows.column(files.KEY))))))
 
 
 def bucket_bits(degrees: _Counts, hub_degree: int) -> npt.NDArray[np.int64]:
-    """Tells into how many buckets hubs are cut.
+    """Returns base-2 logarithms, at least 1, of the numbers of buckets that hubs of these degrees are cut in.
 
     A bucket holds between a quarter and a half of `hub_degree` edges on average.
-
-    Args:
-        degrees: int64 array, shape [num_hubs], all above `hub_degree`.
-        hub_degree: the most edges of a node that is no hub, at least 1.
-
-    Returns:
-        int64 array, shape [num_hubs]: logarithms to base 2 of the numbers of buckets, at least 1.
     """
     return np.ceil(np.log2(degrees * 2 / hub_degree)).astype(np.int64)
 
 
 def buckets_of_edges(edge_rows: _Counts, bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    """Tells in which bucket each edge of a hub is.
-
-    Args:
-        edge_rows: int64 array, shape [n].
-        bits: int64 array, shape [n]: `bucket_bits` of the hub of each edge.
-
-    Returns:
-        int32 array, shape [n].
-    """
+    """Returns the bucket of each edge of a hub; `bits` is `bucket_bits` of the hub of each edge."""
     return (edge_hash(edge_rows) >> (64 - bits).astype(np.uint64)).astype(np.int32)
 
 
 def hub_rows(nodes: _Codes, bits: npt.NDArray[np.int64], buckets: pa.Table) -> pa.Table:
-    """Lists every bucket of some hubs with the number of its edges.
+    """Lists every bucket of some hubs with the number of its edges, empty ones too, ascending by (node, bucket).
 
-    Args:
-        nodes: uint64 array, shape [num_hubs], ascending: codes of the hubs.
-        bits: int64 array, shape [num_hubs]: `bucket_bits` of each.
-        buckets: table of `#node`, `#bucket` and `#bucket_count`, one row a bucket that has
-            edges, in any order.
-
-    Returns:
-        Table of the same columns with the empty buckets, ascending by (node as uint64, bucket).
+    `nodes` ascend; `bits` is `bucket_bits` of each. `buckets` is what `count_buckets` returned, in any order.
     """
     sizes = 1 << bits
     starts = np.cumsum(sizes) - sizes
@@ -110,14 +67,7 @@ def hub_rows(nodes: _Codes, bits: npt.NDArray[np.int64], buckets: pa.Table) -> p
 
 
 def count_buckets(rows: pa.Table) -> pa.Table:
-    """Counts the edges of each bucket.
-
-    Args:
-        rows: edges with `#node` and `#bucket`, sorted so that those of a bucket follow each other.
-
-    Returns:
-        Table of `#node`, `#bucket` and `#bucket_count`, one row a bucket.
-    """
+    """Counts the edges of each bucket as `#node`, `#bucket` and `#bucket_count`; `rows` are sorted by bucket."""
     nodes = files.as_codes(rows.column(files.NODE))
     buckets = rows.column(files.BUCKET).to_numpy()
     starts = group_starts(nodes, buckets)
@@ -131,15 +81,7 @@ def count_buckets(rows: pa.Table) -> pa.Table:
 
 
 def split_by_partition(rows: pa.Table, partitions: npt.NDArray[np.int64]) -> list[tuple[int, pa.Table]]:
-    """Parts rows by partition.
-
-    Args:
-        rows: any table.
-        partitions: int64 array, shape [num_rows]: partition of each row.
-
-    Returns:
-        Pairs of a partition and its rows, in ascending order; partitions without rows are left out.
-    """
+    """Splits rows by partition, ascending; rows keep their order and partitions without rows are left out."""
     order = np.argsort(partitions, kind="stable")
     ordered = partitions[order]
     starts = group_starts(ordered)
@@ -151,12 +93,5 @@ def split_by_partition(rows: pa.Table, partitions: npt.NDArray[np.int64]) -> lis
 
 
 def concatenate(tables: Sequence[pa.Table]) -> pa.Table:
-    """Joins tables of one schema.
-
-    Args:
-        tables: at least one.
-
-    Returns:
-        Their rows in order, each column in one chunk.
-    """
+    """Joins tables of one schema, each column in one chunk."""
     return pa.concat_tables(tables).combine_chunks()

@@ -48,13 +48,7 @@ class IndexResults:
 
 
 def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -> None:
-    """Adds the steps to a pipeline.
-
-    Args:
-        pipeline: an empty pipeline.
-        job: the index to build.
-        results_file: file to write what `take_results` reads.
-    """
+    """Adds the steps that build an index to an empty pipeline; `take_results` reads `results_file`."""
     sent: Any = _read_blocks(pipeline, job) | "SendBlocks" >> beam.ParDo(table_steps.SendBlocks(job)).with_outputs(
         table_steps.BLOCKS,
         table_steps.NODES,
@@ -164,14 +158,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
 
 
 def take_results(results_file: str) -> IndexResults:
-    """Reads what the pipeline found out, and removes the file.
-
-    Args:
-        results_file: the file.
-
-    Returns:
-        Its content.
-    """
+    """Reads what the pipeline found out, and removes the file."""
     with tf.io.gfile.GFile(results_file, "rb") as file:
         found: list[tuple[str, Any]] = unpack(file.read())
     tf.io.gfile.remove(results_file)
@@ -189,15 +176,7 @@ def take_results(results_file: str) -> IndexResults:
 
 
 def refuses(job: IndexJob, broken: BrokenRows) -> bool:
-    """Tells whether rows are an error.
-
-    Args:
-        job: the index that is built.
-        broken: rows that break a rule between rows.
-
-    Returns:
-        Whether the rules refuse them. Seeds that come again always are.
-    """
+    """Tells whether the rules refuse rows; seeds that come again always are."""
     rules: RowRules = job.rules
     if broken.rule == DUPLICATE_NODE:
         return rules.duplicate_nodes == "refuse"

@@ -58,15 +58,7 @@ class IndexRequirements:
 
 
 def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequirements:
-    """Lists what sampling by a plan looks up.
-
-    Args:
-        plan: a plan that fits the schema.
-        schema: the graph's schema.
-
-    Returns:
-        The node sets and edge sets, and what is needed of each.
-    """
+    """Lists the node sets and edge sets that sampling by a plan looks up, and what is needed of each."""
     roots = tuple(root_node_sets(plan, schema).values())
     node_sets = set(reached_node_sets(plan, schema))
     edge_sets = {name: _edge_needs(plan, schema, name) for name in plan.table_edge_sets}

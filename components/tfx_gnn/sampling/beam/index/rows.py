@@ -66,17 +66,9 @@ class KnownEnds:
 
 
 def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str, given: GivenRows) -> pa.Table:
-    """Codes nodes, and finds the splits of seeds.
+    """Codes nodes and finds the splits of seeds: `#code`, `#id`, `#row` and the needed features.
 
-    Args:
-        plan: the sampling plan.
-        requirements: what it requirements.
-        node_set: name of the set.
-        given: some of its nodes.
-
-    Returns:
-        Table of `#code`, `#id`, `#row` and the needed features; for nodes whose split
-        matters `#split`; and for seeds of a temporal plan `#time`.
+    Nodes whose split matters have `#split` too, and seeds of a temporal plan `#time`.
     """
     columns = {
         files.CODE: hash_ids(files.one_array(given.columns, files.ID)).view(np.int64),
@@ -95,42 +87,17 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
 
 
 def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table) -> pa.Table:
-    """Selects what node files hold.
-
-    Args:
-        requirements: what the plan requirements.
-        node_set: name of the set.
-        rows: what `node_rows` returned.
-
-    Returns:
-        Table of `#code`, `#id` and the needed features.
-    """
+    """Selects what node files hold: `#code`, `#id` and the needed features."""
     return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
 
 def splits_nodes(plan: SamplingPlan) -> bool:
-    """Tells whether nodes of the seed node set have splits.
-
-    Args:
-        plan: the sampling plan.
-
-    Returns:
-        Whether the nodes themselves are the seeds, or are hidden from earlier splits.
-    """
+    """Tells whether nodes of the seed node set have splits: as seeds, or as they are hidden from earlier splits."""
     return not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
 
 
 def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | None:
-    """Ranks nodes that are hidden from earlier splits.
-
-    Args:
-        plan: the sampling plan.
-        node_set: name of the set.
-        rows: what `node_rows` returned.
-
-    Returns:
-        int8 array, shape [rows.num_rows]; None if all are visible to all.
-    """
+    """Ranks nodes that are hidden from earlier splits; None if all are visible to all."""
     if plan.is_link_plan or plan.splits.visibility != "inductive" or node_set != plan.seed_node_set:
         return None
     return edge_ranks.node_ranks(rows.column(files.SPLIT).to_numpy())
@@ -139,19 +106,9 @@ def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | No
 def edge_rows(
     plan: SamplingPlan, requirements: IndexRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> pa.Table:
-    """Ranks edges between nodes that are known.
+    """Ranks edges between known nodes: `#source`, `#target`, `#row`, `#rank` if needed, and the needed features.
 
-    Args:
-        plan: the sampling plan.
-        requirements: what it requirements.
-        edge_set: name of the set.
-        given: some of its edges.
-        ends: the nodes that they join.
-
-    Returns:
-        Table of `#source`, `#target`, `#row`, `#rank` if the plan needs it, and the
-        needed features; of the seed edge set also `#split` and `#time` as in seed
-        files, and labels.
+    The seed edge set has `#split` and `#time` as in seed files too, and labels.
     """
     of_set = requirements.edge_sets[edge_set]
     columns = {
@@ -176,17 +133,10 @@ def edge_rows(
 
 
 def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: str) -> pa.Table:
-    """Arranges edges to be looked up in one direction.
+    """Arranges what `edge_rows` returned, with its `degree_column`s, to be looked up in one direction.
 
-    Args:
-        requirements: what is needed of the edge set.
-        rows: what `edge_rows` returned, with a `degree_column` for each direction of
-            `requirements.degree_directions`.
-        direction: "forward" or "backward".
-
-    Returns:
-        Table of `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and
-        `#in_degree` if a hop chooses by it.
+    The columns are `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and `#in_degree` if a hop chooses
+    by it.
     """
     node, neighbor = files.SOURCE, files.TARGET
     if direction == BACKWARD:
@@ -205,28 +155,12 @@ def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: st
 
 
 def degree_column(direction: str) -> str:
-    """Names the column of edges on their way with what an in-degree hop chooses by.
-
-    Args:
-        direction: direction of the hop.
-
-    Returns:
-        Name of the column: the number of edges of the set at the end where the hop leads.
-    """
+    """Names the column with the number of edges at the end where an in-degree hop leads."""
     return f"{files.IN_DEGREE}.{direction}"
 
 
 def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
-    """Makes seeds of nodes.
-
-    Args:
-        plan: a node plan without seed table.
-        rows: what `node_rows` returned for the seed node set.
-
-    Returns:
-        Table of `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans, without
-        the nodes that are no seeds.
-    """
+    """Makes seeds of nodes: `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans."""
     columns = {
         files.KEY: rows.column(files.CODE),
         files.ROW: rows.column(files.ROW),
@@ -239,17 +173,7 @@ def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
 
 
 def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Table) -> pa.Table:
-    """Makes seeds of edges.
-
-    Args:
-        plan: a link plan without seed table.
-        requirements: what it requirements.
-        rows: what `edge_rows` returned for the seed edge set.
-
-    Returns:
-        Table of `#key`, `#row`, `#source`, `#target`, `#split`, `#time` in temporal plans,
-        and features, without the edges that are no seeds.
-    """
+    """Makes seeds of edges: `#key`, `#row`, `#source`, `#target`, `#split`, `#time` if temporal, and features."""
     ends = files.as_codes(rows.column(files.SOURCE)), files.as_codes(rows.column(files.TARGET))
     columns = {
         files.KEY: pair_keys(*ends).view(np.int64),
@@ -263,16 +187,9 @@ def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Tab
 def table_seeds(
     plan: SamplingPlan, requirements: IndexRequirements, given: GivenRows, ends: tuple[_Codes, ...]
 ) -> pa.Table:
-    """Makes seeds of rows of the seed table.
+    """Makes seeds of rows of the seed table, as `node_seeds` or `edge_seeds`, with the needed features.
 
-    Args:
-        plan: a plan with a seed table.
-        requirements: what it requirements.
-        given: some rows, whose nodes are all known.
-        ends: codes of the nodes, or of sources and targets, each of shape [num_rows].
-
-    Returns:
-        As `node_seeds` or `edge_seeds`, with the needed features.
+    All nodes are known; `ends` are their codes, or those of sources and targets.
     """
     codes = dict(zip((files.SOURCE, files.TARGET) if plan.is_link_plan else (files.CODE,), ends, strict=True))
     splits = _split_columns(plan, given, plan.splits.time_feature)
@@ -295,33 +212,14 @@ def table_seeds(
 
 
 def integers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    """Reads an integer column.
-
-    Args:
-        table: any table.
-        name: name of the column.
-
-    Returns:
-        int64 array, shape [table.num_rows].
-    """
+    """Reads an integer column as int64."""
     return np.asarray(table.column(name).to_numpy(), np.int64)
 
 
 def link_splits(
     plan: SamplingPlan, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-    """Finds the splits of edges that are predicted, or of their reverses.
-
-    Args:
-        plan: a link plan.
-        edge_set: its seed edge set, or a reverse edge set.
-        given: some of its edges.
-        ends: the nodes that they join.
-
-    Returns:
-        Split codes, int16 array, shape [num_edges]; and which edges are supervision
-        only, bool array, shape [num_edges].
-    """
+    """Returns split codes of predicted edges or of their reverses, and which edges are supervision only."""
     is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
     is_reverse = edge_set != plan.seed_edge_set
     split_codes = edge_split_codes(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -47,14 +47,7 @@ class ReadUnits(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, int]) -> Iterator[tuple[str, TableBlock]]:
-        """Reads one unit.
-
-        Args:
-            element: label of the table, and position of the unit.
-
-        Yields:
-            Its blocks.
-        """
+        """Reads the blocks of one unit."""
         label, unit = element
         for block in read_unit(self._job.layouts[label], self._job.units[label][unit], self._job.rules):
             yield label, block
@@ -77,14 +70,7 @@ class SendBlocks(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, TableBlock]) -> Iterator[Any]:
-        """Takes one block apart.
-
-        Args:
-            element: label of the table, and the block.
-
-        Yields:
-            Messages, see the class.
-        """
+        """Takes one block apart."""
         label, block = element
         layout = self._job.layouts[label]
         yield pvalue.TaggedOutput(COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
@@ -103,7 +89,7 @@ class SendBlocks(beam.DoFn):
         given = index_rows.GivenRows(
             columns=pa.table(dict(block.columns)),
             rows=block.rows,
-            place_of=PlaceOf(self._job, layout.label, block.unit, block.rows),
+            place_of=place_in_file(self._job, layout.label, block.unit, block.rows),
         )
         rows = index_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
         rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
@@ -157,69 +143,31 @@ class SendBlocks(beam.DoFn):
             yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
 
 
-class PlaceOf:
-    """Names the place of a row of a block; looks into the file only when it is asked."""
+def place_in_file(job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
+    """Returns what names the place of a row of a block, as in "/data/nodes.csv, line 12".
 
-    def __init__(self, job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> None:
-        """Remembers the block.
-
-        Args:
-            job: the index that is built.
-            label: label of the table.
-            unit: position of the unit.
-            rows: int64 array: positions in the unit.
-        """
-        self._layout = job.layouts[label]
-        self._unit = job.units[label][unit]
-        self._rows = rows
-
-    def __call__(self, position: int) -> str:
-        """Names a place.
-
-        Args:
-            position: of the row in the block.
-
-        Returns:
-            Text of the form "/data/nodes.csv, line 12".
-        """
-        return table_format(self._layout).place(self._unit.path, self._unit.part, int(self._rows[position]))
+    `rows` are the block's positions in the unit. The file is opened only when a place is asked for.
+    """
+    layout, read = job.layouts[label], job.units[label][unit]
+    return lambda position: table_format(layout).place(read.path, read.part, int(rows[position]))
 
 
 class SumByKey(beam.CombineFn):
     """Pairs of a key and a tuple of numbers to one dict with the sums."""
 
     def create_accumulator(self) -> dict[Any, tuple[int, ...]]:
-        """Starts with nothing.
-
-        Returns:
-            An empty dict.
-        """
+        """Returns no sums."""
         return {}
 
     def add_input(self, mutable_accumulator: dict[Any, tuple[int, ...]], element: Any) -> dict[Any, tuple[int, ...]]:
-        """Adds one element.
-
-        Args:
-            mutable_accumulator: what was added before.
-            element: what to add.
-
-        Returns:
-            Both together.
-        """
+        """Adds one pair."""
         key, numbers = element
         known = mutable_accumulator.get(key)
         mutable_accumulator[key] = numbers if known is None else tuple(map(sum, zip(known, numbers, strict=True)))
         return mutable_accumulator
 
     def merge_accumulators(self, accumulators: Any) -> dict[Any, tuple[int, ...]]:
-        """Puts parts together.
-
-        Args:
-            accumulators: the parts.
-
-        Returns:
-            All of them together.
-        """
+        """Merges sums."""
         merged: dict[Any, tuple[int, ...]] = {}
         for accumulator in accumulators:
             for item in accumulator.items():
@@ -227,39 +175,17 @@ class SumByKey(beam.CombineFn):
         return merged
 
     def extract_output(self, accumulator: dict[Any, tuple[int, ...]]) -> dict[Any, tuple[int, ...]]:
-        """Gives the result.
-
-        Args:
-            accumulator: everything together.
-
-        Returns:
-            The same.
-        """
+        """Returns the sums."""
         return accumulator
 
 
 def unit_key(label: str, unit: int) -> str:
-    """Makes the key of what is known of one unit.
-
-    Args:
-        label: label of the table.
-        unit: position of the unit.
-
-    Returns:
-        Text that sorts by unit within a table.
-    """
+    """Returns the key of what is known of one unit; within a table, keys sort by unit."""
     return f"{unit:08d}/{label}"
 
 
 def starts_of_units(counts: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
-    """Tells at which row of its table each unit begins.
-
-    Args:
-        counts: by label and unit, numbers of rows that were read and that can be used.
-
-    Returns:
-        By label and unit, the number of rows before it.
-    """
+    """Returns at which row of its table each unit begins, by label and unit."""
     starts: dict[tuple[str, int], int] = {}
     sums: collections.Counter[str] = collections.Counter()
     for label, unit in sorted(counts):

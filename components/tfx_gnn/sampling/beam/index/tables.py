@@ -35,14 +35,7 @@ _NO_CODES = np.zeros(0, np.uint64)
 
 
 def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
-    """Works the schemas out by doing to no rows what is done to rows.
-
-    Args:
-        job: the index that is built.
-
-    Returns:
-        By name of a table within `IndexInfo.tables`, its schema. The context is not among them.
-    """
+    """Returns the schema of each table of an index but the context, by doing to no rows what is done to rows."""
     plan, requirements = job.plan, job.requirements
     schemas = {}
     for name in requirements.node_sets:
@@ -96,21 +89,7 @@ def write_index_from_tables(
     *,
     hub_degree: int = DEFAULT_HUB_DEGREE,
 ) -> files.IndexInfo:
-    """Writes the index of a graph that fits into memory.
-
-    Args:
-        tables: the graph, with the split column among its extra columns if the plan names one.
-        plan: a plan without seed table that fits the graph.
-        index_dir: folder to write into.
-        num_partitions: number of partitions, a power of two.
-        hub_degree: nodes with more edges than this in a direction are hubs there, at least 1.
-
-    Returns:
-        What the index consists of.
-
-    Raises:
-        ValueError: if the plan has a seed table.
-    """
+    """Writes the index of a graph that fits into memory."""
     if plan.seed_table is not None:
         raise ValueError(
             f"`plan` must have no seed table; got {plan.seed_table.filename!r}. Build the index from the files."

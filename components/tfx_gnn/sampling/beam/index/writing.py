@@ -63,14 +63,7 @@ class SumDegrees(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Sums the degrees of the nodes of one partition.
-
-        Args:
-            element: key, and messages.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Sums the degrees of the nodes of one partition."""
         key, messages = element
         partition, what = split_key(key)
         end, _, edge_set = what.partition("/")
@@ -109,15 +102,7 @@ class RouteEdges(beam.DoFn):
         self._hubs = {}
 
     def process(self, element: tuple[str, bytes], hubs: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
-        """Sends the edges of one block to their partitions.
-
-        Args:
-            element: key of the block, and the block.
-            hubs: all `Hubs`.
-
-        Yields:
-            Edges by partition and table.
-        """
+        """Sends the edges of one block to their partitions; `hubs` are all `Hubs`."""
         _, message = element
         block: EdgeBlock = unpack(message)
         requirements = self._job.requirements.edge_sets[block.edge_set]
@@ -163,14 +148,7 @@ class WriteEdges(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and edges.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         rows = sort_edges(concatenate([unpack_table(message) for message in messages]))
@@ -190,14 +168,7 @@ class WriteHubs(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and numbers of edges in buckets.
-
-        Yields:
-            What was written.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         counts = concatenate([unpack_table(message) for message in messages])
@@ -215,14 +186,7 @@ class WriteSeeds(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and seeds.
-
-        Yields:
-            What was written.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         rows = sort_seeds(concatenate([unpack_table(message) for message in messages]))
@@ -230,7 +194,7 @@ class WriteSeeds(beam.DoFn):
 
 
 def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
-    """Returns codes, ascending, with the sums of their counts; and the known nodes, if they are told."""
+    """Returns codes, ascending, with the sums of their counts; and the known nodes, if there are any."""
     codes, counts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
     num_waiting, targets = 0, None
     for message in messages:

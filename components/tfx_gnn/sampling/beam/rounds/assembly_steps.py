@@ -26,15 +26,6 @@ class AssembleBlocks(beam.DoFn):
     def __init__(
         self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
     ) -> None:
-        """Sets what is written where.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            examples_dir: folder that all workers see.
-            splits: names of the splits, by position.
-            num_shards: files a split.
-        """
         self._index_dir = index_dir
         self._plan = plan
         self._examples_dir = examples_dir
@@ -46,14 +37,7 @@ class AssembleBlocks(beam.DoFn):
         self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
-        """Writes a block.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The shard, as (position of the split, shard), and the written block.
-        """
+        """Writes a block; yields it by its shard, (position of the split, shard)."""
         nodes: dict[str, list[bytes]] = {}
 
         def add(answer: NodeAnswer) -> None:
@@ -74,26 +58,12 @@ class WriteShards(beam.DoFn):
     """((position of the split, shard), written blocks) to the file of the shard, and a note in the log."""
 
     def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
-        """Sets what is written where.
-
-        Args:
-            examples_dir: folder with `Split-<name>` folders.
-            splits: names of the splits, by position.
-            num_shards: files a split.
-        """
         self._examples_dir = examples_dir
         self._splits = tuple(splits)
         self._num_shards = num_shards
 
     def process(self, element: tuple[tuple[int, int], Iterable[WrittenBlock | None]]) -> list[None]:
-        """Writes a shard.
-
-        Args:
-            element: the shard, and its blocks; None stands for no block.
-
-        Returns:
-            Nothing to go on with.
-        """
+        """Writes a shard from its blocks; None stands for no block."""
         (split, shard), blocks = element
         paths: list[tuple[int, str]] = []
         statistics = SubgraphStatisticsBuilder()

@@ -30,14 +30,9 @@ _Integers = npt.NDArray[np.int64]
 
 
 class KnownRows:
-    """Features of some edges of a set, by their row in the table as written."""
+    """Features of some edges of a set, by their `#row` in the table as written; rows may repeat."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Sorts the rows.
-
-        Args:
-            table: `#row`, repeated or not, and features.
-        """
         self._columns = {name: files.one_array(table, name) for name in table.column_names}
         rows = np.asarray(self._columns.pop(files.ROW).to_numpy(), np.int64)
         self._rows, self._places = np.unique(rows, return_index=True)
@@ -48,43 +43,21 @@ class KnownRows:
         return frozenset(self._columns)
 
     def find(self, rows: _Integers) -> tuple[_Integers, npt.NDArray[np.bool_]]:
-        """Finds edges.
-
-        Args:
-            rows: int64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n], where to find each edge's features, and bool array,
-            shape [n], whether they are there at all.
-        """
+        """Returns where each edge's features are, in the order of `values`, and whether they are there at all."""
         if not len(self._rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
         return self._places[at], self._rows[at] == rows
 
     def values(self, name: str) -> pa.Array:
-        """Gives a feature in the order that `find` speaks of.
-
-        Args:
-            name: one of `names`.
-
-        Returns:
-            Arrow array.
-        """
+        """Returns a feature in the order that `find` counts in."""
         return self._columns[name]
 
 
 def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
-    """Collects the features of edges.
+    """Collects the features of edges, without nulls; `rows` ascend.
 
-    Args:
-        rows: int64 array, shape [n], ascending.
-        known: where features are known from. One that none of them knows of an edge is
-            one that nobody reads of this edge; it gets any value.
-        types: names of the features, and their types.
-
-    Returns:
-        Arrow array of shape [n] by name, no nulls.
+    A feature that none of `known` holds for an edge is read by nobody for this edge and gets any value.
     """
     found = [of_rows.find(rows) for of_rows in known]
     return {
@@ -146,12 +119,7 @@ class BlockAssembler:
     """Puts nodes, edges and seeds of blocks together."""
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan) -> None:
-        """Learns the types of ids and features.
-
-        Args:
-            index: the graph, of which only descriptions are read.
-            plan: the plan by which blocks are sampled.
-        """
+        """Reads the types of ids and features from the index's description; loads nothing else but the context."""
         self._schema = index.schema
         self._plan = plan
         tables = index.info.tables
@@ -174,15 +142,7 @@ class BlockAssembler:
             self._edge_types.setdefault(plan.seed_edge_set, {}).update(labels)
 
     def assemble(self, state: BlockState, nodes: Mapping[str, Sequence[bytes]]) -> AssembledBlock:
-        """Puts a block together.
-
-        Args:
-            state: the block after its last round.
-            nodes: by node set, what partitions answered about nodes.
-
-        Returns:
-            The block's tables and subgraphs.
-        """
+        """Assembles a block after its last round; `nodes` are the partitions' answers by node set."""
         assert state.result is not None
         node_tables: dict[str, NodeTable] = {}
         rows_of_numbers: dict[str, _Integers] = {}
@@ -206,7 +166,7 @@ class BlockAssembler:
         )
 
     def _edge_table(self, name: str, result: BlockResult, state: BlockState, seed_features: pa.Table) -> EdgeTable:
-        """Makes a table of every edge that some subgraph has, or is the seed of some."""
+        """Makes a table of every edge that is in some subgraph or is a seed."""
         edge_set = self._schema.edge_sets[name]
         edges = result.edges.get(name, BlockEdges.union([]))
         rows, sources, targets = edges.rows, edges.sources, edges.targets
@@ -246,7 +206,7 @@ def _together(features: Sequence[bytes]) -> list[pa.Table]:
 
 
 def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTable, _Integers]:
-    """Makes a node table, and tells the row of each handle."""
+    """Makes a node table, and returns the row of each handle."""
     columns = _columns(rows)
     order = pc.sort_indices(columns[files.ID])
     codes = np.asarray(columns[files.CODE].to_numpy(), np.int64)

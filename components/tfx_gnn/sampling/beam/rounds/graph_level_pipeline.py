@@ -39,31 +39,15 @@ _ROWS_OF_UNIT = 1 << 40
 
 
 def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray[np.int64]:
-    """Finds the chunk of each key.
+    """Returns the chunk of each uint64 key: (key * num_chunks) >> 64.
 
     Chunk `i` of `k * n` belongs to output shard `i // k` of `n`.
-
-    Args:
-        keys: uint64 array, shape [num_rows].
-        num_chunks: number of chunks, at least 1.
-
-    Returns:
-        int64 array, shape [num_rows]: (key * num_chunks) >> 64.
     """
     return np.searchsorted(shard_starts(num_chunks), keys, side="right").astype(np.int64) - 1
 
 
 def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
-    """Parts a block by the chunks of its rows' graphs.
-
-    Args:
-        block: rows of a table that was read as `graph_level_layouts` describes it.
-        spec: what to make of the tables.
-        num_chunks: number of chunks, at least 1.
-
-    Yields:
-        For each chunk that has rows, its number and its rows, without problems.
-    """
+    """Yields the rows of each chunk that has any, by the hash of their graphs' ids, without problems."""
     chunks = chunks_of_keys(hash_ids(block.columns[EXTRA_PREFIX + spec.graph_id_column]), num_chunks)
     order = np.argsort(chunks, kind="stable")
     numbers, starts = np.unique(chunks[order], return_index=True)
@@ -81,17 +65,9 @@ def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> 
 
 
 def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequence[TableBlock]) -> Table:
-    """Puts the rows of a chunk together to a table.
+    """Joins what `part_block` yielded for a chunk, in any order, to a table in the order of its rows.
 
-    Args:
-        layout: the table that the rows are from.
-        units: all units of that table, by index.
-        blocks: what `part_block` yielded for the chunk, in any order; none at all is a
-            table without rows.
-
-    Returns:
-        The rows in the order of the table. `Table.rows` tells their order and places;
-        they are no positions over all files.
+    `Table.rows` tells their order and places; they are no positions over all files.
     """
     in_order = sorted(blocks, key=lambda block: (block.unit, int(block.rows[0]) if block.num_rows else 0))
     rows = np.concatenate([np.zeros(0, np.int64), *(block.rows + block.unit * _ROWS_OF_UNIT for block in in_order)])
@@ -131,28 +107,10 @@ def write_graph_level_examples_with_beam(
 ) -> GraphLevelReport:
     """Writes each graph of tables of many graphs as a record.
 
-    A worker's memory depends on the size of a chunk of graphs, not on that of the
-    tables. Shards are noted in the folder's `ShardLog`, with their statistics.
-
-    Args:
-        make_pipeline: makes an empty pipeline with the runner's options.
-        tables_dir: folder that the schema's file names are relative to; all workers see it.
-        tables_schema: schema of the tables, which `spec` fits.
-        examples_dir: folder to write `Split-<name>` folders into, which all workers see.
-        spec: how the tables are parted into graphs.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        access: which files may be read; by default those inside of `tables_dir`.
-        num_chunks: parts that the graphs are converted in, a multiple of `num_shards`;
-            0: so many that 16 MiB of the tables' files come to one. The records do not depend on it.
-
-    Returns:
-        What became of the graphs and of the rows; `num_graphs` names the splits that
-        were written. Problems are in no particular order.
-
-    Raises:
-        ValueError: if tables or spec break a rule, a split has no graphs, or a number
-            is out of range.
+    A worker's memory depends on the size of a chunk of graphs, not on that of the tables. Shards are noted in the
+    folder's `ShardLog`, with their statistics. The records do not depend on `num_chunks`, a multiple of `num_shards`;
+    0 chooses it so that 16 MiB of the tables' files come to one chunk. Problems in the report are in no particular
+    order; its `num_graphs` names the splits that were written.
     """
     rules = rules or RowRules()
     declared = graph_level_layouts(tables_dir, tables_schema, spec, access=access)

@@ -60,14 +60,7 @@ class NegativeState:
         return self.seeds.block.number
 
     def ask_groups(self, num_partitions: int) -> dict[int, GroupRequests]:
-        """Asks which groups the true targets are in.
-
-        Args:
-            num_partitions: number of partitions, a power of two.
-
-        Returns:
-            By partition of the targets, what is asked.
-        """
+        """Asks which groups the true targets are in, by partition of the targets."""
         targets = self.seeds.seeds.readout_nodes[TARGET].view(np.uint64)
         return {
             partition: GroupRequests(positions=at, nodes=targets[at])
@@ -75,14 +68,9 @@ class NegativeState:
         }
 
     def ask_draws(self, totals: GroupTotals) -> dict[int, DrawRequests]:
-        """Draws, and asks what nodes the draws fall on.
+        """Draws, and asks which nodes the draws fall on, by partition of nodes.
 
-        Args:
-            totals: what may be drawn, sorted by group, then partition; without groups, all
-                of it is group 0.
-
-        Returns:
-            By partition of nodes, what is asked.
+        `totals` are sorted by group, then partition; without groups, all of it is group 0.
         """
         keys = self.seeds.seeds.keys
         numbers = draw_numbers(keys, sampling_seed=self.sampling_seed, negatives=self.negatives)
@@ -113,24 +101,13 @@ class NegativeState:
         }
 
     def accept_draws(self, answers: Sequence[DrawAnswer]) -> None:
-        """Learns what nodes the draws fell on.
-
-        Args:
-            answers: all answers.
-        """
+        """Stores which nodes the draws fell on."""
         assert self.nodes is not None
         for answer in answers:
             self.nodes[answer.positions] = answer.nodes
 
     def ask_pairs(self, num_partitions: int) -> dict[int, PairRequests]:
-        """Asks which candidates are true neighbors.
-
-        Args:
-            num_partitions: number of partitions, a power of two.
-
-        Returns:
-            By partition of the sources, what is asked.
-        """
+        """Asks which candidates are true neighbors, by partition of the sources."""
         assert self.nodes is not None
         assert self.can_draw is not None
         size = self.negatives.num_per_positive * self.negatives.num_draws
@@ -142,24 +119,13 @@ class NegativeState:
         }
 
     def accept_pairs(self, answers: Sequence[PairAnswer]) -> None:
-        """Learns which candidates are true neighbors.
-
-        Args:
-            answers: all answers.
-        """
+        """Stores which candidates are true neighbors."""
         assert self.is_edge is not None
         for answer in answers:
             self.is_edge[answer.positions] = True
 
     def finish(self, *, has_one_node_set: bool) -> BlockSeeds:
-        """Takes the first good candidates.
-
-        Args:
-            has_one_node_set: whether sources and targets are nodes of one set.
-
-        Returns:
-            The block's seeds with a readout for each true pair and each negative.
-        """
+        """Takes the first good candidates; returns seeds with a readout for each true pair and each negative."""
         assert self.nodes is not None
         assert self.can_draw is not None
         assert self.is_edge is not None
@@ -193,14 +159,7 @@ class NegativeState:
         return dataclasses.replace(self.seeds, seeds=with_negatives)
 
     def accept_totals(self, answers: Sequence[TotalAnswer]) -> GroupTotals:
-        """Learns the groups of the pairs and what may be drawn from them.
-
-        Args:
-            answers: all answers.
-
-        Returns:
-            What may be drawn, sorted by group, then partition.
-        """
+        """Stores the groups of the pairs; returns what may be drawn, sorted by group, then partition."""
         self.groups = np.zeros(self.seeds.seeds.num_subgraphs, np.uint64)
         for answer in answers:
             self.groups[answer.positions] = answer.groups
@@ -208,7 +167,7 @@ class NegativeState:
 
 
 def _without_repetition(totals: GroupTotals) -> GroupTotals:
-    """Several pairs of a block may have been told of one group."""
+    """Keeps each group's totals once: several pairs of a block may have asked about one group."""
     is_first = np.ones(len(totals.groups), np.bool_)
     is_first[1:] = (totals.groups[1:] != totals.groups[:-1]) | (totals.partitions[1:] != totals.partitions[:-1])
     return totals.take(np.flatnonzero(is_first))

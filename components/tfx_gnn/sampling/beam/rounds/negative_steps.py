@@ -38,25 +38,11 @@ class StartNegatives(IndexStep):
     """Runs of blocks to their states and what they ask first."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        """Sets what is drawn.
-
-        Args:
-            index_dir: folder of the index.
-            plan: a link plan with negatives.
-            sampling_seed: seed of all random choices.
-        """
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks.
-
-        Args:
-            element: the blocks.
-
-        Yields:
-            States, and tagged requests.
-        """
+        """Begins blocks."""
         negatives, info = self._plan.negatives, self._index.info
         assert negatives is not None
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
@@ -83,14 +69,7 @@ class TellTotals(IndexStep):
     """Partitions of nodes to (partition of groups, totals of groups)."""
 
     def process(self, element: int) -> Iterator[tuple[int, bytes]]:
-        """Sums up a partition.
-
-        Args:
-            element: number of the partition.
-
-        Yields:
-            Totals, by where they are gathered.
-        """
+        """Sums up a partition; sends the totals to where its groups are gathered."""
         totals = DrawablePartition(self._index, self._plan, element).totals(element)
         for partition, at in group_by_partition(partition_of_groups(totals.groups, self._index.info.num_partitions)):
             yield partition, pack(totals if at is None else totals.take(at))
@@ -100,14 +79,7 @@ class ForwardGroups(IndexStep):
     """(partition of nodes, messages of blocks) to (partition of groups, messages)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the groups of true targets.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Questions on behalf of blocks.
-        """
+        """Finds the groups of true targets, and asks about them on behalf of blocks."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -122,14 +94,7 @@ class AnswerTotals(beam.DoFn):
     """(partition of groups, totals and messages) to (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Tells what may be drawn.
-
-        Args:
-            element: number of the partition; totals, and messages to it.
-
-        Yields:
-            Answers.
-        """
+        """Answers blocks what may be drawn."""
         # Either kind may come first, and there may be many questions: a second pass answers them.
         totals = join_totals([message for message in map(unpack, element[1]) if isinstance(message, GroupTotals)])
         for question in map(unpack, element[1]):
@@ -141,14 +106,7 @@ class AcceptTotals(beam.DoFn):
     """(block, totals and its state) to its next state and its draws."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Draws.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Draws from the totals."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         yield from _ask(state, state.ask_draws(state.accept_totals(answers)))
@@ -158,14 +116,7 @@ class AnswerDraws(IndexStep):
     """(partition of nodes, messages of blocks) to (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the nodes that draws fall on.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers.
-        """
+        """Finds the nodes that draws fall on."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -177,14 +128,7 @@ class AcceptDraws(IndexStep):
     """(block, candidates and its state) to its next state and what it asks about them."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Learns the candidates.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Stores the candidates and asks which are true neighbors."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_draws(answers)
@@ -196,25 +140,11 @@ class AnswerPairs(IndexStep):
     """(partition, messages of blocks) to (block, answers), and questions about hubs."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
-        """Sets what is answered.
-
-        Args:
-            index_dir: folder of the index.
-            plan: a link plan with negatives.
-            of_buckets: whether hubs' edges in buckets are asked for.
-        """
         super().__init__(index_dir, plan)
         self._of_buckets = of_buckets
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Tells which pairs are edges.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers, and tagged messages to other partitions.
-        """
+        """Answers which pairs are edges; forwards pairs of hubs to the partitions of their buckets."""
         partition, messages = element
         edge_set = self._plan.seed_edge_set
         load = self._index.load_buckets if self._of_buckets else self._index.load_edges
@@ -234,14 +164,7 @@ class AcceptPairs(IndexStep):
     """(block, answers and its state) to a block that is ready to be sampled, and its first requests."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Takes the first good candidates and begins to sample.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Takes the first good candidates and begins to sample."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_pairs(answers)
@@ -252,18 +175,7 @@ class AcceptPairs(IndexStep):
 
 
 def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed: int, info: IndexInfo) -> Any:
-    """Adds the rounds that draw negatives.
-
-    Args:
-        runs: PCollection of `BlockRun`.
-        index_dir: folder of the index.
-        plan: a link plan with negatives.
-        sampling_seed: seed of all random choices.
-        info: what the index consists of.
-
-    Returns:
-        Outputs STATES and REQUESTS, as `StartBlocks` has them.
-    """
+    """Adds the rounds that draw negatives to a PCollection of `BlockRun`; returns outputs as `StartBlocks` has them."""
     assert plan.negatives is not None
     asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(index_dir, plan, sampling_seed)).with_outputs(
         REQUESTS, main=STATES

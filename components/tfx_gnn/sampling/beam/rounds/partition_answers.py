@@ -36,15 +36,7 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan
 def route_nodes(
     codes: Mapping[str, npt.NDArray[np.uint64]], num_partitions: int
 ) -> dict[int, tuple[NodeRequests, ...]]:
-    """Divides the nodes of a block among the partitions that hold them.
-
-    Args:
-        codes: by node set, uint64 array, shape [n], ascending, no two equal.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        By partition, what it is asked for; partitions that are asked for nothing are left out.
-    """
+    """Divides the nodes of a block, given by set and ascending, among the partitions that hold them."""
     routed: dict[int, list[NodeRequests]] = {}
     for node_set, of_set in codes.items():
         for partition, at in group_by_partition(files.partition_of_codes(of_set, num_partitions)):
@@ -54,19 +46,7 @@ def route_nodes(
 
 
 def answer_nodes(index: GraphIndex, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
-    """Looks nodes up.
-
-    Args:
-        index: the graph.
-        partition: number of the partition.
-        parts: nodes of that partition.
-
-    Returns:
-        The nodes, set by set.
-
-    Raises:
-        ValueError: if an edge of the index led to a node that the index lacks.
-    """
+    """Looks up nodes of one partition, set by set; a node that the index lacks is an error."""
     answers = []
     for part in parts:
         nodes = index.load_nodes(part.node_set, partition)
@@ -102,13 +82,9 @@ class PartitionAnswers:
     """
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
-        """Gets ready to answer.
+        """Prepares to answer: `schema` is that of the subgraphs, whose edge features travel with the edges.
 
-        Args:
-            index: the graph.
-            plan: what is sampled.
-            schema: schema of the subgraphs: its edge features travel with the edges.
-            hops: the hops that are asked about; `PartRequests.hop` counts in this order.
+        `PartRequests.hop` counts in the order of `hops`.
         """
         self._index = index
         self._plan = plan
@@ -124,16 +100,10 @@ class PartitionAnswers:
     def answer(
         self, partition: int, parts: Sequence[PartRequests]
     ) -> tuple[tuple[PartAnswer, ...], Iterator[tuple[int, BucketRequests]]]:
-        """Answers requests about nodes of a partition.
+        """Answers requests of one block about nodes of a partition.
 
-        Args:
-            partition: number of the partition.
-            parts: requests of one block.
-
-        Returns:
-            The answers; and pairs of another partition and what is asked of it, as it
-            holds edges of this partition's hubs. These are made one after the other,
-            as there may be many: to be used up before the next call.
+        Returns the answers, and pairs of another partition and what is asked of it, as it holds edges of this
+        partition's hubs. These may be many, so they are made one by one: use them up before the next call.
         """
         self._turn_to(partition)
         answers: list[PartAnswer] = []
@@ -160,17 +130,9 @@ class PartitionAnswers:
         return tuple(answers), self._forward(itertools.chain.from_iterable(forwarded))
 
     def answer_buckets(self, partition: int, parts: Sequence[BucketRequests]) -> tuple[PartAnswer, ...]:
-        """Answers requests about hubs' edges in the buckets of a partition.
+        """Answers requests of one block about hubs' edges in the buckets of a partition.
 
-        Args:
-            partition: number of the partition.
-            parts: requests of one block.
-
-        Returns:
-            The answers, each a part of what a hub's requests get.
-
-        Raises:
-            ValueError: if the index lacks a bucket that its hub files tell of.
+        Each answer is a part of what a hub's requests get.
         """
         self._turn_to(partition)
         answers = []
@@ -305,7 +267,7 @@ class _EdgesByRow:
         self._by_row: tuple[_Integers, _Integers] | None = None
 
     def features_of(self, edge_rows: _Integers) -> bytes:
-        """Features of edges, each edge once; nothing if there are none to tell of."""
+        """Packs the features of edges, each edge once; nothing if the examples show none."""
         if not self._features or not len(edge_rows):
             return b""
         if self._by_row is None:
@@ -350,7 +312,7 @@ class _Edges:
         return find_edges(hop, self._adjacency, local, requests, inclusive=inclusive, keeps_scores=keeps_scores)
 
     def at(self, hop: str, positions: _Integers, draws: npt.NDArray[np.int16] | None) -> FoundEdges:
-        """The edges at some positions, one a request, which somebody else has counted."""
+        """Returns the edges at some positions, one a request; their candidates are counted elsewhere."""
         nothing = np.zeros(len(positions), np.int64)
         return FoundEdges(
             hop=hop,

@@ -42,15 +42,7 @@ Message = tuple[int, bytes]
 
 
 def read_answers(messages: Iterable[bytes], add: Callable[[Any], None]) -> BlockState:
-    """Reads what has come to a block in one of the rounds of sampling.
-
-    Args:
-        messages: the block's own state and answers, in any order.
-        add: takes in one answer.
-
-    Returns:
-        The state.
-    """
+    """Returns a block's own state from among its messages; passes each answer to `add`."""
     return read_state(messages, add, BlockState)
 
 
@@ -58,12 +50,6 @@ class IndexStep(beam.DoFn):
     """A step that looks into the index, which every worker opens for itself."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan) -> None:
-        """Sets what is looked into.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-        """
         self._index_dir = index_dir
         self._plan = plan
 
@@ -89,25 +75,11 @@ class StartBlocks(IndexStep):
     """Runs of blocks to their states and their first requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        """Sets what is sampled.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            sampling_seed: seed of all random choices.
-        """
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks.
-
-        Args:
-            element: the blocks.
-
-        Yields:
-            States, and tagged requests.
-        """
+        """Begins blocks."""
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
             yield from self.ask_of(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
 
@@ -116,14 +88,6 @@ class AnswerRequests(IndexStep):
     """(partition, messages of blocks) to (block, answers)."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
-        """Sets what is answered.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            number: number of the round, from 0.
-            of_buckets: whether hubs' edges in buckets are asked for.
-        """
         super().__init__(index_dir, plan)
         self._round = number
         self._of_buckets = of_buckets
@@ -135,14 +99,7 @@ class AnswerRequests(IndexStep):
         self._answers = PartitionAnswers(self._index, self._plan, schema, rounds_of_plan(self._plan)[self._round])
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Answers messages one by one.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers, and tagged messages to other partitions.
-        """
+        """Answers messages one by one; forwards requests about hubs to the partitions of their buckets."""
         partition, messages = element
         for data in messages:
             message: Any = unpack(data)
@@ -159,7 +116,7 @@ class AnswerRequests(IndexStep):
 def _gather(
     forwarded: Iterable[tuple[int, BucketRequests]],
 ) -> Iterator[tuple[int, tuple[BucketRequests, ...]]]:
-    """Puts questions to one partition into one message, unless they are many."""
+    """Puts requests to one partition into one message, unless they are many."""
     waiting: dict[int, list[BucketRequests]] = {}
     num_waiting = 0
     for partition, asked in forwarded:
@@ -175,25 +132,11 @@ class AcceptAnswers(IndexStep):
     """(block, answers and its state) to its next state and its next requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int) -> None:
-        """Sets what is taken in.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            number: number of the round, from 0.
-        """
         super().__init__(index_dir, plan)
         self._round = number
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Ends a round of one block and begins the next.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Ends a round of one block and begins the next."""
         merger = AnswerMerger(rounds_of_plan(self._plan)[self._round])
         state = read_answers(element[1], merger.add)
         state.accept(merger)
@@ -204,14 +147,7 @@ class AnswerNodes(IndexStep):
     """(partition, messages of blocks) to (block, ids and features of nodes)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Message]:
-        """Answers messages one by one.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers.
-        """
+        """Answers messages one by one."""
         partition, messages = element
         for data in messages:
             message: Any = unpack(data)
