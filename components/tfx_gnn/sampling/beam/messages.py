@@ -39,6 +39,10 @@ class PartRequests:
     positions: _Integers
     requests: EdgeRequests
 
+    def take(self, at: _Integers) -> PartRequests:
+        """Returns the requests at these positions, in that order."""
+        return PartRequests(hop=self.hop, positions=self.positions[at], requests=self.requests.take(at))
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BucketRequests:
@@ -63,6 +67,18 @@ class BucketRequests:
     requests: EdgeRequests
     offsets: _Integers | None = None
     draws: npt.NDArray[np.int16] | None = None
+
+    def take(self, at: _Integers) -> BucketRequests:
+        """Returns the requests at these positions, in that order."""
+        return BucketRequests(
+            hop=self.hop,
+            positions=self.positions[at],
+            nodes=self.nodes[at],
+            buckets=self.buckets[at],
+            requests=self.requests if self.offsets is not None else self.requests.take(at),
+            offsets=None if self.offsets is None else self.offsets[at],
+            draws=None if self.draws is None else self.draws[at],
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,10 +203,6 @@ def route_requests(requests: Sequence[EdgeRequests], num_partitions: int) -> dic
     routed: dict[int, list[PartRequests]] = {}
     for hop, of_hop in enumerate(requests):
         for partition, positions in group_by_partition(partition_of_codes(of_hop.nodes, num_partitions)):
-            part = (
-                PartRequests(hop=hop, positions=np.arange(of_hop.num_requests), requests=of_hop)
-                if positions is None
-                else PartRequests(hop=hop, positions=positions, requests=of_hop.take(positions))
-            )
-            routed.setdefault(partition, []).append(part)
+            everything = PartRequests(hop=hop, positions=np.arange(of_hop.num_requests), requests=of_hop)
+            routed.setdefault(partition, []).append(everything if positions is None else everything.take(positions))
     return {partition: tuple(parts) for partition, parts in sorted(routed.items())}

@@ -1,9 +1,8 @@
 """Writes records from blocks into their output shards.
 
-A block's records are written to a file of their own at once, so that no worker
-holds, and no shuffle moves, more than one block. One worker a shard then joins
-the files in the order of the blocks. Every file is written under another name
-first: work that a runner does twice does no harm.
+A block's records are written to a file of their own at once, so that no worker holds, and no shuffle moves, more than
+one block. One worker a shard then joins the files in the order of the blocks. Every file is written under a name of
+its own first, so a runner may repeat work without harm.
 """
 
 from __future__ import annotations
@@ -13,10 +12,13 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
+import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.shard_log import ShardLog
 
 _BLOCKS_DIR = ".blocks"
 _COUNT_DTYPE = np.dtype("<i8")
@@ -68,12 +70,40 @@ def write_shard(
                 count += 1
     is_local = "://" not in path
     if is_local:
-        # Who notes that the shard is whole relies on it, after a power failure too.
+        # `ShardLog` says next that the shard is whole, which must hold after a power failure too.
         sync_path(partial)
     tf.io.gfile.rename(partial, path, overwrite=True)
     if is_local:
         sync_path(os.path.dirname(path))
     return count
+
+
+WrittenBlock = tuple[int, str, SubgraphStatistics]
+"""Position of the block, path of its records, and what is in them."""
+
+
+class WriteShards(beam.DoFn):
+    """((position of the split, shard), written blocks) to the file of the shard, and a note in the log."""
+
+    def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def process(self, element: tuple[tuple[int, int], Iterable[WrittenBlock | None]]) -> list[None]:
+        """Writes a shard from its blocks; None stands for no block."""
+        (split, shard), blocks = element
+        paths: list[tuple[int, str]] = []
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add_split(self._splits[split])
+        for written in blocks:
+            if written is not None:
+                block, path, of_block = written
+                paths.append((block, path))
+                statistics.add_statistics(of_block)
+        write_shard(self._examples_dir, self._splits[split], shard, self._num_shards, paths)
+        ShardLog(self._examples_dir).note(self._splits[split], shard, statistics.build())
+        return []
 
 
 def remove_blocks(examples_dir: str) -> None:

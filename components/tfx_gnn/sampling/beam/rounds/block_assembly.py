@@ -1,27 +1,30 @@
-"""Converts a sampled block to the form that the in-memory writer takes.
+"""The last Beam step of sampling: blocks become records, by way of tables of the block's own nodes and edges.
 
-The block's own nodes and edges make a small graph of tables, with features from where they were
-found; the functions that write subgraphs of a whole graph in memory then write the block, byte for
-byte the same.
+These tables are a small graph, with features from where they were found. The functions that write subgraphs of a
+whole graph in memory then write the block, byte for byte the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.messages import unpack_table
+from tfx_gnn.sampling.beam.index.reader import GraphIndex, positions_in
+from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
+from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block
 from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, index_block
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable
@@ -44,10 +47,11 @@ class KnownRows:
 
     def find(self, rows: _Integers) -> tuple[_Integers, npt.NDArray[np.bool_]]:
         """Returns where each edge's features are, in the order of `values`, and whether they are there at all."""
-        if not len(self._rows):
-            return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-        at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        return self._places[at], self._rows[at] == rows
+        at = positions_in(self._rows, rows)
+        is_known = at >= 0
+        places = np.zeros(len(rows), np.int64)
+        places[is_known] = self._places[at[is_known]]
+        return places, is_known
 
     def values(self, name: str) -> pa.Array:
         """Returns a feature in the order that `find` counts in."""
@@ -77,7 +81,7 @@ def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[st
 def _collect(
     parts: Sequence[tuple[pa.Array, _Integers, npt.NDArray[np.bool_]]], count: int, dtype: pa.DataType
 ) -> pa.Array:
-    # Unread values come from a filler at the end.
+    # `take` allows no gaps, so what nobody reads points to a filler at the end.
     values = pa.concat_arrays([*(part for part, _, _ in parts), pa.array([_any_value(dtype)], dtype)])
     places = np.full(count, len(values) - 1)
     start = 0
@@ -223,3 +227,37 @@ def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTabl
 
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
     return {name: files.one_array(table, name) for name in table.column_names}
+
+
+class AssembleBlocks(beam.DoFn):
+    """(block, answers about nodes and its state) to records in a file."""
+
+    def __init__(
+        self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
+    ) -> None:
+        self._index_dir = index_dir
+        self._plan = plan
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def setup(self) -> None:
+        """Opens the index."""
+        self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
+        """Writes a block; yields it by its shard, (position of the split, shard)."""
+        nodes: dict[str, list[bytes]] = {}
+
+        def add(answer: NodeAnswer) -> None:
+            nodes.setdefault(answer.node_set, []).append(answer.rows)
+
+        state = read_state(element[1], add, BlockState)
+        block = self._assembler.assemble(state, nodes)
+        records = SubgraphExampleEncoder(block.tables, self._plan, seed_features=block.seed_features).encode(
+            block.subgraphs
+        )
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add(self._splits[state.block.split], block.subgraphs)
+        key = state.block.split, state.block.shard(self._num_shards)
+        yield key, (state.block.block, write_block(self._examples_dir, records), statistics.build())

@@ -27,15 +27,13 @@ from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _MAX_RANGES = 2**31
-
-
-_SPLIT_SHIFT = 40
-
-
+_SPLIT_SHIFT = 40  # above `_MAX_RANGES`, so that no two blocks share a number
 _RUNS_OF_SHARD = 16  # so that many workers have something to begin with
-
-
 _MAX_RUN = 64
+_MAX_SCORED_EDGES = 1 << 20
+_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
+
+_Integers = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -128,9 +126,6 @@ def list_runs(
             yield BlockRun(split=split, start=start, stop=min(start + size, end), num_blocks=num_blocks)
 
 
-_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockSeeds:
     """The seeds of one block.
@@ -192,12 +187,6 @@ def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> Block
     return BlockSeeds(block=block, seeds=seeds, features=rows.select(names).combine_chunks())
 
 
-_MAX_SCORED_EDGES = 1 << 20
-
-
-_Integers = npt.NDArray[np.int64]
-
-
 class AnswerMerger:
     """Collects the answers to a block's requests of one round.
 
@@ -242,7 +231,7 @@ class AnswerMerger:
                     merge_scored(hop, [found for found, _ in together], [where for _, where in together], count)
                 )
             else:
-                merged.append(_nothing(hop, count))
+                merged.append(no_edges(hop.name, np.zeros(count, np.int64)))
         return merged
 
     @property
@@ -251,17 +240,18 @@ class AnswerMerger:
         return self._features
 
 
-def _nothing(hop: Hop, num_requests: int) -> FoundEdges:
-    none, counts = np.zeros(0, np.int64), np.zeros(num_requests, np.int64)
+def no_edges(hop: str, num_candidates: _Integers) -> FoundEdges:
+    """Returns an answer that counts what requests may choose from, without an edge."""
+    none = np.zeros(0, np.int64)
     return FoundEdges(
-        hop=hop.name,
+        hop=hop,
         requests=none,
         edge_rows=none,
         neighbors=none,
         draws=np.zeros(0, np.int16),
         scores=None,
-        num_candidates=counts,
-        num_eligible=counts,
+        num_candidates=num_candidates,
+        num_eligible=num_candidates,
     )
 
 

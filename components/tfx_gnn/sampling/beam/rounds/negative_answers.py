@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index.files import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of, positions_in
 from tfx_gnn.sampling.beam.messages import group_by_partition
 from tfx_gnn.sampling.engine.edge_requests import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
@@ -247,14 +247,10 @@ class EdgePairs:
 
     def answer(self, asked: PairRequests) -> PairAnswer:
         """Returns those of the pairs that are edges."""
-        if not len(self._pairs):
-            return PairAnswer(positions=np.zeros(0, np.int64))
-        sources = np.minimum(np.searchsorted(self._sources, asked.sources), len(self._sources) - 1)
-        targets = np.minimum(np.searchsorted(self._targets, asked.targets), len(self._targets) - 1)
-        pairs = sources * len(self._targets) + targets
-        at = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        is_edge = (self._pairs[at] == pairs) & (self._sources[sources] == asked.sources)
-        return PairAnswer(positions=asked.positions[is_edge & (self._targets[targets] == asked.targets)])
+        sources = positions_in(self._sources, asked.sources)
+        targets = positions_in(self._targets, asked.targets)
+        pairs = positions_in(self._pairs, sources * len(self._targets) + targets)
+        return PairAnswer(positions=asked.positions[(sources >= 0) & (targets >= 0) & (pairs >= 0)])
 
 
 def forward_pairs_of_hubs(

@@ -9,10 +9,9 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.messages import route_requests, unpack_table
-from tfx_gnn.sampling.beam.rounds import block_state as answer_merging
-from tfx_gnn.sampling.beam.rounds import partition_answers
+from tfx_gnn.sampling.beam.rounds import block_state, round_steps
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
-from tfx_gnn.sampling.beam.rounds.partition_answers import PartitionAnswers
+from tfx_gnn.sampling.beam.rounds.round_steps import PartitionAnswers
 from tfx_gnn.sampling.engine.edge_choice import build_adjacency, find_edges
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
 from tfx_gnn.sampling.plan.hop import Hop
@@ -101,8 +100,8 @@ def test_partitions_and_buckets_find_what_the_whole_graph_has(tmp_path, tables, 
 
 @pytest.mark.parametrize("strategy", ["uniform_with_replacement", "weighted", "full"])
 def test_edges_of_hubs_come_in_many_messages_and_are_merged_on_the_way(tmp_path, tables, monkeypatch, strategy):
-    monkeypatch.setattr(partition_answers, "MAX_BUCKET_REQUESTS", 7)
-    monkeypatch.setattr(answer_merging, "_MAX_SCORED_EDGES", 20)
+    monkeypatch.setattr(round_steps, "MAX_BUCKET_REQUESTS", 7)
+    monkeypatch.setattr(block_state, "_MAX_SCORED_EDGES", 20)
 
     num_messages = _check_answers(tmp_path, tables, strategy, "forward", "excluded")
 
