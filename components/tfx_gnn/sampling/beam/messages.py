@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.files import partition_of_codes
+from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
@@ -175,27 +175,6 @@ def pack_table(rows: pa.Table) -> bytes:
 def unpack_table(data: bytes) -> pa.Table:
     """Reads what `pack_table` wrote."""
     return pa.ipc.open_stream(data).read_all()
-
-
-def group_by_partition(
-    partitions: npt.NDArray[np.int64],
-) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
-    """Yields each partition that occurs, ascending, with its positions, ascending.
-
-    None stands for all positions where only one partition occurs.
-    """
-    if not len(partitions):
-        return
-    if (partitions == partitions[0]).all():
-        yield int(partitions[0]), None
-        return
-    # Two bytes are sorted by counting, in a third of the time.
-    narrow: npt.NDArray[Any] = partitions.astype(np.uint16) if partitions.max() < 2**16 else partitions
-    order = np.argsort(narrow, kind="stable").astype(np.int64)
-    in_order = partitions[order]
-    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]])).tolist()
-    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield int(in_order[start]), order[start:stop]
 
 
 def route_requests(requests: Sequence[EdgeRequests], num_partitions: int) -> dict[int, tuple[PartRequests, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -94,6 +95,23 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
             "`identity_features`."
         )
     raise ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
+
+
+def refuses(job: IndexJob, label: str, rule: str) -> bool:
+    """Tells whether rows of a table that break a rule are refused; repeated seeds always are."""
+    if rule == DUPLICATE_NODE:
+        return job.rules.duplicate_nodes == "refuse"
+    if rule == DUPLICATE_EDGE:
+        return job.rules.duplicate_edges == "refuse" or job.layouts[label].kind == "seeds"
+    return job.rules.dangling_edges == "refuse"
+
+
+def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
+    """Keeps the first row, which the error names, of rows that are refused; the others pass as they are."""
+    if not refuses(job, broken.label, broken.rule):
+        return broken
+    values = None if broken.values is None else broken.values[:1]
+    return dataclasses.replace(broken, rows=broken.rows[:1], values=values)
 
 
 def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:

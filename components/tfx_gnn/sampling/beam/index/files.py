@@ -26,8 +26,7 @@ import io
 import json
 import os
 import urllib.parse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -157,14 +156,6 @@ def in_degree_table(edge_set: str) -> str:
     return f"edges/{_quoted(edge_set)}/in_degrees"
 
 
-def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> npt.NDArray[np.int64]:
-    """Returns the partition of codes or keys, uint64 or int64 of the same bits: their first bits."""
-    bits = num_partitions.bit_length() - 1
-    if not bits:
-        return np.zeros(codes.shape, np.int64)
-    return (codes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
-
-
 def as_codes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     """Reads an int64 column of codes as uint64 of the same bits."""
     codes: npt.NDArray[np.uint64] = np.asarray(column.to_numpy(), np.int64).view(np.uint64)
@@ -190,14 +181,56 @@ def schema_file(index_dir: str) -> str:
     return os.path.join(index_dir, _SCHEMA_FILE)
 
 
-def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table) -> str:
-    """Writes one partition of a table, at least one row, and returns the file's SHA-256 in hexadecimal digits."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartitionRecord:
+    """One file that was written.
+
+    Attributes:
+        table: name of the table within `IndexInfo.tables`.
+        partition: number of the partition.
+        num_rows: number of rows, at least 1.
+        digest: SHA-256 of the file as hexadecimal digits.
+        total: sum of the in-degrees, of tables that hold these.
+        by_split: number of seeds of each split, of the seed table.
+    """
+
+    table: str
+    partition: int
+    num_rows: int
+    digest: str
+    total: int = 0
+    by_split: tuple[int, ...] = ()
+
+
+def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
+    """Writes one partition of a table, at least one row; `num_splits` is that of the plan, for seeds."""
     data = encode_table(rows)
     path = table_file(index_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(data)
-    return hashlib.sha256(data).hexdigest()
+    total, by_split = 0, [0] * num_splits
+    if table.endswith("/in_degrees"):
+        total = int(rows.column(IN_DEGREE).to_numpy().sum())
+    if table == SEED_TABLE:
+        for code in rows.column(SPLIT).value_counts():
+            by_split[code["values"].as_py()] = code["counts"].as_py()
+    return PartitionRecord(
+        table=table,
+        partition=partition,
+        num_rows=rows.num_rows,
+        digest=hashlib.sha256(data).hexdigest(),
+        total=total,
+        by_split=tuple(by_split),
+    )
+
+
+def encode_table(rows: pa.Table) -> bytes:
+    """Encodes rows as an Arrow IPC file of one batch; equal rows give equal bytes."""
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
+    return sink.getvalue()
 
 
 def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
@@ -221,12 +254,45 @@ def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) 
     return rows
 
 
-def encode_table(rows: pa.Table) -> bytes:
-    """Encodes rows as an Arrow IPC file of one batch; equal rows give equal bytes."""
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
-    return sink.getvalue()
+def assemble_info(
+    records: Iterable[PartitionRecord],
+    schemas: Mapping[str, pa.Schema],
+    *,
+    num_partitions: int,
+    hub_degree: int,
+    num_edges: Mapping[str, int],
+    splits: tuple[str, ...],
+    schema_text: str,
+) -> IndexInfo:
+    """Assembles the content of index.json; `schemas` name tables without rows too."""
+    by_place = {(record.table, record.partition): record for record in records}
+
+    def records_of(table: str) -> list[PartitionRecord | None]:
+        return [by_place.get((table, partition)) for partition in range(num_partitions)]
+
+    digest = hashlib.sha256(f"{FORMAT_VERSION} {num_partitions} {hub_degree} {splits}\n{schema_text}".encode())
+    for place in sorted(by_place):
+        digest.update(f"\n{place[0]} {place[1]} {by_place[place].digest}".encode())
+    return IndexInfo(
+        num_partitions=num_partitions,
+        hub_degree=hub_degree,
+        tables={
+            name: IndexedTable(schema=schema, num_rows=tuple(r.num_rows if r else 0 for r in records_of(name)))
+            for name, schema in schemas.items()
+        },
+        num_edges=dict(num_edges),
+        in_degree_totals={
+            edge_set: tuple(r.total if r else 0 for r in records_of(in_degree_table(edge_set)))
+            for edge_set in num_edges
+            if in_degree_table(edge_set) in schemas
+        },
+        splits=splits,
+        seed_counts={
+            name: tuple(r.by_split[code] if r else 0 for r in records_of(SEED_TABLE))
+            for code, name in enumerate(splits)
+        },
+        fingerprint=digest.hexdigest(),
+    )
 
 
 def write_info(index_dir: str, info: IndexInfo) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.random_choice import mix
+from tfx_gnn.sampling.beam.index.partitions import group_starts, positions_in
 
 _Codes = npt.NDArray[np.uint64]
 _Positions = npt.NDArray[np.int64]
@@ -124,11 +124,6 @@ class HubPartition:
         return positions_in(self.nodes, codes)
 
 
-def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> npt.NDArray[np.int64]:
-    """Returns the partition of each bucket of a hub: the buckets of one hub spread over all."""
-    return files.partition_of_codes(mix(nodes ^ buckets.astype(np.uint64)), num_partitions)
-
-
 class GraphIndex:
     """A graph index on disk; the last `num_cached` partitions that were loaded stay in memory."""
 
@@ -188,25 +183,6 @@ class GraphIndex:
             self._cache.popitem(last=False)
         self._cache[key] = loaded
         return loaded
-
-
-def group_starts(*keys: npt.NDArray[Any]) -> _Positions:
-    """Returns where groups of equal keys begin, then the number of rows; keys are sorted together."""
-    size = len(keys[0])
-    if not size:
-        return np.zeros(1, np.int64)
-    changes = np.zeros(size - 1, np.bool_)
-    for key in keys:
-        changes |= key[1:] != key[:-1]
-    return np.concatenate([[0], np.flatnonzero(changes) + 1, [size]]).astype(np.int64)
-
-
-def positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Positions:
-    """Returns the positions of values among `known`, which ascend; -1 for what is not there."""
-    if not len(known):
-        return np.full(len(wanted), -1, np.int64)
-    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[found] == wanted, found, -1).astype(np.int64)
 
 
 def _to_nodes(rows: pa.Table) -> NodePartition:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import partition_key, ranges_by_partition
+from tfx_gnn.sampling.beam.index.messages import partition_key
+from tfx_gnn.sampling.beam.index.partitions import ranges_by_partition
 from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds, link_splits
 from tfx_gnn.sampling.beam.messages import pack, unpack
 from tfx_gnn.sampling.plan.plan import SamplingPlan

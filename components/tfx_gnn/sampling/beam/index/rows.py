@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.requirements import BACKWARD, EdgeRequirements, IndexRequirements
+from tfx_gnn.sampling.beam.index.job import BACKWARD, EdgeRequirements, IndexJob, IndexRequirements
+from tfx_gnn.sampling.beam.index.partitions import count_buckets
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.seed_splits import (
@@ -26,10 +27,11 @@ from tfx_gnn.sampling.plan.seed_splits import (
 )
 from tfx_gnn.sampling.plan.split_tables import split_time_feature
 from tfx_gnn.sampling.random_choice import hash_ids
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 
 _Codes = npt.NDArray[np.uint64]
 _Ranks = npt.NDArray[np.int8]
+_NO_CODES = np.zeros(0, np.uint64)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -232,6 +234,43 @@ def link_splits(
     )
     forward = (ends.targets, ends.sources) if is_reverse else (ends.sources, ends.targets)
     return split_codes, supervision_only(plan.splits, pair_keys(*forward, is_symmetric=is_symmetric))
+
+
+def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
+    """Returns the schema of each table of an index but the context, by doing to no rows what is done to rows."""
+    plan, requirements = job.plan, job.requirements
+    schemas = {}
+    for name in requirements.node_sets:
+        rows = node_rows(plan, requirements, name, _no_rows(job.layouts[f"nodes/{name}"]))
+        schemas[files.node_table(name)] = stored_nodes(requirements, name, rows).schema
+        if name == plan.seed_node_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = node_seeds(plan, rows).schema
+    for name, of_set in requirements.edge_sets.items():
+        no_ranks = np.zeros(0, np.int8) if of_set.has_ranks else None
+        ends = KnownEnds(sources=_NO_CODES, targets=_NO_CODES, source_ranks=no_ranks, target_ranks=no_ranks)
+        rows = edge_rows(plan, requirements, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
+        if name == plan.seed_edge_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = edge_seeds(plan, requirements, rows).schema
+        for direction in of_set.degree_directions:
+            rows = rows.append_column(degree_column(direction), pa.array(np.zeros(0, np.int64)))
+        for direction in of_set.directions:
+            found = direction_rows(of_set, rows, direction)
+            in_buckets = found.append_column(files.BUCKET, pa.array(np.zeros(0, np.int32)))
+            schemas[files.edge_table(name, direction)] = found.schema
+            schemas[files.bucket_table(name, direction)] = in_buckets.schema
+            schemas[files.hub_table(name, direction)] = count_buckets(in_buckets).schema
+        if of_set.stores_in_degrees:
+            schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
+    if plan.seed_table is not None:
+        ends_of_seeds = (_NO_CODES,) * len(requirements.root_sets)
+        seeds = table_seeds(plan, requirements, _no_rows(job.layouts["seeds"]), ends_of_seeds)
+        schemas[files.SEED_TABLE] = seeds.schema
+    return schemas
+
+
+def _no_rows(layout: TableLayout) -> GivenRows:
+    columns = {key: pa.array([], column.arrow_type) for key, column in layout.columns.items()}
+    return GivenRows(columns=pa.table(columns), rows=np.zeros(0, np.int64), place_of="row {}".format)
 
 
 def _split_columns(plan: SamplingPlan, given: GivenRows, time_feature: str) -> SplitColumns:

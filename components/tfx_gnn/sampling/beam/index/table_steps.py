@@ -15,16 +15,8 @@ from apache_beam import pvalue
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
 from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import (
-    LinkBlock,
-    NodeQuestion,
-    Pairs,
-    name_nodes,
-    pack_rows,
-    partition_key,
-    ranges_by_partition,
-)
-from tfx_gnn.sampling.beam.index.partitions import split_by_partition
+from tfx_gnn.sampling.beam.index.messages import EndRequest, LinkBlock, Pairs, name_nodes, pack_rows, partition_key
+from tfx_gnn.sampling.beam.index.partitions import partition_of_codes, ranges_by_partition, split_by_partition
 from tfx_gnn.sampling.beam.messages import pack
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -32,7 +24,7 @@ from tfx_gnn.tables.table_files import TableBlock, read_unit
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableLayout
 
-BLOCKS, NODES, QUESTIONS, PAIRS, PROBLEMS, COUNTS = "blocks", "nodes", "questions", "pairs", "problems", "counts"
+BLOCKS, NODES, REQUESTS, PAIRS, PROBLEMS, COUNTS = "blocks", "nodes", "requests", "pairs", "problems", "counts"
 TALLIES = "tallies"
 """Outputs of `SendBlocks`."""
 
@@ -59,7 +51,7 @@ class SendBlocks(beam.DoFn):
     Outputs, by tag:
         NODES: nodes, by partition and node set.
         BLOCKS: `LinkBlock`, by its key.
-        QUESTIONS: `NodeQuestion`, by partition and node set.
+        REQUESTS: `EndRequest`, by partition and node set.
         PAIRS: `Pairs`, by partition of the pairs and label of the table.
         PROBLEMS: rows that were left out, as tuples of `RowProblem`, by unit.
         TALLIES: pairs of (`DROPPED`, label, rule) and a count.
@@ -93,7 +85,7 @@ class SendBlocks(beam.DoFn):
         )
         rows = index_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
         rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
-        partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
+        partitions = partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
             yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_rows(part)))
 
@@ -117,8 +109,8 @@ class SendBlocks(beam.DoFn):
         yield pvalue.TaggedOutput(BLOCKS, (key, pack(message)))
         for end, (nodes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):
             for partition, where in ranges_by_partition(nodes.distinct, self._job.num_partitions):
-                question = NodeQuestion(block=key, end=end, partition=partition, codes=nodes.distinct[where])
-                yield pvalue.TaggedOutput(QUESTIONS, (partition_key(partition, node_set), pack(question)))
+                request = EndRequest(block=key, end=end, partition=partition, codes=nodes.distinct[where])
+                yield pvalue.TaggedOutput(REQUESTS, (partition_key(partition, node_set), pack(request)))
         yield from self._pairs(layout.label, key, block, codes)
 
     def _pairs(

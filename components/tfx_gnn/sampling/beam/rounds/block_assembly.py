@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.reader import GraphIndex, positions_in
+from tfx_gnn.sampling.beam.index.partitions import positions_in
+from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
 from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
 from tfx_gnn.sampling.engine.block_result import BlockResult
@@ -150,7 +151,7 @@ def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[Blo
     loaded: tuple[int, pa.Table | None] = -1, None
     num_partitions = index.info.num_partitions
     for block in blocks:
-        bounds = files.partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
+        bounds = partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
         parts = []
         for partition in range(int(bounds[0]), int(bounds[1]) + 1):
             if partition != loaded[0] or loaded[1] is None:

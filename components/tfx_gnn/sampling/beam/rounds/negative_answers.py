@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.files import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of, positions_in
-from tfx_gnn.sampling.beam.messages import group_by_partition
+from tfx_gnn.sampling.beam.index.partitions import (
+    bucket_partition_of,
+    group_by_partition,
+    partition_of_codes,
+    positions_in,
+)
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.engine.edge_requests import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
 from tfx_gnn.sampling.plan.hop import TARGET

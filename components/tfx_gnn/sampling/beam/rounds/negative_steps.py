@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table, node_table, partition_of_codes
-from tfx_gnn.sampling.beam.messages import ToPartition, group_by_partition, pack, read_state, unpack
+from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table, node_table
+from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
+from tfx_gnn.sampling.beam.messages import ToPartition, pack, read_state, unpack
 from tfx_gnn.sampling.beam.rounds.block_state import BlockRun, BlockSeeds, read_block_seeds, start_block
 from tfx_gnn.sampling.beam.rounds.negative_answers import (
     DrawablePartition,
@@ -254,11 +255,11 @@ class AnswerTotals(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Answers blocks what may be drawn."""
-        # Either kind may come first, and there may be many questions: a second pass answers them.
+        # Either kind may come first, and there may be many requests: a second pass answers them.
         totals = join_totals([message for message in map(unpack, element[1]) if isinstance(message, GroupTotals)])
-        for question in map(unpack, element[1]):
-            if isinstance(question, ToPartition):
-                yield question.block, pack(tuple(answer_totals(totals, part) for part in question.parts))
+        for request in map(unpack, element[1]):
+            if isinstance(request, ToPartition):
+                yield request.block, pack(tuple(answer_totals(totals, part) for part in request.parts))
 
 
 class AcceptTotals(beam.DoFn):
@@ -296,7 +297,7 @@ class AcceptDraws(IndexStep):
 
 
 class AnswerPairs(IndexStep):
-    """(partition, messages of blocks) to (block, answers), and questions about hubs."""
+    """(partition, messages of blocks) to (block, answers), and requests about hubs."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
         super().__init__(index_dir, plan)
@@ -340,7 +341,7 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
         REQUESTS, main=STATES
     )
     if plan.negatives.same_feature:
-        questions = (
+        requests = (
             asked[REQUESTS]
             | "ByPartitionOfTargets" >> beam.GroupByKey()
             | "ForwardGroups" >> beam.ParDo(ForwardGroups(index_dir, plan))
@@ -351,8 +352,8 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
             | "TellTotals" >> beam.ParDo(TellTotals(index_dir, plan))
         )
         answers = (
-            (questions, totals)
-            | "QuestionsAndTotals" >> beam.Flatten()
+            (requests, totals)
+            | "RequestsAndTotals" >> beam.Flatten()
             | "ByPartitionOfGroups" >> beam.GroupByKey()
             | "AnswerTotals" >> beam.ParDo(AnswerTotals())
         )

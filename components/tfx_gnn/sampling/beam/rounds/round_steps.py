@@ -18,7 +18,8 @@ from apache_beam import pvalue
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, HubPartition, bucket_partition_of
+from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, group_by_partition, partition_of_codes
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, HubPartition
 from tfx_gnn.sampling.beam.messages import (
     BucketRequests,
     NodeAnswer,
@@ -26,7 +27,6 @@ from tfx_gnn.sampling.beam.messages import (
     PartAnswer,
     PartRequests,
     ToPartition,
-    group_by_partition,
     pack,
     pack_table,
     read_state,
@@ -425,7 +425,7 @@ def route_nodes(
     """Divides the nodes of a block, given by set and ascending, among the partitions that hold them."""
     routed: dict[int, list[NodeRequests]] = {}
     for node_set, of_set in codes.items():
-        for partition, at in group_by_partition(files.partition_of_codes(of_set, num_partitions)):
+        for partition, at in group_by_partition(partition_of_codes(of_set, num_partitions)):
             part = NodeRequests(node_set=node_set, codes=of_set if at is None else of_set[at])
             routed.setdefault(partition, []).append(part)
     return {partition: tuple(parts) for partition, parts in sorted(routed.items())}

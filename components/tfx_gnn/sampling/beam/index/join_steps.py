@@ -1,8 +1,13 @@
-"""Beam steps that turn rows into edges and seeds, once the nodes are known."""
+"""Beam steps that join edges and seeds with the nodes that they name.
+
+The nodes of each partition are written and answer which of the ids that blocks name are theirs. Pairs of ends are
+compared by partition as well, to find repetitions. A block that has all answers becomes edges and seeds.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,37 +15,187 @@ import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.broken_rows import value_keys
-from tfx_gnn.sampling.beam.index.job import ENDS, IndexJob
-from tfx_gnn.sampling.beam.index.lookups import BROKEN, first_of
+from tfx_gnn.sampling.beam.index.broken_rows import shorten_refused, value_keys
+from tfx_gnn.sampling.beam.index.job import ENDS, TARGET_END, IndexJob
 from tfx_gnn.sampling.beam.index.messages import (
     BrokenRows,
     Degrees,
+    EndAnswer,
     EndCounts,
+    EndRequest,
+    KnownNodes,
     LinkBlock,
-    NodeAnswer,
+    Pairs,
     Repeats,
     pack_rows,
     partition_key,
-    ranges_by_partition,
+    split_key,
 )
-from tfx_gnn.sampling.beam.index.partitions import split_by_partition
+from tfx_gnn.sampling.beam.index.partitions import (
+    concatenate,
+    group_starts,
+    partition_of_codes,
+    positions_in,
+    ranges_by_partition,
+    split_by_partition,
+)
 from tfx_gnn.sampling.beam.index.reverse_edge_splits import checks_reverses, send_splits
 from tfx_gnn.sampling.beam.index.table_steps import TALLIES, place_in_file, starts_of_units
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
-from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE
+from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE, DUPLICATE_NODE
 
+RECORDS, BROKEN, TARGETS = "records", "broken", "targets"
+"""Further outputs of `IndexNodes`."""
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
 """Outputs of `JoinBlocks`, beside BROKEN and TALLIES."""
-
 REPEATS, SELF_LOOPS = "repeats", "self_loops"
 """What its TALLIES count, by label of the table."""
 
 _DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
+
+
+class IndexNodes(beam.DoFn):
+    """Writes the nodes of each partition, from `SendBlocks.NODES` grouped by key.
+
+    Outputs, by tag:
+        (main): `KnownNodes`, by partition and node set.
+        TARGETS: the same under the keys of in-degrees, for edge sets that store them.
+        RECORDS: `PartitionRecord` of each file.
+        BROKEN: `BrokenRows` of ids that come again.
+    """
+
+    def __init__(self, job: IndexJob) -> None:
+        self._job = job
+
+    def process(
+        self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
+    ) -> Iterator[Any]:
+        """Writes the nodes of one partition; `counts` are all sums of `SendBlocks.COUNTS`."""
+        key, messages = element
+        partition, node_set = split_key(key)
+        job, label = self._job, f"nodes/{node_set}"
+        rows = concatenate([unpack_table(message) for message in messages])
+        starts = starts_of_units(counts)
+        units = rows.column(files.UNIT).to_numpy()
+        in_unit = rows.column(files.ROW).to_numpy()
+        unit_starts = np.array([starts.get((label, unit), 0) for unit in range(int(units.max()) + 1)], np.int64)
+        order = np.lexsort((in_unit, units, files.as_codes(rows.column(files.CODE))))
+        rows = rows.set_column(
+            rows.column_names.index(files.ROW), files.ROW, pa.array(in_unit + unit_starts[units])
+        ).take(pa.array(order))
+        units, in_unit = units[order], in_unit[order]
+        is_again = _find_again(rows)
+        if is_again.any():
+            again = rows.filter(pa.array(is_again))
+            for broken in _broken_by_unit(label, units[is_again], in_unit[is_again]):
+                if job.is_read_once(label):
+                    ids = dict(zip(in_unit[is_again].tolist(), again.column(files.ID).to_pylist(), strict=True))
+                    values = tuple({files.ID: ids[row]} for row in broken.rows.tolist())
+                    broken = dataclasses.replace(broken, values=values)
+                yield pvalue.TaggedOutput(BROKEN, shorten_refused(job, broken))
+            rows = rows.filter(pa.array(~is_again))
+        stored = index_rows.stored_nodes(job.requirements, node_set, rows)
+        yield pvalue.TaggedOutput(
+            RECORDS, files.write_partition(job.index_dir, files.node_table(node_set), partition, stored)
+        )
+        if node_set == job.plan.seed_node_set and job.plan.seed_table is None:
+            seeds = index_rows.node_seeds(job.plan, rows)
+            if seeds.num_rows:
+                num_splits = len(job.plan.splits.names)
+                yield pvalue.TaggedOutput(
+                    RECORDS, files.write_partition(job.index_dir, files.SEED_TABLE, partition, seeds, num_splits)
+                )
+        known = KnownNodes(
+            codes=files.as_codes(rows.column(files.CODE)), ranks=index_rows.node_ranks(job.plan, node_set, rows)
+        )
+        yield key, pack(known)
+        for edge_set, requirements in job.requirements.edge_sets.items():
+            if requirements.stores_in_degrees and requirements.target_set == node_set:
+                yield pvalue.TaggedOutput(TARGETS, (partition_key(partition, f"{TARGET_END}/{edge_set}"), pack(known)))
+
+
+class AnswerEnds(beam.DoFn):
+    """`KnownNodes` and `EndRequest`s of each partition to `EndAnswer`s by key of the block."""
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Answers all requests about one partition."""
+        _, messages = element
+        known = KnownNodes(codes=np.zeros(0, np.uint64), ranks=None)
+        for message in messages:
+            content = unpack(message)
+            if isinstance(content, KnownNodes):
+                known = content
+        for message in messages:
+            request = unpack(message)
+            if isinstance(request, EndRequest):
+                positions = positions_in(known.codes, request.codes)
+                is_known = positions >= 0
+                ranks = None
+                if known.ranks is not None:
+                    ranks = np.where(is_known, known.ranks[positions], 0).astype(np.int8)
+                answer = EndAnswer(end=request.end, partition=request.partition, is_known=is_known, ranks=ranks)
+                yield request.block, pack(answer)
+
+
+class FindRepeats(beam.DoFn):
+    """`Pairs` of each partition to `Repeats` by key of the block, for blocks that have any."""
+
+    def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
+        """Finds what comes again among the pairs of one partition."""
+        _, messages = element
+        blocks: list[Pairs] = [unpack(message) for message in messages]
+        # Blocks in the order of their rows, so that a stable sort leaves what came first in front.
+        blocks.sort(key=lambda pairs: (pairs.unit, pairs.first_row))
+        positions = np.concatenate([pairs.positions for pairs in blocks])
+        owners = np.repeat(np.arange(len(blocks)), [len(pairs.positions) for pairs in blocks])
+        identity: list[npt.NDArray[Any]] = [
+            np.concatenate(codes) for codes in zip(*((*p.ends, *p.identity) for p in blocks), strict=True)
+        ]
+        times = [pairs.times for pairs in blocks if pairs.times is not None]
+        if times:
+            identity.append(np.concatenate(times))
+        order = np.lexsort((positions, owners, *identity))
+        is_same = np.ones(max(len(order) - 1, 0), np.bool_)
+        for values in identity:
+            is_same &= values[order][1:] == values[order][:-1]
+        repeated = np.sort(order[1:][is_same])
+        if not len(repeated):
+            return
+        starts = group_starts(owners[repeated]).tolist()
+        for start, stop in itertools.pairwise(starts):
+            again = repeated[start:stop]
+            yield blocks[owners[again[0]]].block, pack(Repeats(positions=positions[again]))
+
+
+def _find_again(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Returns which rows, sorted by code, have the id of the row before."""
+    codes = files.as_codes(rows.column(files.CODE))
+    is_again = np.zeros(len(codes), np.bool_)
+    is_again[1:] = codes[1:] == codes[:-1]
+    places = np.flatnonzero(is_again)
+    if len(places):
+        ids = files.one_array(rows, files.ID)
+        before, after = ids.take(pa.array(places - 1)), ids.take(pa.array(places))
+        collided = np.flatnonzero(pc.not_equal(before, after).to_numpy(zero_copy_only=False))
+        if len(collided):
+            first = int(collided[0])
+            ids_of_one = before[first].as_py(), after[first].as_py()
+            raise ValueError(
+                f"`{files.ID}` must have a 64-bit hash that no other node of its set has; got {ids_of_one} "
+                f"with {int(codes[places[first]]):#018x}. Rename one of the nodes."
+            )
+    return is_again
+
+
+def _broken_by_unit(label: str, units: npt.NDArray[np.int32], rows: npt.NDArray[np.int64]) -> Iterator[BrokenRows]:
+    for unit in np.unique(units).tolist():
+        of_unit = np.sort(rows[units == unit])
+        yield BrokenRows(label=label, unit=unit, rule=DUPLICATE_NODE, rows=of_unit, count=len(of_unit))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,7 +241,7 @@ class JoinBlocks(beam.DoFn):
         known, ranks = self._known_ends(block, answers)
         is_used = np.ones(len(block.rows), np.bool_)
         for is_known, rule in zip(known, _DANGLING_RULES, strict=False):
-            yield from self._broken(block, rule, is_used & ~is_known, refuses=job.rules.dangling_edges == "refuse")
+            yield from self._broken(block, rule, is_used & ~is_known)
             is_used &= is_known
         is_repeat = np.zeros(len(block.rows), np.bool_)
         is_repeat[repeats] = True
@@ -95,8 +250,7 @@ class JoinBlocks(beam.DoFn):
         if not is_seeds:
             yield pvalue.TaggedOutput(TALLIES, ((REPEATS, block.label), (int(is_repeat.sum()),)))
         if is_seeds or job.rules.duplicate_edges != "keep":
-            refuses = is_seeds or job.rules.duplicate_edges == "refuse"
-            yield from self._broken(block, DUPLICATE_EDGE, is_repeat, refuses=refuses)
+            yield from self._broken(block, DUPLICATE_EDGE, is_repeat)
             is_used &= ~is_repeat
         if not is_used.any():
             return
@@ -126,7 +280,7 @@ class JoinBlocks(beam.DoFn):
         yield from self._send_edges(block.key, layout.name, rows, ends)
 
     def _known_ends(
-        self, block: LinkBlock, answers: list[NodeAnswer]
+        self, block: LinkBlock, answers: list[EndAnswer]
     ) -> tuple[list[npt.NDArray[np.bool_]], list[npt.NDArray[np.int8] | None]]:
         known, ranks = [], []
         for end, nodes in enumerate(block.ends):
@@ -146,7 +300,7 @@ class JoinBlocks(beam.DoFn):
             ranks.append(distinct_ranks[places] if has_ranks else None)
         return known, ranks
 
-    def _broken(self, block: LinkBlock, rule: str, is_broken: npt.NDArray[np.bool_], *, refuses: bool) -> Iterator[Any]:
+    def _broken(self, block: LinkBlock, rule: str, is_broken: npt.NDArray[np.bool_]) -> Iterator[Any]:
         rows = block.rows[is_broken]
         if len(rows):
             values = None
@@ -156,11 +310,11 @@ class JoinBlocks(beam.DoFn):
             broken = BrokenRows(
                 label=block.label, unit=block.unit, rule=rule, rows=rows, count=len(rows), values=values
             )
-            yield pvalue.TaggedOutput(BROKEN, first_of(broken) if refuses else broken)
+            yield pvalue.TaggedOutput(BROKEN, shorten_refused(self._job, broken))
 
     def _send_seeds(self, seeds: pa.Table) -> Iterator[Any]:
         keys = files.as_codes(seeds.column(files.KEY))
-        partitions = files.partition_of_codes(keys, self._job.num_partitions)
+        partitions = partition_of_codes(keys, self._job.num_partitions)
         for partition, part in split_by_partition(seeds, partitions):
             yield pvalue.TaggedOutput(SEEDS, (partition_key(partition, files.SEED_TABLE), pack_rows(part)))
 
@@ -212,13 +366,13 @@ class AttachDegrees(beam.DoFn):
         yield key, pack(EdgeBlock(edge_set=block.edge_set, rows=pack_rows(rows)))
 
 
-def _sort_out(key: str, messages: Iterable[bytes]) -> tuple[LinkBlock, list[NodeAnswer], npt.NDArray[Any]]:
+def _sort_out(key: str, messages: Iterable[bytes]) -> tuple[LinkBlock, list[EndAnswer], npt.NDArray[Any]]:
     block, answers, repeats = None, [], [np.zeros(0, np.uint8)]
     for message in messages:
         content = unpack(message)
         if isinstance(content, LinkBlock):
             block = content
-        elif isinstance(content, NodeAnswer):
+        elif isinstance(content, EndAnswer):
             answers.append(content)
         elif isinstance(content, Repeats):
             repeats.append(content.positions)
