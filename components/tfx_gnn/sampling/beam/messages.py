@@ -1,8 +1,7 @@
 """Messages between blocks of seeds and partitions of the graph, and their routing.
 
-Messages are whole columns for many requests at once, as bytes: Beam then copies
-them between its steps without looking inside, and a message costs what its bytes
-cost, not what its rows do.
+A message holds whole columns for many requests as bytes. Beam copies these between its steps without looking inside,
+so that the cost is that of the bytes and not of the rows.
 """
 
 from __future__ import annotations
@@ -20,8 +19,6 @@ from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
-
-
 _State = TypeVar("_State")
 
 
@@ -163,10 +160,10 @@ def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type
     return state
 
 
-def pack_table(rows: pa.Table) -> bytes:
+def pack_table(rows: pa.Table, *, compression: str | None = None) -> bytes:
     """Writes rows as an Arrow stream; of a slice, nothing but its own rows."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows)
     data: bytes = sink.getvalue().to_pybytes()
     return data

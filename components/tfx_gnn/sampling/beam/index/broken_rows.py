@@ -47,7 +47,7 @@ class WriteProblems(beam.DoFn):
         problems: list[RowProblem] = []
         for message in messages:
             content = unpack(message)
-            problems += describe_rows(self._job, content) if isinstance(content, BrokenRows) else content
+            problems += _describe_rows(self._job, content) if isinstance(content, BrokenRows) else content
         path = os.path.join(self._job.index_dir, _PARTS_DIR, urllib.parse.quote(key, safe=""))
         tf.io.gfile.makedirs(os.path.dirname(path))
         with tf.io.gfile.GFile(path, "w") as file:
@@ -87,7 +87,7 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
     rules = (DUPLICATE_NODE, DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE)
     first = min(broken, key=lambda rows: (order[rows.label], rules.index(rows.rule), rows.unit, int(rows.rows[0])))
     count = sum(rows.count for rows in broken if (rows.label, rows.rule) == (first.label, first.rule))
-    [problem] = describe_rows(job, first)
+    [problem] = _describe_rows(job, first)
     if job.layouts[first.label].kind == "seeds" and first.rule == DUPLICATE_EDGE:
         raise ValueError(
             f"`{first.label}` must name every seed once, or once for each time and identity; got {problem.value} in "
@@ -114,7 +114,7 @@ def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
     return dataclasses.replace(broken, rows=broken.rows[:1], values=values)
 
 
-def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
+def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
     """Looks up where broken rows are and what they hold, which the steps before did not carry along."""
     layout = job.layouts[broken.label]
     unit = job.units[broken.label][broken.unit]

@@ -134,6 +134,7 @@ def build_index(
     try:
         return _build(make_pipeline, job, schema, layouts)
     except BaseException:
+        # Another attempt needs an empty folder.
         tf.io.gfile.rmtree(index_dir)
         raise
 
@@ -246,14 +247,14 @@ def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str,
         if not read and (layout.kind == "seeds" or label in referred):
             raise no_records(layout)
         refuse_rows(job, [broken for broken in results.refused if broken.label == label])
-        dropped = {key[2]: count for key, (count,) in results.tallies.items() if key[:2] == (DROPPED, label)}
+        dropped = {key[2]: count for key, (count,) in results.row_counts.items() if key[:2] == (DROPPED, label)}
         report = TableReport(
             table=label,
             rows_read=read,
             rows_used=read - sum(dropped.values()),
             dropped=dict(sorted(dropped.items())),
-            duplicate_edges=results.tallies.get((REPEATS, label), (0,))[0],
-            self_loops=results.tallies.get((SELF_LOOPS, label), (0,))[0],
+            duplicate_edges=results.row_counts.get((REPEATS, label), (0,))[0],
+            self_loops=results.row_counts.get((SELF_LOOPS, label), (0,))[0],
         )
         check_dropped_share(report, job.rules)
         if read and not report.rows_used:

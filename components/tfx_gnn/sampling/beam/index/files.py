@@ -204,7 +204,7 @@ class PartitionRecord:
 
 def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
     """Writes one partition of a table, at least one row; `num_splits` is that of the plan, for seeds."""
-    data = encode_table(rows)
+    data = _encode(rows)
     path = table_file(index_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "wb") as file:
@@ -225,7 +225,7 @@ def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, 
     )
 
 
-def encode_table(rows: pa.Table) -> bytes:
+def _encode(rows: pa.Table) -> bytes:
     """Encodes rows as an Arrow IPC file of one batch; equal rows give equal bytes."""
     sink = io.BytesIO()
     with pa.ipc.new_file(sink, rows.schema) as writer:

@@ -45,16 +45,16 @@ from tfx_gnn.sampling.beam.index.partitions import (
     split_by_partition,
 )
 from tfx_gnn.sampling.beam.index.reverse_edge_splits import checks_reverses, send_splits
-from tfx_gnn.sampling.beam.index.table_steps import TALLIES, place_in_file, starts_of_units
+from tfx_gnn.sampling.beam.index.table_steps import ROW_COUNTS, place_in_file, starts_of_units
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE, DUPLICATE_NODE
 
 RECORDS, BROKEN, TARGETS = "records", "broken", "targets"
 """Further outputs of `IndexNodes`."""
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
-"""Outputs of `JoinBlocks`, beside BROKEN and TALLIES."""
+"""Outputs of `JoinBlocks`, beside BROKEN and ROW_COUNTS."""
 REPEATS, SELF_LOOPS = "repeats", "self_loops"
-"""What its TALLIES count, by label of the table."""
+"""What its ROW_COUNTS count, by label of the table."""
 
 _DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
 
@@ -75,7 +75,7 @@ class IndexNodes(beam.DoFn):
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Writes the nodes of one partition; `counts` are all sums of `SendBlocks.COUNTS`."""
+        """Writes the nodes of one partition; `counts` are all sums of `SendBlocks.UNIT_COUNTS`."""
         key, messages = element
         partition, node_set = split_key(key)
         job, label = self._job, f"nodes/{node_set}"
@@ -125,6 +125,7 @@ class AnswerEnds(beam.DoFn):
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
         """Answers all requests about one partition."""
         _, messages = element
+        # The nodes may come last and requests may be many, so a second pass over the messages answers them.
         known = KnownNodes(codes=np.zeros(0, np.uint64), ranks=None)
         for message in messages:
             content = unpack(message)
@@ -220,7 +221,7 @@ class JoinBlocks(beam.DoFn):
         SEEDS: seeds, by partition.
         SPLITS: `PairSplits`, by partition of the pairs, if reverses are to be checked.
         BROKEN: `BrokenRows`.
-        TALLIES: pairs of (what, label) and a count.
+        ROW_COUNTS: pairs of (what, label) and a count.
     """
 
     def __init__(self, job: IndexJob) -> None:
@@ -234,7 +235,7 @@ class JoinBlocks(beam.DoFn):
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Finishes the rows of one block; `counts` are all sums of `SendBlocks.COUNTS`."""
+        """Finishes the rows of one block; `counts` are all sums of `SendBlocks.UNIT_COUNTS`."""
         block, answers, repeats = _sort_out(*element)
         self._starts = self._starts or starts_of_units(counts)
         job, layout = self._job, self._job.layouts[block.label]
@@ -248,7 +249,7 @@ class JoinBlocks(beam.DoFn):
         is_repeat &= is_used
         is_seeds = layout.kind == "seeds"
         if not is_seeds:
-            yield pvalue.TaggedOutput(TALLIES, ((REPEATS, block.label), (int(is_repeat.sum()),)))
+            yield pvalue.TaggedOutput(ROW_COUNTS, ((REPEATS, block.label), (int(is_repeat.sum()),)))
         if is_seeds or job.rules.duplicate_edges != "keep":
             yield from self._broken(block, DUPLICATE_EDGE, is_repeat)
             is_used &= ~is_repeat
@@ -266,7 +267,7 @@ class JoinBlocks(beam.DoFn):
             return
         if job.end_sets(block.label)[0] == job.end_sets(block.label)[1]:
             num_loops = int((ends[0] == ends[1]).sum())
-            yield pvalue.TaggedOutput(TALLIES, ((SELF_LOOPS, block.label), (num_loops,)))
+            yield pvalue.TaggedOutput(ROW_COUNTS, ((SELF_LOOPS, block.label), (num_loops,)))
         source_ranks, target_ranks = (None if r is None else r[is_used] for r in ranks)
         known_ends = index_rows.KnownEnds(
             sources=ends[0], targets=ends[1], source_ranks=source_ranks, target_ranks=target_ranks

@@ -1,7 +1,7 @@
-"""Messages between the steps of an index build, and descriptions of the files they wrote.
+"""Messages between the steps of an index build.
 
-Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`),
-under a key of text. A key that names a partition reads "<partition>/<what>".
+Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`), under a key of
+text. A key that names a partition reads "<partition>/<what>".
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tfx_gnn.sampling.beam.messages import pack_table
+
 _Codes = npt.NDArray[np.uint64]
-
-
 _Integers = npt.NDArray[np.int64]
 
 
@@ -31,11 +31,6 @@ class NamedNodes:
 
     distinct: _Codes
     places: npt.NDArray[Any]
-
-    @property
-    def codes(self) -> _Codes:
-        """uint64 array, shape [num_rows]."""
-        return self.distinct[self.places]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -218,12 +213,8 @@ def name_nodes(codes: _Codes) -> NamedNodes:
 
 
 def pack_rows(rows: pa.Table) -> bytes:
-    """Writes rows for `unpack_table`, compressed: they cross a shuffle once and are not looked into on the way."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    """Writes rows for `unpack_table`, compressed, as all rows of a graph cross the shuffles of a build."""
+    return pack_table(rows, compression="lz4")
 
 
 def partition_key(partition: int, what: str) -> str:

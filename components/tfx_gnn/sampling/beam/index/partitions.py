@@ -30,6 +30,7 @@ def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> _Integer
 
 def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> _Integers:
     """Returns the partition of each bucket of a hub: the buckets of one hub spread over all."""
+    # Mixed, as the first bits of the code alone are the same for all buckets of a hub.
     return partition_of_codes(mix(nodes ^ buckets.astype(np.uint64)), num_partitions)
 
 

@@ -29,7 +29,7 @@ class IndexResults:
 
     Attributes:
         unit_counts: by label and unit, numbers of rows that were read and that can be used.
-        tallies: by what is counted and label (and rule), one number.
+        row_counts: by what is counted and label (and rule), one number.
         records: files that were written.
         refused: rows that the rules refuse.
         degrees: by edge set and direction.
@@ -37,7 +37,7 @@ class IndexResults:
     """
 
     unit_counts: Mapping[tuple[str, int], tuple[int, int]]
-    tallies: Mapping[tuple[str, ...], tuple[int]]
+    row_counts: Mapping[tuple[str, ...], tuple[int]]
     records: tuple[PartitionRecord, ...]
     refused: tuple[BrokenRows, ...]
     degrees: Mapping[tuple[str, str], DegreeSummary]
@@ -52,10 +52,10 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         table_steps.REQUESTS,
         table_steps.PAIRS,
         table_steps.PROBLEMS,
-        table_steps.TALLIES,
-        table_steps.COUNTS,
+        table_steps.ROW_COUNTS,
+        table_steps.UNIT_COUNTS,
     )
-    unit_counts = sent[table_steps.COUNTS] | "CountRows" >> beam.CombineGlobally(SumByKey())
+    unit_counts = sent[table_steps.UNIT_COUNTS] | "SumUnitCounts" >> beam.CombineGlobally(SumByKey())
     counts = pvalue.AsSingleton(unit_counts)
     nodes: Any = (
         sent[table_steps.NODES]
@@ -87,7 +87,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
             join_steps.SEEDS,
             join_steps.SPLITS,
             join_steps.BROKEN,
-            table_steps.TALLIES,
+            table_steps.ROW_COUNTS,
         )
     )
     summed: Any = (
@@ -122,10 +122,10 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
     dropped_counts = dropped | "CountDropped" >> beam.Map(
         lambda rows: ((DROPPED, rows.label, rows.rule), (rows.count,))
     )
-    tallies = (
-        (sent[table_steps.TALLIES], joined[table_steps.TALLIES], dropped_counts)
-        | "Tallies" >> beam.Flatten()
-        | "SumTallies" >> beam.CombineGlobally(SumByKey())
+    row_counts = (
+        (sent[table_steps.ROW_COUNTS], joined[table_steps.ROW_COUNTS], dropped_counts)
+        | "RowCounts" >> beam.Flatten()
+        | "SumRowCounts" >> beam.CombineGlobally(SumByKey())
     )
     summaries = summed[write_steps.SUMMARIES] | "MergeDegrees" >> beam.CombinePerKey(MergeDegrees())
     records = (
@@ -135,11 +135,12 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         seeds,
     ) | "Records" >> beam.Flatten()
     refused = broken | "Refused" >> beam.Filter(lambda rows: refuses(job, rows.label, rows.rule))
+    # A pipeline returns nothing to the process that runs it: all results go through one file.
     named = [
         found | f"Name_{name}" >> beam.Map(_Named(name))
         for name, found in (
             ("unit_counts", unit_counts),
-            ("tallies", tallies),
+            ("row_counts", row_counts),
             ("records", records),
             ("refused", refused),
             ("degrees", summaries),
@@ -164,7 +165,7 @@ def take_results(results_file: str) -> IndexResults:
         by_name.setdefault(name, []).append(content)
     return IndexResults(
         unit_counts=by_name["unit_counts"][0],
-        tallies=by_name["tallies"][0],
+        row_counts=by_name["row_counts"][0],
         records=tuple(by_name.get("records", ())),
         refused=tuple(by_name.get("refused", ())),
         degrees=dict(by_name.get("degrees", ())),

@@ -78,7 +78,7 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
         files.ROW: given.rows,
         **{name: given.columns.column(name) for name in requirements.node_sets[node_set]},
     }
-    if node_set == plan.seed_node_set and splits_nodes(plan):
+    if node_set == plan.seed_node_set and _splits_nodes(plan):
         codes = columns[files.CODE].view(np.uint64)
         columns[files.SPLIT] = node_split_codes(
             plan.splits, codes=codes, columns=_split_columns(plan, given, plan.splits.time_feature)
@@ -93,7 +93,7 @@ def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table)
     return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
 
-def splits_nodes(plan: SamplingPlan) -> bool:
+def _splits_nodes(plan: SamplingPlan) -> bool:
     """Tells whether nodes of the seed node set have splits: as seeds, or as they are hidden from earlier splits."""
     return not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
 

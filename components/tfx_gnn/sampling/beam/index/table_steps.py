@@ -24,12 +24,11 @@ from tfx_gnn.tables.table_files import TableBlock, read_unit
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableLayout
 
-BLOCKS, NODES, REQUESTS, PAIRS, PROBLEMS, COUNTS = "blocks", "nodes", "requests", "pairs", "problems", "counts"
-TALLIES = "tallies"
+BLOCKS, NODES, REQUESTS, PAIRS, PROBLEMS = "blocks", "nodes", "requests", "pairs", "problems"
+ROW_COUNTS, UNIT_COUNTS = "row_counts", "unit_counts"
 """Outputs of `SendBlocks`."""
-
 DROPPED = "dropped"
-"""What `SendBlocks.TALLIES` count, by label of the table and rule."""
+"""What `SendBlocks.ROW_COUNTS` count, by label of the table and rule."""
 
 
 class ReadUnits(beam.DoFn):
@@ -54,8 +53,8 @@ class SendBlocks(beam.DoFn):
         REQUESTS: `EndRequest`, by partition and node set.
         PAIRS: `Pairs`, by partition of the pairs and label of the table.
         PROBLEMS: rows that were left out, as tuples of `RowProblem`, by unit.
-        TALLIES: pairs of (`DROPPED`, label, rule) and a count.
-        COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
+        ROW_COUNTS: pairs of (`DROPPED`, label, rule) and a count.
+        UNIT_COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
     """
 
     def __init__(self, job: IndexJob) -> None:
@@ -65,11 +64,11 @@ class SendBlocks(beam.DoFn):
         """Takes one block apart."""
         label, block = element
         layout = self._job.layouts[label]
-        yield pvalue.TaggedOutput(COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
+        yield pvalue.TaggedOutput(UNIT_COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
         if block.problems:
             yield pvalue.TaggedOutput(PROBLEMS, (unit_key(label, block.unit), pack(block.problems)))
             for rule, count in collections.Counter(problem.rule for problem in block.problems).items():
-                yield pvalue.TaggedOutput(TALLIES, ((DROPPED, label, rule), (count,)))
+                yield pvalue.TaggedOutput(ROW_COUNTS, ((DROPPED, label, rule), (count,)))
         if not block.num_rows:
             return
         if layout.kind == "node":

@@ -41,9 +41,8 @@ _Integers = npt.NDArray[np.int64]
 class BlockRange:
     """The seeds of one split whose keys lie in one range.
 
-    The 64-bit keys of a split are cut in `num_blocks` equal ranges; as keys are
-    hashes, blocks are of about equal size. A multiple of the number of shards, so
-    that a block lies in one shard.
+    The 64-bit keys of a split are cut in `num_blocks` equal ranges. As keys are hashes, blocks are of about equal
+    size. The number of blocks is a multiple of that of shards, so a block is in one shard.
 
     Attributes:
         split: position of the split among the splits of the index.
@@ -58,6 +57,7 @@ class BlockRange:
     @property
     def first_key(self) -> int:
         """Smallest key of the range."""
+        # Rounded up, as the end of the range before is: no key is in two ranges or in none.
         return -(-(self.block << 64) // self.num_blocks)
 
     @property

@@ -98,7 +98,7 @@ class NegativeState:
         keys = self.seeds.seeds.keys
         numbers = draw_numbers(keys, sampling_seed=self.sampling_seed, negatives=self.negatives)
         groups = np.zeros(len(keys), np.uint64) if self.groups is None else self.groups
-        # The groups of a partition after the other, laid end to end.
+        # All weights laid end to end: as totals are sorted by group, each group draws from one range of them.
         ends = np.cumsum(totals.totals)
         before = np.concatenate([[0], ends])
         first = before[np.searchsorted(totals.groups, groups, side="left")]

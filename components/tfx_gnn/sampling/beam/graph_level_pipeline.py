@@ -1,7 +1,7 @@
 """Writes tables of many small graphs as records on Apache Beam.
 
-Blocks of many graphs' tables are parted and put together again by graph, so a worker can have all rows of some graphs
-without anybody having all rows. Chunks of graphs are ranges of the hashes of their ids, as output shards are.
+Blocks of rows are split and joined again by chunks of graphs: a worker holds all rows of some graphs, and no worker
+holds all rows. Chunks are ranges of the hashes of the graphs' ids, as output shards are.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 
 # Rows are counted from a multiple of this in each unit: in order, without knowing how many each unit has.
 _ROWS_OF_UNIT = 1 << 40
+_BYTES_PER_CHUNK = 1 << 24
+_CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"  # outputs of steps
 
 
 def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray[np.int64]:
@@ -45,7 +47,7 @@ def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray
     return np.searchsorted(shard_starts(num_chunks), keys, side="right").astype(np.int64) - 1
 
 
-def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
+def split_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
     """Yields the rows of each chunk that has any, by the hash of their graphs' ids, without problems."""
     chunks = chunks_of_keys(hash_ids(block.columns[EXTRA_PREFIX + spec.graph_id_column]), num_chunks)
     order = np.argsort(chunks, kind="stable")
@@ -64,7 +66,7 @@ def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> 
 
 
 def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequence[TableBlock]) -> Table:
-    """Joins what `part_block` yielded for a chunk, in any order, to a table in the order of its rows.
+    """Joins what `split_block` yielded for a chunk, in any order, to a table in the order of its rows.
 
     `Table.rows` tells their order and places; they are no positions over all files.
     """
@@ -84,12 +86,6 @@ def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequenc
         report=TableReport(table=layout.label, rows_read=len(rows), rows_used=len(rows)),
         problems=(),
     )
-
-
-_CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"
-
-
-_BYTES_PER_CHUNK = 1 << 24
 
 
 def write_graph_level_examples_with_beam(
@@ -165,7 +161,7 @@ def write_graph_level_examples_with_beam(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Job:
-    """What the steps are told. It travels to every worker."""
+    """Options of the steps. They are sent to every worker."""
 
     layouts: Mapping[str, TableLayout]
     units: Mapping[str, Sequence[TableUnit]]
@@ -188,7 +184,7 @@ class _ReadUnits(beam.DoFn):
         job = self._job
         for block in read_unit(job.layouts[label], job.units[label][unit], job.rules):
             yield pvalue.TaggedOutput(_REPORTS, _report_of_block(label, block))
-            for chunk, part in part_block(block, job.spec, job.num_chunks):
+            for chunk, part in split_block(block, job.spec, job.num_chunks):
                 yield chunk, pack((label, part))
 
 
@@ -220,7 +216,7 @@ class _ConvertChunks(beam.DoFn):
 
 
 def _report_of_block(label: str, block: TableBlock) -> GraphLevelReport:
-    # Only what was left out: the rest is counted where its graph is.
+    # Rows that were left out reach no graph. The others are counted with the chunk of their graph.
     dropped = collections.Counter(problem.rule for problem in block.problems)
     report = TableReport(table=label, rows_read=len(block.problems), rows_used=0, dropped=dict(dropped))
     return GraphLevelReport(
