@@ -28,7 +28,7 @@ END_OF_DIRECTION = {FORWARD: SOURCE_END, BACKWARD: TARGET_END}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexJob:
-    """One index to build. It travels to every worker.
+    """One index to build. It is sent to every worker.
 
     Attributes:
         plan: what is sampled.

@@ -137,7 +137,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
     refused = broken | "Refused" >> beam.Filter(lambda rows: refuses(job, rows.label, rows.rule))
     # A pipeline returns nothing to the process that runs it: all results go through one file.
     named = [
-        found | f"Name_{name}" >> beam.Map(_Named(name))
+        found | f"Name_{name}" >> beam.Map(_name_result, name)
         for name, found in (
             ("unit_counts", unit_counts),
             ("row_counts", row_counts),
@@ -151,7 +151,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         named
         | "Results" >> beam.Flatten()
         | "GatherResults" >> beam.GroupByKey()
-        | "WriteResults" >> beam.Map(_WriteResults(results_file))
+        | "WriteResults" >> beam.Map(_write_results, results_file)
     )
 
 
@@ -185,7 +185,7 @@ def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
         | "ReadUnits" >> beam.ParDo(table_steps.ReadUnits(job))
     )
     in_bigquery = [
-        bigquery_blocks(pipeline, layout, job.rules) | f"Label {label}" >> beam.Map(_Labelled(label))
+        bigquery_blocks(pipeline, layout, job.rules) | f"Label {label}" >> beam.Map(_label_block, label)
         for label, layout in job.layouts.items()
         if job.is_read_once(label)
     ]
@@ -215,34 +215,15 @@ def _write_edges(job: IndexJob, edges: Any, summed: Any) -> tuple[Any, Any]:
     return written[join_steps.RECORDS], hubs
 
 
-class _Labelled:
-    """Gives blocks the label of their table."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-
-    def __call__(self, block: TableBlock) -> tuple[str, TableBlock]:
-        return self._label, block
+def _label_block(block: TableBlock, label: str) -> tuple[str, TableBlock]:
+    return label, block
 
 
-class _Named:
-    """Gives results a common key and a name."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __call__(self, content: Any) -> tuple[str, bytes]:
-        return "", pack((self._name, content))
+def _name_result(content: Any, name: str) -> tuple[str, bytes]:
+    # Under one key, so that all results come together.
+    return "", pack((name, content))
 
 
-class _WriteResults:
-    """Writes all results to one file."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __call__(self, element: tuple[str, Iterable[bytes]]) -> str:
-        found = [unpack(message) for message in element[1]]
-        with tf.io.gfile.GFile(self._path, "wb") as file:
-            file.write(pack(found))
-        return self._path
+def _write_results(element: tuple[str, Iterable[bytes]], path: str) -> None:
+    with tf.io.gfile.GFile(path, "wb") as file:
+        file.write(pack([unpack(message) for message in element[1]]))

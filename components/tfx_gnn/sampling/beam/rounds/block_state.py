@@ -1,7 +1,7 @@
 """The state of a block of seeds during the rounds of sampling.
 
-A block is a range of keys that travels and is sampled together. Its seeds are read from the graph index, and what
-partitions answer is put together as the answers come in.
+A block is a range of keys whose seeds are sampled together. The seeds are read from the graph index, and the answers
+of partitions are merged as they come in.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ def no_edges(hop: str, num_candidates: _Integers) -> FoundEdges:
 
 @dataclasses.dataclass(kw_only=True)
 class BlockState:
-    """What is known of a block between two rounds. It travels from worker to worker.
+    """What is known of a block between two rounds. It is sent from step to step.
 
     Attributes:
         block: which block.

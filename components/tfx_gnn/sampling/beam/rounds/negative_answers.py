@@ -23,8 +23,6 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 _Integers = npt.NDArray[np.int64]
-
-
 _Codes = npt.NDArray[np.uint64]
 
 

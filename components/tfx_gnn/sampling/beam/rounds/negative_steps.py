@@ -47,7 +47,7 @@ _Codes = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(kw_only=True)
 class NegativeState:
-    """What is known of a block's negatives between two rounds. It travels from worker to worker.
+    """What is known of a block's negatives between two rounds. It is sent from step to step.
 
     Draws are counted by pair, negative and draw: `num_per_positive * num_draws` for each pair.
 
