@@ -141,7 +141,7 @@ def write_graph_level_examples_with_beam(
             | "AddReports" >> beam.CombineGlobally(_add_reports)
         )
         empty = total | "Shards" >> beam.FlatMap(_list_shards, spec, num_shards)
-        (
+        _ = (
             (converted[_WRITTEN], empty)
             | "WithEmptyShards" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()

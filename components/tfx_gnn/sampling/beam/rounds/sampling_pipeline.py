@@ -93,7 +93,7 @@ def sample_with_beam(
             AssembleBlocks(index_dir, plan, examples_dir, info.splits, num_shards)
         )
         empty = pipeline | "Shards" >> beam.Create([(key, None) for key in wanted], reshuffle=False)
-        (
+        _ = (
             (written, empty)
             | "WithEmptyShards" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()
