@@ -14,9 +14,9 @@ from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamp
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io import options_json
 from tfx_gnn.records.summary_pass import make_pipeline
+from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog

@@ -1,27 +1,24 @@
 """Messages between blocks of seeds and partitions of the graph, and their routing.
 
-Messages are whole columns for many requests at once, as bytes: Beam then copies
-them between its steps without looking inside, and a message costs what its bytes
-cost, not what its rows do.
+A message holds whole columns for many requests as bytes. Beam copies these between its steps without looking inside,
+so that the cost is that of the bytes and not of the rows.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.files import partition_of_codes
+from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
-
-
 _State = TypeVar("_State")
 
 
@@ -38,6 +35,10 @@ class PartRequests:
     hop: int
     positions: _Integers
     requests: EdgeRequests
+
+    def take(self, at: _Integers) -> PartRequests:
+        """Returns the requests at these positions, in that order."""
+        return PartRequests(hop=self.hop, positions=self.positions[at], requests=self.requests.take(at))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,18 @@ class BucketRequests:
     requests: EdgeRequests
     offsets: _Integers | None = None
     draws: npt.NDArray[np.int16] | None = None
+
+    def take(self, at: _Integers) -> BucketRequests:
+        """Returns the requests at these positions, in that order."""
+        return BucketRequests(
+            hop=self.hop,
+            positions=self.positions[at],
+            nodes=self.nodes[at],
+            buckets=self.buckets[at],
+            requests=self.requests if self.offsets is not None else self.requests.take(at),
+            offsets=None if self.offsets is None else self.offsets[at],
+            draws=None if self.draws is None else self.draws[at],
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,43 +136,17 @@ class ToPartition:
 
 
 def pack(message: object) -> bytes:
-    """Writes a message, or a block's state.
-
-    Args:
-        message: of module-level classes and NumPy arrays.
-
-    Returns:
-        Bytes that `unpack` reads on a worker with the same version of this package.
-    """
+    """Writes a message or a block's state, for workers with the same version of this package."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 def unpack(data: bytes) -> Any:
-    """Reads a message.
-
-    Args:
-        data: what `pack` wrote.
-
-    Returns:
-        The message.
-    """
+    """Reads what `pack` wrote."""
     return pickle.loads(data)
 
 
 def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type[_State]) -> _State:
-    """Reads what has come to a block: its own state, and answers.
-
-    Args:
-        messages: packed, in any order; each answer is a tuple of parts.
-        add: takes in one part of an answer.
-        kind: class of the state.
-
-    Returns:
-        The state.
-
-    Raises:
-        RuntimeError: if the runner lost the state.
-    """
+    """Returns a block's own state from among its messages; passes each part of the answers to `add`."""
     state: _State | None = None
     for data in messages:
         message = unpack(data)
@@ -173,77 +160,25 @@ def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type
     return state
 
 
-def pack_table(rows: pa.Table) -> bytes:
-    """Writes rows of a table, and nothing of what they were cut from.
-
-    Args:
-        rows: any table; a slice of a larger one is copied out first.
-
-    Returns:
-        Bytes of an Arrow stream.
-    """
+def pack_table(rows: pa.Table, *, compression: str | None = None) -> bytes:
+    """Writes rows as an Arrow stream; of a slice, nothing but its own rows."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
 
 def unpack_table(data: bytes) -> pa.Table:
-    """Reads rows of a table.
-
-    Args:
-        data: what `pack_table` wrote.
-
-    Returns:
-        The rows.
-    """
+    """Reads what `pack_table` wrote."""
     return pa.ipc.open_stream(data).read_all()
 
 
-def group_by_partition(
-    partitions: npt.NDArray[np.int64],
-) -> Iterator[tuple[int, npt.NDArray[np.int64] | None]]:
-    """Groups positions by partition.
-
-    Args:
-        partitions: int64 array, shape [n]: partition of each position.
-
-    Yields:
-        Each partition that occurs, ascending, with its positions, ascending; None
-        stands for all positions where only one partition occurs.
-    """
-    if not len(partitions):
-        return
-    if (partitions == partitions[0]).all():
-        yield int(partitions[0]), None
-        return
-    # Two bytes are sorted by counting, in a third of the time.
-    narrow: npt.NDArray[Any] = partitions.astype(np.uint16) if partitions.max() < 2**16 else partitions
-    order = np.argsort(narrow, kind="stable").astype(np.int64)
-    in_order = partitions[order]
-    starts = np.flatnonzero(np.concatenate([[True], in_order[1:] != in_order[:-1]])).tolist()
-    for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
-        yield int(in_order[start]), order[start:stop]
-
-
 def route_requests(requests: Sequence[EdgeRequests], num_partitions: int) -> dict[int, tuple[PartRequests, ...]]:
-    """Divides a block's requests among the partitions that hold the nodes' edges.
-
-    Args:
-        requests: the requests of one round, hop by hop; nodes are codes.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        By partition, what it is asked for; partitions that are asked for nothing are left out.
-    """
+    """Divides a block's requests among the partitions that hold the nodes' edges; leaves out partitions without any."""
     routed: dict[int, list[PartRequests]] = {}
     for hop, of_hop in enumerate(requests):
         for partition, positions in group_by_partition(partition_of_codes(of_hop.nodes, num_partitions)):
-            part = (
-                PartRequests(hop=hop, positions=np.arange(of_hop.num_requests), requests=of_hop)
-                if positions is None
-                else PartRequests(hop=hop, positions=positions, requests=of_hop.take(positions))
-            )
-            routed.setdefault(partition, []).append(part)
+            everything = PartRequests(hop=hop, positions=np.arange(of_hop.num_requests), requests=of_hop)
+            routed.setdefault(partition, []).append(everything if positions is None else everything.take(positions))
     return {partition: tuple(parts) for partition, parts in sorted(routed.items())}

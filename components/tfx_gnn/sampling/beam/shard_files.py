@@ -1,9 +1,8 @@
 """Writes records from blocks into their output shards.
 
-A block's records are written to a file of their own at once, so that no worker
-holds, and no shuffle moves, more than one block. One worker a shard then joins
-the files in the order of the blocks. Every file is written under another name
-first: work that a runner does twice does no harm.
+A block's records are written to a file of their own at once, so that no worker holds, and no shuffle moves, more than
+one block. One worker a shard then joins the files in the order of the blocks. Every file is written under a name of
+its own first, so a runner may repeat work without harm.
 """
 
 from __future__ import annotations
@@ -13,40 +12,25 @@ import os
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
+import apache_beam as beam
 import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.shard_log import ShardLog
 
 _BLOCKS_DIR = ".blocks"
 _COUNT_DTYPE = np.dtype("<i8")
 
 
 def shard_path(examples_dir: str, split: str, shard: int, num_shards: int) -> str:
-    """Names the file of a shard, as examples folders have it.
-
-    Args:
-        examples_dir: folder with `Split-<name>` folders.
-        split: name of the split.
-        shard: position of the file, in [0, num_shards).
-        num_shards: files of the split.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of a shard of an examples folder."""
     return os.path.join(examples_dir, f"Split-{split}", f"graphs-{shard:05d}-of-{num_shards:05d}.gz")
 
 
 def write_block(examples_dir: str, records: Sequence[bytes]) -> str:
-    """Keeps the records of one block until its shard is written.
-
-    Args:
-        examples_dir: folder that all workers see.
-        records: serialized tf.Examples, in order.
-
-    Returns:
-        Path of a new file.
-    """
+    """Writes the records of one block to a new file and returns its path."""
     path = _new_path(examples_dir)
     lengths = np.fromiter(map(len, records), _COUNT_DTYPE, len(records))
     with tf.io.gfile.GFile(path, "wb") as file:
@@ -56,14 +40,7 @@ def write_block(examples_dir: str, records: Sequence[bytes]) -> str:
 
 
 def read_block(path: str) -> Iterator[bytes]:
-    """Reads the records of one block back.
-
-    Args:
-        path: what `write_block` gave.
-
-    Yields:
-        Serialized tf.Examples, in order.
-    """
+    """Yields the records that `write_block` wrote, in order."""
     with tf.io.gfile.GFile(path, "rb") as file:
         data = file.read()
     count = int(np.frombuffer(data, _COUNT_DTYPE, 1)[0])
@@ -77,18 +54,10 @@ def read_block(path: str) -> Iterator[bytes]:
 def write_shard(
     examples_dir: str, split: str, shard: int, num_shards: int, block_paths: Iterable[tuple[int, str]]
 ) -> int:
-    """Joins the blocks of one shard; the file appears whole or not at all.
+    """Joins blocks in the order of their positions and returns the number of records.
 
-    Args:
-        examples_dir: folder with `Split-<name>` folders; made if missing.
-        split: name of the split.
-        shard: position of the file, in [0, num_shards).
-        num_shards: files of the split.
-        block_paths: pairs (position of the block, path of its records), in any order;
-            none makes a file without records.
-
-    Returns:
-        How many records were written.
+    `block_paths` are pairs (position of the block, path of its records), in any order; without any, the shard has no
+    records. The file appears whole or not at all.
     """
     path = shard_path(examples_dir, split, shard, num_shards)
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -101,7 +70,7 @@ def write_shard(
                 count += 1
     is_local = "://" not in path
     if is_local:
-        # Who notes that the shard is whole relies on it, after a power failure too.
+        # `ShardLog` says next that the shard is whole, which must hold after a power failure too.
         sync_path(partial)
     tf.io.gfile.rename(partial, path, overwrite=True)
     if is_local:
@@ -109,12 +78,36 @@ def write_shard(
     return count
 
 
-def remove_blocks(examples_dir: str) -> None:
-    """Removes the records of all blocks, when the shards are written.
+WrittenBlock = tuple[int, str, SubgraphStatistics]
+"""Position of the block, path of its records, and what is in them."""
 
-    Args:
-        examples_dir: folder that `write_block` wrote to.
-    """
+
+class WriteShards(beam.DoFn):
+    """((position of the split, shard), written blocks) to the file of the shard, and a note in the log."""
+
+    def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def process(self, element: tuple[tuple[int, int], Iterable[WrittenBlock | None]]) -> list[None]:
+        """Writes a shard from its blocks; None stands for no block."""
+        (split, shard), blocks = element
+        paths: list[tuple[int, str]] = []
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add_split(self._splits[split])
+        for written in blocks:
+            if written is not None:
+                block, path, of_block = written
+                paths.append((block, path))
+                statistics.add_statistics(of_block)
+        write_shard(self._examples_dir, self._splits[split], shard, self._num_shards, paths)
+        ShardLog(self._examples_dir).note(self._splits[split], shard, statistics.build())
+        return []
+
+
+def remove_blocks(examples_dir: str) -> None:
+    """Removes the files of all blocks, once the shards are written."""
     folder = os.path.join(examples_dir, _BLOCKS_DIR)
     if tf.io.gfile.exists(folder):
         tf.io.gfile.rmtree(folder)

@@ -12,7 +12,6 @@ import pytest
 
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.engine.seeds import shard_bounds
@@ -339,11 +338,11 @@ def _on_beam(tmp_path: Path, plan: SamplingPlan, num_shards: int, *beam_args: st
 
 
 @pytest.mark.parametrize("plan_name", list(PLANS))
-def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name):
+def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name, write_index):
     plan = PLANS[plan_name](names)
     num_shards = _num_shards(names, plan_name)
     tables = _read(plan, names.tables_dir)
-    info = write_index_from_tables(tables, plan, str(tmp_path / "index"), 2, hub_degree=names.hub_degree)
+    info = write_index(tables, plan, str(tmp_path / "index"), 2, hub_degree=names.hub_degree)
     expected = _in_memory(tables, plan, str(tmp_path / "memory"), num_shards)
     assert plan.is_link_plan or any(table.total for name, table in info.tables.items() if name.endswith("/buckets"))
 
@@ -355,11 +354,11 @@ def test_files_are_those_of_the_graph_in_memory(tmp_path, names, plan_name):
     assert statistics == expected
 
 
-def test_workers_in_processes_of_their_own_write_the_same(tmp_path, shop_dir):
+def test_workers_in_processes_of_their_own_write_the_same(tmp_path, shop_dir, write_index):
     names = dataclasses.replace(SHOP, tables_dir=shop_dir)
     plan = _uniform(names)
     tables = _read(plan, shop_dir)
-    write_index_from_tables(tables, plan, str(tmp_path / "index"), 4, hub_degree=1)
+    write_index(tables, plan, str(tmp_path / "index"), 4, hub_degree=1)
     _in_memory(tables, plan, str(tmp_path / "memory"), 2)
 
     _on_beam(tmp_path, plan, 2, "--direct_running_mode=multi_processing", "--direct_num_workers=2", seeds_per_block=1)

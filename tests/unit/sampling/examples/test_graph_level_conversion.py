@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import chunks_of_keys, join_blocks, part_block
+from tfx_gnn.sampling.beam.graph_level_pipeline import chunks_of_keys, join_blocks, split_block
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts
 from tfx_gnn.sampling.plan.seed_splits import SplitColumns, node_split_codes
@@ -331,7 +331,7 @@ def convert_in_chunks(tables_dir, spec, num_chunks):
     for layout in layouts:
         for unit in units[layout.label]:
             for block in read_unit(layout, unit, RowRules()):
-                for chunk, part in part_block(block, spec, num_chunks):
+                for chunk, part in split_block(block, spec, num_chunks):
                     # A worker gets its blocks in any order.
                     parts[layout.label].setdefault(chunk, []).insert(0, part)
     records = {name: [] for name in spec.splits.names}

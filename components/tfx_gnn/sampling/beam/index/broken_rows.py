@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -41,19 +42,12 @@ class WriteProblems(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[str]:
-        """Writes the dead letters of one unit.
-
-        Args:
-            element: key of the unit, and problems.
-
-        Yields:
-            Path of the file.
-        """
+        """Writes the dead letters of one unit in the order of its rows."""
         key, messages = element
         problems: list[RowProblem] = []
         for message in messages:
             content = unpack(message)
-            problems += describe_rows(self._job, content) if isinstance(content, BrokenRows) else content
+            problems += _describe_rows(self._job, content) if isinstance(content, BrokenRows) else content
         path = os.path.join(self._job.index_dir, _PARTS_DIR, urllib.parse.quote(key, safe=""))
         tf.io.gfile.makedirs(os.path.dirname(path))
         with tf.io.gfile.GFile(path, "w") as file:
@@ -63,14 +57,7 @@ class WriteProblems(beam.DoFn):
 
 
 def join_problems(index_dir: str) -> tuple[str, ...]:
-    """Joins what `WriteProblems` wrote to one file a table, in the order of rows.
-
-    Args:
-        index_dir: folder of the index.
-
-    Returns:
-        Paths of the files; none if no row was dropped.
-    """
+    """Joins what `WriteProblems` wrote to one file a table, in the order of rows; returns the paths."""
     parts_dir = os.path.join(index_dir, _PARTS_DIR)
     if not tf.io.gfile.exists(parts_dir):
         return ()
@@ -93,22 +80,14 @@ def join_problems(index_dir: str) -> tuple[str, ...]:
 
 
 def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
-    """Refuses rows that the rules do not let go.
-
-    Args:
-        job: the index that is built.
-        broken: rows that are refused, if any.
-
-    Raises:
-        ValueError: if there is a row; the message names the first of the first table.
-    """
+    """Raises a ValueError if there are rows; the message names the first of the first table."""
     if not broken:
         return
     order = {label: position for position, label in enumerate(job.layouts)}
     rules = (DUPLICATE_NODE, DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE_EDGE)
     first = min(broken, key=lambda rows: (order[rows.label], rules.index(rows.rule), rows.unit, int(rows.rows[0])))
     count = sum(rows.count for rows in broken if (rows.label, rows.rule) == (first.label, first.rule))
-    [problem] = describe_rows(job, first)
+    [problem] = _describe_rows(job, first)
     if job.layouts[first.label].kind == "seeds" and first.rule == DUPLICATE_EDGE:
         raise ValueError(
             f"`{first.label}` must name every seed once, or once for each time and identity; got {problem.value} in "
@@ -118,16 +97,25 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
     raise ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 
 
-def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
-    """Looks up where broken rows stand and what they hold, which the steps before did not carry along.
+def refuses(job: IndexJob, label: str, rule: str) -> bool:
+    """Tells whether rows of a table that break a rule are refused; repeated seeds always are."""
+    if rule == DUPLICATE_NODE:
+        return job.rules.duplicate_nodes == "refuse"
+    if rule == DUPLICATE_EDGE:
+        return job.rules.duplicate_edges == "refuse" or job.layouts[label].kind == "seeds"
+    return job.rules.dangling_edges == "refuse"
 
-    Args:
-        job: the index that is built.
-        broken: rows of one unit.
 
-    Returns:
-        One problem for each of `broken.rows`.
-    """
+def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
+    """Keeps the first row, which the error names, of rows that are refused; the others pass as they are."""
+    if not refuses(job, broken.label, broken.rule):
+        return broken
+    values = None if broken.values is None else broken.values[:1]
+    return dataclasses.replace(broken, rows=broken.rows[:1], values=values)
+
+
+def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
+    """Looks up where broken rows are and what they hold, which the steps before did not carry along."""
     layout = job.layouts[broken.label]
     unit = job.units[broken.label][broken.unit]
     reader = table_format(layout)
@@ -148,16 +136,7 @@ def describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
 
 
 def value_keys(job: IndexJob, label: str, rule: str) -> list[str]:
-    """Lists the columns whose values a message about a row tells.
-
-    Args:
-        job: the index that is built.
-        label: label of the table.
-        rule: the rule that the row breaks.
-
-    Returns:
-        Keys of the table's layout.
-    """
+    """Lists the columns whose values a message about a row shows."""
     keys = [ID_FEATURE] if job.layouts[label].kind == "node" else list(job.end_keys(label))
     has_time = rule == DUPLICATE_EDGE and job.time_key(label)
     return [*keys, job.time_key(label)] if has_time else keys

@@ -17,16 +17,15 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index.broken_rows import join_problems, refuse_rows
-from tfx_gnn.sampling.beam.index.degrees import DegreeSummary
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.joining import REPEATS, SELF_LOOPS
-from tfx_gnn.sampling.beam.index.messages import assemble_info, write_recorded
+from tfx_gnn.sampling.beam.index.job import FORWARD, IndexJob, requirements_of_plan
+from tfx_gnn.sampling.beam.index.join_steps import REPEATS, SELF_LOOPS
+from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
 from tfx_gnn.sampling.beam.index.pipeline import IndexResults, add_index_steps, take_results
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.index.requirements import FORWARD, requirements_of_plan
 from tfx_gnn.sampling.beam.index.reverse_edge_splits import refuse_other_splits
+from tfx_gnn.sampling.beam.index.rows import index_schemas
 from tfx_gnn.sampling.beam.index.table_steps import DROPPED
-from tfx_gnn.sampling.beam.index.tables import DEFAULT_HUB_DEGREE, index_schemas
+from tfx_gnn.sampling.beam.index.write_steps import DegreeSummary
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
@@ -38,6 +37,9 @@ from tfx_gnn.tables.schema_layouts import TableLayouts, layouts_of
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import TableUnit, list_units, no_records, read_table
 from tfx_gnn.tables.table_layout import TableLayout
+
+DEFAULT_HUB_DEGREE = 4096
+"""Nodes with more edges than this in a direction are hubs there."""
 
 _BYTES_PER_PARTITION = 1 << 26
 _COMPRESSION = 4  # by about this, files of compressed formats are smaller than as text
@@ -132,6 +134,7 @@ def build_index(
     try:
         return _build(make_pipeline, job, schema, layouts)
     except BaseException:
+        # Another attempt needs an empty folder.
         tf.io.gfile.rmtree(index_dir)
         raise
 
@@ -205,11 +208,11 @@ def _build(
         if job.plan.context_features:
             rows = pa.table({name: context.columns[name] for name in sorted(job.plan.context_features)})
             schemas[files.CONTEXT_TABLE] = rows.schema
-            records.append(write_recorded(job.index_dir, files.CONTEXT_TABLE, 0, rows))
+            records.append(files.write_partition(job.index_dir, files.CONTEXT_TABLE, 0, rows))
     schema_text = text_format.MessageToString(schema)
     with tf.io.gfile.GFile(files.schema_file(job.index_dir), "w") as file:
         file.write(schema_text)
-    info = assemble_info(
+    info = files.assemble_info(
         records,
         schemas,
         num_partitions=job.num_partitions,
@@ -244,14 +247,14 @@ def _check_tables(job: IndexJob, results: IndexResults, dead_letters: tuple[str,
         if not read and (layout.kind == "seeds" or label in referred):
             raise no_records(layout)
         refuse_rows(job, [broken for broken in results.refused if broken.label == label])
-        dropped = {key[2]: count for key, (count,) in results.tallies.items() if key[:2] == (DROPPED, label)}
+        dropped = {key[2]: count for key, (count,) in results.row_counts.items() if key[:2] == (DROPPED, label)}
         report = TableReport(
             table=label,
             rows_read=read,
             rows_used=read - sum(dropped.values()),
             dropped=dict(sorted(dropped.items())),
-            duplicate_edges=results.tallies.get((REPEATS, label), (0,))[0],
-            self_loops=results.tallies.get((SELF_LOOPS, label), (0,))[0],
+            duplicate_edges=results.row_counts.get((REPEATS, label), (0,))[0],
+            self_loops=results.row_counts.get((SELF_LOOPS, label), (0,))[0],
         )
         check_dropped_share(report, job.rules)
         if read and not report.rows_used:
@@ -288,7 +291,7 @@ def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tu
     ids: dict[tuple[str, int], str | int] = {}
     for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):
         codes = np.array([code], np.uint64)
-        nodes = index.load_nodes(node_set, int(files.partition_of_codes(codes, job.num_partitions)[0]))
+        nodes = index.load_nodes(node_set, int(partition_of_codes(codes, job.num_partitions)[0]))
         ids[node_set, code] = nodes.ids[int(nodes.positions_of(codes)[0])].as_py()
     return {
         key: tuple((ids[node_set, code], degree) for name, node_set, code, degree in hubs if name == key)

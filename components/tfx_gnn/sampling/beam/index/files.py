@@ -26,8 +26,7 @@ import io
 import json
 import os
 import urllib.parse
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -130,122 +129,47 @@ CONTEXT_TABLE = "context"
 
 
 def node_table(node_set: str) -> str:
-    """Names the table of a node set.
-
-    Args:
-        node_set: name of the set.
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of a node set within `IndexInfo.tables`."""
     return f"nodes/{_quoted(node_set)}"
 
 
 def edge_table(edge_set: str, direction: str) -> str:
     """Names the table of the edges of nodes that are no hubs.
 
-    Args:
-        edge_set: name of the set.
-        direction: "forward" (looked up by source) or "backward" (by target).
-
-    Returns:
-        Name within `IndexInfo.tables`.
+    Edges are looked up by source in direction "forward", by target in "backward".
     """
     return f"edges/{_quoted(edge_set)}/{direction}"
 
 
 def hub_table(edge_set: str, direction: str) -> str:
-    """Names the table of the hubs' buckets.
-
-    Args:
-        edge_set: name of the set.
-        direction: "forward" or "backward".
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the sizes of hubs' buckets."""
     return f"{edge_table(edge_set, direction)}/hubs"
 
 
 def bucket_table(edge_set: str, direction: str) -> str:
-    """Names the table of the hubs' edges.
-
-    Args:
-        edge_set: name of the set.
-        direction: "forward" or "backward".
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the hubs' edges."""
     return f"{edge_table(edge_set, direction)}/buckets"
 
 
 def in_degree_table(edge_set: str) -> str:
-    """Names the table of the in-degrees of an edge set's targets.
-
-    Args:
-        edge_set: name of the set.
-
-    Returns:
-        Name within `IndexInfo.tables`.
-    """
+    """Names the table of the in-degrees of an edge set's targets."""
     return f"edges/{_quoted(edge_set)}/in_degrees"
 
 
-def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> npt.NDArray[np.int64]:
-    """Tells the partition of codes or keys: their first bits.
-
-    Args:
-        codes: uint64 array, or int64 of the same bits, any shape.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        int64 array of the same shape, values in [0, num_partitions).
-    """
-    bits = num_partitions.bit_length() - 1
-    if not bits:
-        return np.zeros(codes.shape, np.int64)
-    return (codes.view(np.uint64) >> np.uint64(64 - bits)).astype(np.int64)
-
-
 def as_codes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """Reads a column of codes.
-
-    Args:
-        column: Arrow column of int64.
-
-    Returns:
-        uint64 array of the same bits.
-    """
+    """Reads an int64 column of codes as uint64 of the same bits."""
     codes: npt.NDArray[np.uint64] = np.asarray(column.to_numpy(), np.int64).view(np.uint64)
     return codes
 
 
 def one_array(rows: pa.Table, name: str) -> pa.Array:
-    """Reads a column as one array.
-
-    Args:
-        rows: any table.
-        name: name of the column.
-
-    Returns:
-        Its values; not copied if they are in one chunk already.
-    """
+    """Reads a column as one array; copies nothing if it is in one chunk already."""
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def table_file(index_dir: str, table: str, partition: int) -> str:
-    """Names the file of one partition of a table.
-
-    Args:
-        index_dir: folder of the index.
-        table: name within `IndexInfo.tables`.
-        partition: number of the partition.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of one partition of a table."""
     folder, _, kind = table.rpartition("/")
     if table.startswith("edges/") and kind in ("hubs", "buckets", "in_degrees"):
         return os.path.join(index_dir, folder, f"{partition}.{kind}.arrow")
@@ -253,52 +177,64 @@ def table_file(index_dir: str, table: str, partition: int) -> str:
 
 
 def schema_file(index_dir: str) -> str:
-    """Names the file with the graph schema of the tables.
-
-    Args:
-        index_dir: folder of the index.
-
-    Returns:
-        Path of the file.
-    """
+    """Returns the path of the graph schema of the tables."""
     return os.path.join(index_dir, _SCHEMA_FILE)
 
 
-def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table) -> str:
-    """Writes one partition of a table.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartitionRecord:
+    """One file that was written.
 
-    Args:
-        index_dir: folder of the index.
-        table: name within `IndexInfo.tables`.
+    Attributes:
+        table: name of the table within `IndexInfo.tables`.
         partition: number of the partition.
-        rows: its rows, at least one.
-
-    Returns:
-        SHA-256 of the file as hexadecimal digits.
+        num_rows: number of rows, at least 1.
+        digest: SHA-256 of the file as hexadecimal digits.
+        total: sum of the in-degrees, of tables that hold these.
+        by_split: number of seeds of each split, of the seed table.
     """
-    data = encode_table(rows)
+
+    table: str
+    partition: int
+    num_rows: int
+    digest: str
+    total: int = 0
+    by_split: tuple[int, ...] = ()
+
+
+def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
+    """Writes one partition of a table, at least one row; `num_splits` is that of the plan, for seeds."""
+    data = _encode(rows)
     path = table_file(index_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "wb") as file:
         file.write(data)
-    return hashlib.sha256(data).hexdigest()
+    total, by_split = 0, [0] * num_splits
+    if table.endswith("/in_degrees"):
+        total = int(rows.column(IN_DEGREE).to_numpy().sum())
+    if table == SEED_TABLE:
+        for code in rows.column(SPLIT).value_counts():
+            by_split[code["values"].as_py()] = code["counts"].as_py()
+    return PartitionRecord(
+        table=table,
+        partition=partition,
+        num_rows=rows.num_rows,
+        digest=hashlib.sha256(data).hexdigest(),
+        total=total,
+        by_split=tuple(by_split),
+    )
+
+
+def _encode(rows: pa.Table) -> bytes:
+    """Encodes rows as an Arrow IPC file of one batch; equal rows give equal bytes."""
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
+    return sink.getvalue()
 
 
 def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
-    """Reads one partition of a table.
-
-    Args:
-        index_dir: folder of the index.
-        info: what the index consists of.
-        table: name within `IndexInfo.tables`.
-        partition: number of the partition.
-
-    Returns:
-        Its rows, each column in one chunk at most.
-
-    Raises:
-        ValueError: if the index has no such table, or the file holds another number of rows.
-    """
+    """Reads one partition of a table, each column in one chunk at most."""
     entry = info.tables.get(table)
     if entry is None:
         raise ValueError(
@@ -318,28 +254,49 @@ def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) 
     return rows
 
 
-def encode_table(rows: pa.Table) -> bytes:
-    """Writes a table in the format of Arrow's IPC files, in one batch.
+def assemble_info(
+    records: Iterable[PartitionRecord],
+    schemas: Mapping[str, pa.Schema],
+    *,
+    num_partitions: int,
+    hub_degree: int,
+    num_edges: Mapping[str, int],
+    splits: tuple[str, ...],
+    schema_text: str,
+) -> IndexInfo:
+    """Assembles the content of index.json; `schemas` name tables without rows too."""
+    by_place = {(record.table, record.partition): record for record in records}
 
-    Args:
-        rows: any table.
+    def records_of(table: str) -> list[PartitionRecord | None]:
+        return [by_place.get((table, partition)) for partition in range(num_partitions)]
 
-    Returns:
-        The bytes; equal rows give equal bytes.
-    """
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, rows.schema) as writer:
-        writer.write_table(rows.combine_chunks(), max_chunksize=max(rows.num_rows, 1))
-    return sink.getvalue()
+    digest = hashlib.sha256(f"{FORMAT_VERSION} {num_partitions} {hub_degree} {splits}\n{schema_text}".encode())
+    for place in sorted(by_place):
+        digest.update(f"\n{place[0]} {place[1]} {by_place[place].digest}".encode())
+    return IndexInfo(
+        num_partitions=num_partitions,
+        hub_degree=hub_degree,
+        tables={
+            name: IndexedTable(schema=schema, num_rows=tuple(r.num_rows if r else 0 for r in records_of(name)))
+            for name, schema in schemas.items()
+        },
+        num_edges=dict(num_edges),
+        in_degree_totals={
+            edge_set: tuple(r.total if r else 0 for r in records_of(in_degree_table(edge_set)))
+            for edge_set in num_edges
+            if in_degree_table(edge_set) in schemas
+        },
+        splits=splits,
+        seed_counts={
+            name: tuple(r.by_split[code] if r else 0 for r in records_of(SEED_TABLE))
+            for code, name in enumerate(splits)
+        },
+        fingerprint=digest.hexdigest(),
+    )
 
 
 def write_info(index_dir: str, info: IndexInfo) -> None:
-    """Writes `index.json`, which makes a folder an index: the last file to be written.
-
-    Args:
-        index_dir: folder of the index.
-        info: what it consists of.
-    """
+    """Writes `index.json`, which makes a folder an index: the last file to be written."""
     plain = dataclasses.asdict(dataclasses.replace(info, tables={}))
     plain["tables"] = {
         name: {
@@ -355,17 +312,7 @@ def write_info(index_dir: str, info: IndexInfo) -> None:
 
 
 def read_info(index_dir: str) -> IndexInfo:
-    """Reads `index.json`.
-
-    Args:
-        index_dir: folder of an index.
-
-    Returns:
-        What the index consists of.
-
-    Raises:
-        ValueError: if the folder holds no index, or one of another format.
-    """
+    """Reads `index.json`."""
     path = os.path.join(index_dir, _INFO_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(

@@ -1,32 +1,38 @@
-"""The configuration of an index build: tables, plan and rules."""
+"""An index to build: the tables, the plan and its rules, and what the index must hold for the plan."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from tfx_gnn.sampling.beam.index.requirements import BACKWARD, FORWARD, IndexRequirements
-from tfx_gnn.sampling.plan.plan import SamplingPlan
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets, root_node_sets
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_files import TableUnit
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+
+FORWARD = "forward"
+BACKWARD = "backward"
 
 SOURCE_END = "source"
 TARGET_END = "target"
 ENDS = (SOURCE_END, TARGET_END)
 """Ends of an edge, in the order of `LinkBlock.ends`."""
-
 END_OF_DIRECTION = {FORWARD: SOURCE_END, BACKWARD: TARGET_END}
 """At which end edges are looked up."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexJob:
-    """One index to build. It travels to every worker.
+    """One index to build. It is sent to every worker.
 
     Attributes:
         plan: what is sampled.
-        requirements: what the plan requirements.
+        requirements: what the index must hold for the plan.
         rules: what happens to rows that break a rule.
         layouts: the tables of nodes, edges and seeds, by label.
         units: parts of the tables, by label.
@@ -45,51 +51,23 @@ class IndexJob:
     hub_degree: int
 
     def is_read_once(self, label: str) -> bool:
-        """Tells whether rows cannot be looked up again where they were read.
-
-        Args:
-            label: label of a table.
-
-        Returns:
-            Whether the table is in BigQuery.
-        """
+        """Tells whether rows cannot be looked up again where they were read: those of BigQuery."""
         return self.layouts[label].bigquery is not None
 
     def end_keys(self, label: str) -> tuple[str, ...]:
-        """Names the columns with the nodes that a row names.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Keys of its layout: of source and target, or of the one node.
-        """
+        """Names the columns with the nodes that a row names: source and target, or the one node."""
         columns = self.layouts[label].columns
         return (SOURCE_KEY, TARGET_KEY) if SOURCE_KEY in columns else (ID_FEATURE,)
 
     def end_sets(self, label: str) -> tuple[str, ...]:
-        """Names the node sets of the nodes that a row names.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            One name for each of `end_keys`.
-        """
+        """Names the node set of each of `end_keys`."""
         if self.layouts[label].kind == "seeds":
             return self.requirements.root_sets
         requirements = self.requirements.edge_sets[self.layouts[label].name]
         return requirements.source_set, requirements.target_set
 
     def time_key(self, label: str) -> str:
-        """Names the column that tells rows with equal ends apart.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Key of its layout; "" if rows with equal ends are repetitions.
-        """
+        """Names the column that tells edges or seeds with equal ends apart; "" if such rows are repetitions."""
         if self.plan.temporal is None:
             return ""
         if self.layouts[label].kind == "seeds":
@@ -97,27 +75,13 @@ class IndexJob:
         return self.plan.temporal.edge_times.get(self.layouts[label].name, "")
 
     def identity_keys(self, label: str) -> tuple[str, ...]:
-        """Names further columns that tell rows with equal ends apart.
-
-        Args:
-            label: label of a table of edges or seeds.
-
-        Returns:
-            Keys of its layout.
-        """
+        """Names further columns that tell rows with equal ends apart."""
         if self.layouts[label].kind == "seeds" and self.plan.seed_table is not None:
             return self.plan.seed_table.identity_features
         return ()
 
     def counted_ends(self, edge_set: str) -> tuple[str, ...]:
-        """Tells at which ends the edges of each node are counted.
-
-        Args:
-            edge_set: name of the set.
-
-        Returns:
-            Some of `ENDS`.
-        """
+        """Lists the `ENDS` at which the edges of each node are counted."""
         requirements = self.requirements.edge_sets[edge_set]
         ends = {END_OF_DIRECTION[direction] for direction in requirements.directions}
         ends |= {self.degree_end(direction) for direction in requirements.degree_directions}
@@ -125,12 +89,115 @@ class IndexJob:
         return tuple(sorted(ends))
 
     def degree_end(self, direction: str) -> str:
-        """Tells at which end an in-degree hop counts edges: where its edges lead.
-
-        Args:
-            direction: direction of the hop.
-
-        Returns:
-            One of `ENDS`.
-        """
+        """Returns at which end an in-degree hop counts edges: where its edges lead."""
         return TARGET_END if direction == FORWARD else SOURCE_END
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EdgeRequirements:
+    """What is needed of one edge set.
+
+    Attributes:
+        source_set: node set of the sources.
+        target_set: node set of the targets.
+        directions: in which directions edges are looked up, in alphabetical order.
+        features: features that its files hold: those of the examples, times and weights.
+        degree_directions: directions in which a hop chooses by in-degree.
+        stores_in_degrees: whether negatives are drawn by the in-degrees of its targets.
+        has_ranks: whether its edges are visible from some splits only.
+    """
+
+    source_set: str
+    target_set: str
+    directions: tuple[str, ...]
+    features: tuple[str, ...]
+    degree_directions: tuple[str, ...]
+    stores_in_degrees: bool
+    has_ranks: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IndexRequirements:
+    """What an index must hold for a sampling plan.
+
+    Attributes:
+        node_sets: by node set, the features that its files hold, labels among them.
+        edge_sets: by edge set, what is needed of it.
+        root_sets: node sets of the seed, or of source and target.
+        seed_features: features of the seed edge set or of the seed table that the seed
+            files hold. The labels of seed nodes are in their node files.
+    """
+
+    node_sets: Mapping[str, tuple[str, ...]]
+    edge_sets: Mapping[str, EdgeRequirements]
+    root_sets: tuple[str, ...]
+    seed_features: tuple[str, ...]
+
+
+def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequirements:
+    """Lists the node sets and edge sets that sampling by a plan looks up, and what is needed of each."""
+    roots = tuple(root_node_sets(plan, schema).values())
+    node_sets = set(reached_node_sets(plan, schema))
+    edge_sets = {name: _edge_needs(plan, schema, name) for name in plan.table_edge_sets}
+    for requirements in edge_sets.values():
+        node_sets |= {requirements.source_set, requirements.target_set}
+    of_nodes = {name: _features(plan, schema.node_sets[name].features, name) for name in sorted(node_sets)}
+    if plan.negatives and plan.negatives.same_feature:
+        of_nodes[roots[-1]] |= {plan.negatives.same_feature}
+    return IndexRequirements(
+        node_sets={name: tuple(sorted(features)) for name, features in of_nodes.items()},
+        edge_sets=edge_sets,
+        root_sets=roots,
+        seed_features=_seed_features(plan, schema),
+    )
+
+
+def _edge_needs(plan: SamplingPlan, schema: GraphSchema, name: str) -> EdgeRequirements:
+    hops = [hop for hop in plan.hops if hop.edge_set == name]
+    directions: set[str] = {hop.direction for hop in hops}
+    if name in plan.induced_edge_sets:
+        directions.add(FORWARD)
+    is_seed_set = name == plan.seed_edge_set
+    if is_seed_set and plan.negatives and plan.negatives.excludes_neighbors:
+        directions.add(FORWARD)
+    features = _features(plan, schema.edge_sets[name].features, name)
+    features |= {hop.weight_feature for hop in hops if hop.weight_feature}
+    if plan.temporal and name in plan.temporal.edge_times:
+        features.add(plan.temporal.edge_times[name])
+    edge_set = schema.edge_sets[name]
+    return EdgeRequirements(
+        source_set=edge_set.source,
+        target_set=edge_set.target,
+        directions=tuple(sorted(directions)),
+        features=tuple(sorted(features)),
+        degree_directions=tuple(sorted({hop.direction for hop in hops if hop.strategy == "in_degree"})),
+        stores_in_degrees=bool(is_seed_set and plan.negatives and plan.negatives.distribution == "in_degree"),
+        has_ranks=_has_ranks(plan, schema, name),
+    )
+
+
+def _has_ranks(plan: SamplingPlan, schema: GraphSchema, edge_set: str) -> bool:
+    if plan.is_link_plan:
+        return edge_set in plan.split_edge_sets
+    ends = {schema.edge_sets[edge_set].source, schema.edge_sets[edge_set].target}
+    return plan.splits.visibility == "inductive" and plan.seed_node_set in ends
+
+
+def _features(plan: SamplingPlan, declared: Mapping[str, object], set_name: str) -> set[str]:
+    taken = sorted(files.RESERVED.intersection(declared) - {files.ID, files.SOURCE, files.TARGET})
+    if taken:
+        raise ValueError(
+            f"`features` must have names that no column of an index has; got {taken} in set {set_name!r}. "
+            "Rename them: `source` can name the column."
+        )
+    return set(declared) - files.RESERVED - set(plan.excluded_features.get(set_name, ()))
+
+
+def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
+    if plan.seed_table:
+        return tuple(sorted(set(plan.label_features) & set(plan.seed_table_features)))
+    if not plan.is_link_plan:
+        return ()
+    declared = schema.edge_sets[plan.seed_edge_set].features
+    kept = _features(plan, declared, plan.seed_edge_set) if plan.keeps_seed_edge else set()
+    return tuple(sorted(kept | (set(plan.label_features) & set(declared))))

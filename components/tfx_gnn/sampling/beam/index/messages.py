@@ -1,131 +1,22 @@
-"""Messages between the steps of an index build, and descriptions of the files they wrote.
+"""Messages between the steps of an index build.
 
-Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`),
-under a key of text. A key that names a partition reads "<partition>/<what>".
+Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`), under a key of
+text. A key that names a partition reads "<partition>/<what>".
 """
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.files import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import group_starts
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PartitionRecord:
-    """One file that was written.
-
-    Attributes:
-        table: name of the table within `IndexInfo.tables`.
-        partition: number of the partition.
-        num_rows: number of rows, at least 1.
-        total: sum of what the table counts, where there is something: in-degrees.
-        by_split: of seeds, how many there are of each split.
-        digest: SHA-256 of the file as hexadecimal digits.
-    """
-
-    table: str
-    partition: int
-    num_rows: int
-    digest: str
-    total: int = 0
-    by_split: tuple[int, ...] = ()
-
-
-def write_recorded(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
-    """Writes one partition of a table, and counts what index.json tells of it.
-
-    Args:
-        index_dir: folder of the index.
-        table: name of the table within `IndexInfo.tables`.
-        partition: number of the partition.
-        rows: its rows, at least one.
-        num_splits: number of splits, if the rows are seeds.
-
-    Returns:
-        What was written.
-    """
-    digest = files.write_partition(index_dir, table, partition, rows)
-    total, by_split = 0, [0] * num_splits
-    if table.endswith("/in_degrees"):
-        total = int(rows.column(files.IN_DEGREE).to_numpy().sum())
-    if table == files.SEED_TABLE:
-        for code in rows.column(files.SPLIT).value_counts():
-            by_split[code["values"].as_py()] = code["counts"].as_py()
-    return PartitionRecord(
-        table=table,
-        partition=partition,
-        num_rows=rows.num_rows,
-        digest=digest,
-        total=total,
-        by_split=tuple(by_split),
-    )
-
-
-def assemble_info(
-    records: Iterable[PartitionRecord],
-    schemas: Mapping[str, pa.Schema],
-    *,
-    num_partitions: int,
-    hub_degree: int,
-    num_edges: Mapping[str, int],
-    splits: tuple[str, ...],
-    schema_text: str,
-) -> files.IndexInfo:
-    """Puts the content of index.json together.
-
-    Args:
-        records: every file that was written, in any order.
-        schemas: by name of a table, its Arrow schema; also of tables without rows.
-        num_partitions: number of partitions.
-        hub_degree: nodes with more edges in a direction are hubs there.
-        num_edges: by edge set, number of its edges.
-        splits: names of the splits.
-        schema_text: text of the graph schema.
-
-    Returns:
-        What the index consists of.
-    """
-    by_place = {(record.table, record.partition): record for record in records}
-    tables = {}
-    in_degree_totals = {}
-    for name, schema in schemas.items():
-        found = [by_place.get((name, partition)) for partition in range(num_partitions)]
-        tables[name] = files.IndexedTable(schema=schema, num_rows=tuple(r.num_rows if r else 0 for r in found))
-    for edge_set in num_edges:
-        name = files.in_degree_table(edge_set)
-        if name in schemas:
-            found = [by_place.get((name, partition)) for partition in range(num_partitions)]
-            in_degree_totals[edge_set] = tuple(r.total if r else 0 for r in found)
-    seeds = [by_place.get((files.SEED_TABLE, partition)) for partition in range(num_partitions)]
-    digest = hashlib.sha256(f"{files.FORMAT_VERSION} {num_partitions} {hub_degree} {splits}\n{schema_text}".encode())
-    for place in sorted(by_place):
-        digest.update(f"\n{place[0]} {place[1]} {by_place[place].digest}".encode())
-    return files.IndexInfo(
-        num_partitions=num_partitions,
-        hub_degree=hub_degree,
-        tables=tables,
-        num_edges=dict(num_edges),
-        in_degree_totals=in_degree_totals,
-        splits=splits,
-        seed_counts={name: tuple(r.by_split[code] if r else 0 for r in seeds) for code, name in enumerate(splits)},
-        fingerprint=digest.hexdigest(),
-    )
-
+from tfx_gnn.sampling.beam.messages import pack_table
 
 _Codes = npt.NDArray[np.uint64]
-
-
 _Integers = npt.NDArray[np.int64]
 
 
@@ -140,11 +31,6 @@ class NamedNodes:
 
     distinct: _Codes
     places: npt.NDArray[Any]
-
-    @property
-    def codes(self) -> _Codes:
-        """uint64 array, shape [num_rows]."""
-        return self.distinct[self.places]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -182,7 +68,7 @@ class KnownNodes:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NodeQuestion:
+class EndRequest:
     """Which nodes of one partition a block names.
 
     Attributes:
@@ -199,12 +85,12 @@ class NodeQuestion:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NodeAnswer:
-    """What became of a `NodeQuestion`.
+class EndAnswer:
+    """What became of a `EndRequest`.
 
     Attributes:
-        end: as in the question.
-        partition: as in the question.
+        end: as in the request.
+        partition: as in the request.
         is_known: bool array, shape [n]: whether the node is there.
         ranks: int8 array, shape [n], 0 for what is not there; None without ranks.
     """
@@ -272,8 +158,8 @@ class Degrees:
 
     Attributes:
         end: "source" or "target".
-        partition: as in the question.
-        counts: int64 array, shape [n]: number of edges at each of the question's codes.
+        partition: as in the request.
+        counts: int64 array, shape [n]: number of edges at each of the request's codes.
     """
 
     end: str
@@ -321,70 +207,22 @@ class BrokenRows:
 
 
 def name_nodes(codes: _Codes) -> NamedNodes:
-    """Tells nodes by each code once, which takes a fraction of the bytes.
-
-    Args:
-        codes: uint64 array, shape [num_rows].
-
-    Returns:
-        The same nodes.
-    """
+    """Names each node once, which takes a fraction of the bytes."""
     distinct, places = np.unique(codes, return_inverse=True)
     return NamedNodes(distinct=distinct, places=places.astype(np.min_scalar_type(max(len(distinct) - 1, 0))))
 
 
 def pack_rows(rows: pa.Table) -> bytes:
-    """Writes rows of a table as `messages.pack_table` does, and compresses them.
-
-    Args:
-        rows: any table; a slice of a larger one is copied out first.
-
-    Returns:
-        Bytes that `messages.unpack_table` reads.
-    """
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        writer.write_table(rows)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
+    """Writes rows for `unpack_table`, compressed, as all rows of a graph cross the shuffles of a build."""
+    return pack_table(rows, compression="lz4")
 
 
 def partition_key(partition: int, what: str) -> str:
-    """Makes the key of a partition.
-
-    Args:
-        partition: its number.
-        what: what is cut in partitions.
-
-    Returns:
-        Text that `split_key` takes apart.
-    """
+    """Returns the key of a partition of `what`; `split_key` takes it apart."""
     return f"{partition}/{what}"
 
 
 def split_key(key: str) -> tuple[int, str]:
-    """Takes the key of a partition apart.
-
-    Args:
-        key: what `partition_key` returned.
-
-    Returns:
-        Number of the partition, and what is cut in partitions.
-    """
+    """Returns the number of a key's partition, and what is cut in partitions."""
     partition, _, what = key.partition("/")
     return int(partition), what
-
-
-def ranges_by_partition(codes: _Codes, num_partitions: int) -> list[tuple[int, slice]]:
-    """Finds the codes of each partition.
-
-    Args:
-        codes: uint64 array, ascending.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        Pairs of a partition and where its codes are; only partitions that have some.
-    """
-    partitions = partition_of_codes(codes, num_partitions)
-    starts = group_starts(partitions).tolist()
-    return [(int(partitions[start]), slice(start, stop)) for start, stop in itertools.pairwise(starts)]

@@ -15,7 +15,7 @@ import pyarrow as pa
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.random_choice import mix
+from tfx_gnn.sampling.beam.index.partitions import group_starts, positions_in
 
 _Codes = npt.NDArray[np.uint64]
 _Positions = npt.NDArray[np.int64]
@@ -37,14 +37,7 @@ class NodePartition:
     features: Mapping[str, pa.Array]
 
     def positions_of(self, codes: _Codes) -> _Positions:
-        """Finds nodes.
-
-        Args:
-            codes: uint64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n]: positions in this partition, -1 for codes that are not here.
-        """
+        """Returns the positions of nodes in this partition, -1 for codes that are not here."""
         return positions_in(self.codes, codes)
 
 
@@ -78,40 +71,18 @@ class EdgePartition:
     features: Mapping[str, pa.Array]
 
     def positions_of(self, nodes: _Codes, buckets: npt.NDArray[np.int32] | None = None) -> _Positions:
-        """Finds nodes, or buckets of nodes.
-
-        Args:
-            nodes: uint64 array, shape [n].
-            buckets: int32 array, shape [n], if this is a partition of buckets.
-
-        Returns:
-            int64 array, shape [n]: positions in `nodes` (and `buckets`), -1 for what has no edges here.
-        """
+        """Returns the positions of nodes, or of their buckets, -1 for what has no edges here."""
         if self.buckets is None or buckets is None:
             return positions_in(self.nodes, nodes)
         hubs = positions_in(self._hubs, nodes)
         return np.where(hubs < 0, -1, positions_in(self._pairs, hubs << 32 | buckets.astype(np.int64)))
 
     def numbers(self, feature: str) -> npt.NDArray[np.float64]:
-        """Gives a numeric feature as weights.
-
-        Args:
-            feature: name of a scalar feature.
-
-        Returns:
-            float64 array, shape [num_edges].
-        """
+        """Returns a scalar feature as float64, for weights."""
         return np.asarray(self.features[feature].to_numpy(zero_copy_only=False), np.float64)
 
     def integers(self, feature: str) -> npt.NDArray[np.int64]:
-        """Gives an integer feature as times.
-
-        Args:
-            feature: name of a scalar feature.
-
-        Returns:
-            int64 array, shape [num_edges].
-        """
+        """Returns a scalar feature as int64, for times."""
         return np.asarray(self.features[feature].to_numpy(zero_copy_only=False), np.int64)
 
     @functools.cached_property
@@ -149,49 +120,14 @@ class HubPartition:
         return np.diff(ends[self.offsets])
 
     def positions_of(self, codes: _Codes) -> _Positions:
-        """Finds hubs.
-
-        Args:
-            codes: uint64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n]: positions in `nodes`, -1 for what is no hub.
-        """
+        """Returns the positions of hubs in `nodes`, -1 for what is no hub."""
         return positions_in(self.nodes, codes)
 
 
-def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> npt.NDArray[np.int64]:
-    """Tells in which partition a hub's bucket is: the buckets of one hub spread over all.
-
-    Args:
-        nodes: uint64 array, shape [n]: codes of hubs.
-        buckets: int32 array, shape [n]: numbers of their buckets.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        int64 array, shape [n].
-    """
-    return files.partition_of_codes(mix(nodes ^ buckets.astype(np.uint64)), num_partitions)
-
-
 class GraphIndex:
-    """A graph index on disk, of which the last partitions that were asked for stay in memory.
-
-    Attributes:
-        index_dir: folder of the index.
-        info: what it consists of.
-    """
+    """A graph index on disk; the last `num_cached` partitions that were loaded stay in memory."""
 
     def __init__(self, index_dir: str, *, num_cached: int = 4) -> None:
-        """Opens an index.
-
-        Args:
-            index_dir: folder that `build_index` wrote.
-            num_cached: most partitions that are kept in memory, at least 1.
-
-        Raises:
-            ValueError: if the folder holds no index.
-        """
         if num_cached < 1:
             raise ValueError(f"`num_cached` must be at least 1; got {num_cached}. Keep the partition in use.")
         self.index_dir = index_dir
@@ -205,104 +141,35 @@ class GraphIndex:
         return graph_schema.read_schema(files.schema_file(self.index_dir))
 
     def load_nodes(self, node_set: str, partition: int) -> NodePartition:
-        """Loads nodes.
-
-        Args:
-            node_set: name of the set.
-            partition: number of the partition.
-
-        Returns:
-            Its nodes.
-
-        Raises:
-            ValueError: if the index does not hold the set.
-        """
+        """Loads the nodes of one partition."""
         return self._load(files.node_table(node_set), partition, _to_nodes)
 
     def load_edges(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
-        """Loads the edges of nodes that are no hubs.
-
-        Args:
-            edge_set: name of the set.
-            direction: "forward" (looked up by source) or "backward" (by target).
-            partition: number of the partition.
-
-        Returns:
-            Its edges.
-
-        Raises:
-            ValueError: if the index does not hold the set in that direction.
-        """
+        """Loads the edges of nodes that are no hubs, by source ("forward") or by target ("backward")."""
         return self._load(files.edge_table(edge_set, direction), partition, _to_edges)
 
     def load_hubs(self, edge_set: str, direction: str, partition: int) -> HubPartition:
-        """Loads the sizes of hubs' buckets.
-
-        Args:
-            edge_set: name of the set.
-            direction: "forward" or "backward".
-            partition: number of the partition of the hubs' codes.
-
-        Returns:
-            The hubs.
-
-        Raises:
-            ValueError: if the index does not hold the set in that direction.
-        """
+        """Loads the sizes of hubs' buckets; `partition` is that of the hubs' codes."""
         return self._load(files.hub_table(edge_set, direction), partition, _to_hubs)
 
     def load_buckets(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
-        """Loads edges of hubs.
-
-        Args:
-            edge_set: name of the set.
-            direction: "forward" or "backward".
-            partition: number of the partition, see `bucket_partition_of`.
-
-        Returns:
-            The buckets in that partition.
-
-        Raises:
-            ValueError: if the index does not hold the set in that direction.
-        """
+        """Loads edges of hubs; `partition` is that of `bucket_partition_of`."""
         return self._load(files.bucket_table(edge_set, direction), partition, _to_edges)
 
     def load_in_degrees(self, edge_set: str, partition: int) -> npt.NDArray[np.int64]:
-        """Loads how many edges of a set arrive at each node of its target set.
-
-        Args:
-            edge_set: name of the set.
-            partition: number of the partition of the targets.
-
-        Returns:
-            int64 array in the order of `load_nodes(<target set>, partition).codes`.
-
-        Raises:
-            ValueError: if the index does not hold them.
-        """
+        """Loads in-degrees of targets, in the order of the codes of `load_nodes(<target set>, partition)`."""
         return self._load(files.in_degree_table(edge_set), partition, _to_in_degrees)
 
     def load_seeds(self, partition: int) -> pa.Table:
-        """Loads seeds: not kept in memory, as each partition is read once.
+        """Loads seeds, ascending by (key, row); not kept in memory, as each partition is read once.
 
-        Args:
-            partition: number of the partition of the keys.
-
-        Returns:
-            Table of `#key`, `#row`, `#code` (node plans) or `#source` and `#target` (link
-            plans), `#split`, `#time` in temporal plans, and features, ascending by (key, row).
+        The columns are `#key`, `#row`, `#code` (node plans) or `#source` and `#target` (link plans), `#split`,
+        `#time` in temporal plans, and features.
         """
         return files.read_partition(self.index_dir, self.info, files.SEED_TABLE, partition)
 
     def load_context(self) -> pa.Table:
-        """Loads the features of the graph's context that the plan names.
-
-        Returns:
-            Table of one row.
-
-        Raises:
-            ValueError: if the index holds none.
-        """
+        """Loads the features of the graph's context that the plan names, in one row."""
         return files.read_partition(self.index_dir, self.info, files.CONTEXT_TABLE, 0)
 
     def _load(self, table: str, partition: int, convert: Callable[[pa.Table], _Loaded]) -> _Loaded:
@@ -316,40 +183,6 @@ class GraphIndex:
             self._cache.popitem(last=False)
         self._cache[key] = loaded
         return loaded
-
-
-def group_starts(*keys: npt.NDArray[Any]) -> _Positions:
-    """Finds where groups of equal keys begin.
-
-    Args:
-        keys: arrays of one shape [n], sorted together so that equal keys are neighbors.
-
-    Returns:
-        int64 array, shape [num_groups + 1]: the beginning of each group, then n.
-    """
-    size = len(keys[0])
-    if not size:
-        return np.zeros(1, np.int64)
-    changes = np.zeros(size - 1, np.bool_)
-    for key in keys:
-        changes |= key[1:] != key[:-1]
-    return np.concatenate([[0], np.flatnonzero(changes) + 1, [size]]).astype(np.int64)
-
-
-def positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Positions:
-    """Looks values up among sorted ones.
-
-    Args:
-        known: array, shape [num_known], ascending.
-        wanted: array of the same dtype, shape [n].
-
-    Returns:
-        int64 array, shape [n]: positions in `known`, -1 for what is not there.
-    """
-    if not len(known):
-        return np.full(len(wanted), -1, np.int64)
-    found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-    return np.where(known[found] == wanted, found, -1).astype(np.int64)
 
 
 def _to_nodes(rows: pa.Table) -> NodePartition:

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import partition_key, ranges_by_partition
+from tfx_gnn.sampling.beam.index.messages import partition_key
+from tfx_gnn.sampling.beam.index.partitions import ranges_by_partition
 from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds, link_splits
 from tfx_gnn.sampling.beam.messages import pack, unpack
 from tfx_gnn.sampling.plan.plan import SamplingPlan
@@ -54,31 +55,14 @@ class OtherSplits:
 
 
 def checks_reverses(plan: SamplingPlan) -> bool:
-    """Tells whether an edge and its reverse might be in different splits.
-
-    Args:
-        plan: the sampling plan.
-
-    Returns:
-        Whether the check is needed: not where a hash of both ends decides.
-    """
+    """Tells whether an edge and its reverse might be in different splits: not where a hash of both ends decides."""
     if not set(plan.reverse_edge_sets) & set(plan.table_edge_sets):
         return False
     return plan.splits.rule != "hash" or bool(plan.splits.group_column)
 
 
 def send_splits(job: IndexJob, edge_set: str, given: GivenRows, ends: KnownEnds) -> Iterator[tuple[str, bytes]]:
-    """Tells the splits of some edges to where those of their reverses arrive too.
-
-    Args:
-        job: the index that is built; `checks_reverses` holds for its plan.
-        edge_set: name of the set.
-        given: some of its edges.
-        ends: the nodes that they join.
-
-    Yields:
-        `PairSplits` by partition; none for edge sets that are neither.
-    """
+    """Yields the splits of edges and of reverse edges by partition of the pair, where the two meet."""
     keys_by_role = {}
     if edge_set == job.plan.seed_edge_set:
         keys_by_role[False] = pair_keys(ends.sources, ends.targets)
@@ -105,14 +89,7 @@ class CompareSplits(beam.DoFn):
     """`PairSplits` of one partition to `OtherSplits`."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[OtherSplits]:
-        """Compares the splits of edges and their reverses.
-
-        Args:
-            element: key, and messages.
-
-        Yields:
-            One item for each edge set that has such edges.
-        """
+        """Compares the splits of edges and their reverses; yields one item for each edge set that has such edges."""
         parts: list[PairSplits] = [unpack(message) for message in element[1]]
         forward = [part for part in parts if not part.is_reverse]
         keys = np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in forward)])
@@ -129,15 +106,7 @@ class CompareSplits(beam.DoFn):
 
 
 def refuse_other_splits(job: IndexJob, found: Sequence[OtherSplits]) -> None:
-    """Refuses reverse edges that would show an edge of another split.
-
-    Args:
-        job: the index that is built.
-        found: what `CompareSplits` found.
-
-    Raises:
-        ValueError: if it found something; the message names the first row.
-    """
+    """Raises a ValueError for reverse edges that would show an edge of another split; names the first row."""
     for edge_set in job.plan.reverse_edge_sets:
         of_set = [part for part in found if part.edge_set == edge_set]
         if of_set:

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index import files
-from tfx_gnn.sampling.beam.index.requirements import BACKWARD, EdgeRequirements, IndexRequirements
+from tfx_gnn.sampling.beam.index.job import BACKWARD, EdgeRequirements, IndexJob, IndexRequirements
+from tfx_gnn.sampling.beam.index.partitions import count_buckets
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.seed_splits import (
@@ -26,10 +27,11 @@ from tfx_gnn.sampling.plan.seed_splits import (
 )
 from tfx_gnn.sampling.plan.split_tables import split_time_feature
 from tfx_gnn.sampling.random_choice import hash_ids
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 
 _Codes = npt.NDArray[np.uint64]
 _Ranks = npt.NDArray[np.int8]
+_NO_CODES = np.zeros(0, np.uint64)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,17 +68,9 @@ class KnownEnds:
 
 
 def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str, given: GivenRows) -> pa.Table:
-    """Codes nodes, and finds the splits of seeds.
+    """Codes nodes and finds the splits of seeds: `#code`, `#id`, `#row` and the needed features.
 
-    Args:
-        plan: the sampling plan.
-        requirements: what it requirements.
-        node_set: name of the set.
-        given: some of its nodes.
-
-    Returns:
-        Table of `#code`, `#id`, `#row` and the needed features; for nodes whose split
-        matters `#split`; and for seeds of a temporal plan `#time`.
+    Nodes whose split matters have `#split` too, and seeds of a temporal plan `#time`.
     """
     columns = {
         files.CODE: hash_ids(files.one_array(given.columns, files.ID)).view(np.int64),
@@ -84,7 +78,7 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
         files.ROW: given.rows,
         **{name: given.columns.column(name) for name in requirements.node_sets[node_set]},
     }
-    if node_set == plan.seed_node_set and splits_nodes(plan):
+    if node_set == plan.seed_node_set and _splits_nodes(plan):
         codes = columns[files.CODE].view(np.uint64)
         columns[files.SPLIT] = node_split_codes(
             plan.splits, codes=codes, columns=_split_columns(plan, given, plan.splits.time_feature)
@@ -95,42 +89,17 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
 
 
 def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table) -> pa.Table:
-    """Selects what node files hold.
-
-    Args:
-        requirements: what the plan requirements.
-        node_set: name of the set.
-        rows: what `node_rows` returned.
-
-    Returns:
-        Table of `#code`, `#id` and the needed features.
-    """
+    """Selects what node files hold: `#code`, `#id` and the needed features."""
     return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
 
-def splits_nodes(plan: SamplingPlan) -> bool:
-    """Tells whether nodes of the seed node set have splits.
-
-    Args:
-        plan: the sampling plan.
-
-    Returns:
-        Whether the nodes themselves are the seeds, or are hidden from earlier splits.
-    """
+def _splits_nodes(plan: SamplingPlan) -> bool:
+    """Tells whether nodes of the seed node set have splits: as seeds, or as they are hidden from earlier splits."""
     return not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
 
 
 def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | None:
-    """Ranks nodes that are hidden from earlier splits.
-
-    Args:
-        plan: the sampling plan.
-        node_set: name of the set.
-        rows: what `node_rows` returned.
-
-    Returns:
-        int8 array, shape [rows.num_rows]; None if all are visible to all.
-    """
+    """Ranks nodes that are hidden from earlier splits; None if all are visible to all."""
     if plan.is_link_plan or plan.splits.visibility != "inductive" or node_set != plan.seed_node_set:
         return None
     return edge_ranks.node_ranks(rows.column(files.SPLIT).to_numpy())
@@ -139,19 +108,9 @@ def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | No
 def edge_rows(
     plan: SamplingPlan, requirements: IndexRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> pa.Table:
-    """Ranks edges between nodes that are known.
+    """Ranks edges between known nodes: `#source`, `#target`, `#row`, `#rank` if needed, and the needed features.
 
-    Args:
-        plan: the sampling plan.
-        requirements: what it requirements.
-        edge_set: name of the set.
-        given: some of its edges.
-        ends: the nodes that they join.
-
-    Returns:
-        Table of `#source`, `#target`, `#row`, `#rank` if the plan needs it, and the
-        needed features; of the seed edge set also `#split` and `#time` as in seed
-        files, and labels.
+    The seed edge set has `#split` and `#time` as in seed files too, and labels.
     """
     of_set = requirements.edge_sets[edge_set]
     columns = {
@@ -176,17 +135,10 @@ def edge_rows(
 
 
 def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: str) -> pa.Table:
-    """Arranges edges to be looked up in one direction.
+    """Arranges what `edge_rows` returned, with its `degree_column`s, to be looked up in one direction.
 
-    Args:
-        requirements: what is needed of the edge set.
-        rows: what `edge_rows` returned, with a `degree_column` for each direction of
-            `requirements.degree_directions`.
-        direction: "forward" or "backward".
-
-    Returns:
-        Table of `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and
-        `#in_degree` if a hop chooses by it.
+    The columns are `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and `#in_degree` if a hop chooses
+    by it.
     """
     node, neighbor = files.SOURCE, files.TARGET
     if direction == BACKWARD:
@@ -205,28 +157,12 @@ def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: st
 
 
 def degree_column(direction: str) -> str:
-    """Names the column of edges on their way with what an in-degree hop chooses by.
-
-    Args:
-        direction: direction of the hop.
-
-    Returns:
-        Name of the column: the number of edges of the set at the end where the hop leads.
-    """
+    """Names the column with the number of edges at the end where an in-degree hop leads."""
     return f"{files.IN_DEGREE}.{direction}"
 
 
 def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
-    """Makes seeds of nodes.
-
-    Args:
-        plan: a node plan without seed table.
-        rows: what `node_rows` returned for the seed node set.
-
-    Returns:
-        Table of `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans, without
-        the nodes that are no seeds.
-    """
+    """Makes seeds of nodes: `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans."""
     columns = {
         files.KEY: rows.column(files.CODE),
         files.ROW: rows.column(files.ROW),
@@ -239,17 +175,7 @@ def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
 
 
 def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Table) -> pa.Table:
-    """Makes seeds of edges.
-
-    Args:
-        plan: a link plan without seed table.
-        requirements: what it requirements.
-        rows: what `edge_rows` returned for the seed edge set.
-
-    Returns:
-        Table of `#key`, `#row`, `#source`, `#target`, `#split`, `#time` in temporal plans,
-        and features, without the edges that are no seeds.
-    """
+    """Makes seeds of edges: `#key`, `#row`, `#source`, `#target`, `#split`, `#time` if temporal, and features."""
     ends = files.as_codes(rows.column(files.SOURCE)), files.as_codes(rows.column(files.TARGET))
     columns = {
         files.KEY: pair_keys(*ends).view(np.int64),
@@ -263,16 +189,9 @@ def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Tab
 def table_seeds(
     plan: SamplingPlan, requirements: IndexRequirements, given: GivenRows, ends: tuple[_Codes, ...]
 ) -> pa.Table:
-    """Makes seeds of rows of the seed table.
+    """Makes seeds of rows of the seed table, as `node_seeds` or `edge_seeds`, with the needed features.
 
-    Args:
-        plan: a plan with a seed table.
-        requirements: what it requirements.
-        given: some rows, whose nodes are all known.
-        ends: codes of the nodes, or of sources and targets, each of shape [num_rows].
-
-    Returns:
-        As `node_seeds` or `edge_seeds`, with the needed features.
+    All nodes are known; `ends` are their codes, or those of sources and targets.
     """
     codes = dict(zip((files.SOURCE, files.TARGET) if plan.is_link_plan else (files.CODE,), ends, strict=True))
     splits = _split_columns(plan, given, plan.splits.time_feature)
@@ -295,33 +214,14 @@ def table_seeds(
 
 
 def integers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
-    """Reads an integer column.
-
-    Args:
-        table: any table.
-        name: name of the column.
-
-    Returns:
-        int64 array, shape [table.num_rows].
-    """
+    """Reads an integer column as int64."""
     return np.asarray(table.column(name).to_numpy(), np.int64)
 
 
 def link_splits(
     plan: SamplingPlan, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-    """Finds the splits of edges that are predicted, or of their reverses.
-
-    Args:
-        plan: a link plan.
-        edge_set: its seed edge set, or a reverse edge set.
-        given: some of its edges.
-        ends: the nodes that they join.
-
-    Returns:
-        Split codes, int16 array, shape [num_edges]; and which edges are supervision
-        only, bool array, shape [num_edges].
-    """
+    """Returns split codes of predicted edges or of their reverses, and which edges are supervision only."""
     is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
     is_reverse = edge_set != plan.seed_edge_set
     split_codes = edge_split_codes(
@@ -334,6 +234,43 @@ def link_splits(
     )
     forward = (ends.targets, ends.sources) if is_reverse else (ends.sources, ends.targets)
     return split_codes, supervision_only(plan.splits, pair_keys(*forward, is_symmetric=is_symmetric))
+
+
+def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
+    """Returns the schema of each table of an index but the context, by doing to no rows what is done to rows."""
+    plan, requirements = job.plan, job.requirements
+    schemas = {}
+    for name in requirements.node_sets:
+        rows = node_rows(plan, requirements, name, _no_rows(job.layouts[f"nodes/{name}"]))
+        schemas[files.node_table(name)] = stored_nodes(requirements, name, rows).schema
+        if name == plan.seed_node_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = node_seeds(plan, rows).schema
+    for name, of_set in requirements.edge_sets.items():
+        no_ranks = np.zeros(0, np.int8) if of_set.has_ranks else None
+        ends = KnownEnds(sources=_NO_CODES, targets=_NO_CODES, source_ranks=no_ranks, target_ranks=no_ranks)
+        rows = edge_rows(plan, requirements, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
+        if name == plan.seed_edge_set and plan.seed_table is None:
+            schemas[files.SEED_TABLE] = edge_seeds(plan, requirements, rows).schema
+        for direction in of_set.degree_directions:
+            rows = rows.append_column(degree_column(direction), pa.array(np.zeros(0, np.int64)))
+        for direction in of_set.directions:
+            found = direction_rows(of_set, rows, direction)
+            in_buckets = found.append_column(files.BUCKET, pa.array(np.zeros(0, np.int32)))
+            schemas[files.edge_table(name, direction)] = found.schema
+            schemas[files.bucket_table(name, direction)] = in_buckets.schema
+            schemas[files.hub_table(name, direction)] = count_buckets(in_buckets).schema
+        if of_set.stores_in_degrees:
+            schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
+    if plan.seed_table is not None:
+        ends_of_seeds = (_NO_CODES,) * len(requirements.root_sets)
+        seeds = table_seeds(plan, requirements, _no_rows(job.layouts["seeds"]), ends_of_seeds)
+        schemas[files.SEED_TABLE] = seeds.schema
+    return schemas
+
+
+def _no_rows(layout: TableLayout) -> GivenRows:
+    columns = {key: pa.array([], column.arrow_type) for key, column in layout.columns.items()}
+    return GivenRows(columns=pa.table(columns), rows=np.zeros(0, np.int64), place_of="row {}".format)
 
 
 def _split_columns(plan: SamplingPlan, given: GivenRows, time_feature: str) -> SplitColumns:

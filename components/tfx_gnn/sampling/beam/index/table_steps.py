@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
@@ -15,16 +15,8 @@ from apache_beam import pvalue
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
 from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import (
-    LinkBlock,
-    NodeQuestion,
-    Pairs,
-    name_nodes,
-    pack_rows,
-    partition_key,
-    ranges_by_partition,
-)
-from tfx_gnn.sampling.beam.index.partitions import split_by_partition
+from tfx_gnn.sampling.beam.index.messages import EndRequest, LinkBlock, Pairs, name_nodes, pack_rows, partition_key
+from tfx_gnn.sampling.beam.index.partitions import partition_of_codes, ranges_by_partition, split_by_partition
 from tfx_gnn.sampling.beam.messages import pack
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.random_choice import hash_ids
@@ -32,12 +24,11 @@ from tfx_gnn.tables.table_files import TableBlock, read_unit
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import TableLayout
 
-BLOCKS, NODES, QUESTIONS, PAIRS, PROBLEMS, COUNTS = "blocks", "nodes", "questions", "pairs", "problems", "counts"
-TALLIES = "tallies"
+BLOCKS, NODES, REQUESTS, PAIRS, PROBLEMS = "blocks", "nodes", "requests", "pairs", "problems"
+ROW_COUNTS, UNIT_COUNTS = "row_counts", "unit_counts"
 """Outputs of `SendBlocks`."""
-
 DROPPED = "dropped"
-"""What `SendBlocks.TALLIES` count, by label of the table and rule."""
+"""What `SendBlocks.ROW_COUNTS` count, by label of the table and rule."""
 
 
 class ReadUnits(beam.DoFn):
@@ -47,14 +38,7 @@ class ReadUnits(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, int]) -> Iterator[tuple[str, TableBlock]]:
-        """Reads one unit.
-
-        Args:
-            element: label of the table, and position of the unit.
-
-        Yields:
-            Its blocks.
-        """
+        """Reads the blocks of one unit."""
         label, unit = element
         for block in read_unit(self._job.layouts[label], self._job.units[label][unit], self._job.rules):
             yield label, block
@@ -66,32 +50,25 @@ class SendBlocks(beam.DoFn):
     Outputs, by tag:
         NODES: nodes, by partition and node set.
         BLOCKS: `LinkBlock`, by its key.
-        QUESTIONS: `NodeQuestion`, by partition and node set.
+        REQUESTS: `EndRequest`, by partition and node set.
         PAIRS: `Pairs`, by partition of the pairs and label of the table.
         PROBLEMS: rows that were left out, as tuples of `RowProblem`, by unit.
-        TALLIES: pairs of (`DROPPED`, label, rule) and a count.
-        COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
+        ROW_COUNTS: pairs of (`DROPPED`, label, rule) and a count.
+        UNIT_COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
     """
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, TableBlock]) -> Iterator[Any]:
-        """Takes one block apart.
-
-        Args:
-            element: label of the table, and the block.
-
-        Yields:
-            Messages, see the class.
-        """
+        """Takes one block apart."""
         label, block = element
         layout = self._job.layouts[label]
-        yield pvalue.TaggedOutput(COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
+        yield pvalue.TaggedOutput(UNIT_COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
         if block.problems:
             yield pvalue.TaggedOutput(PROBLEMS, (unit_key(label, block.unit), pack(block.problems)))
             for rule, count in collections.Counter(problem.rule for problem in block.problems).items():
-                yield pvalue.TaggedOutput(TALLIES, ((DROPPED, label, rule), (count,)))
+                yield pvalue.TaggedOutput(ROW_COUNTS, ((DROPPED, label, rule), (count,)))
         if not block.num_rows:
             return
         if layout.kind == "node":
@@ -103,11 +80,11 @@ class SendBlocks(beam.DoFn):
         given = index_rows.GivenRows(
             columns=pa.table(dict(block.columns)),
             rows=block.rows,
-            place_of=PlaceOf(self._job, layout.label, block.unit, block.rows),
+            place_of=place_in_file(self._job, layout.label, block.unit, block.rows),
         )
         rows = index_rows.node_rows(self._job.plan, self._job.requirements, layout.name, given)
         rows = rows.append_column(files.UNIT, pa.array(np.full(block.num_rows, block.unit, np.int32)))
-        partitions = files.partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
+        partitions = partition_of_codes(files.as_codes(rows.column(files.CODE)), self._job.num_partitions)
         for partition, part in split_by_partition(rows, partitions):
             yield pvalue.TaggedOutput(NODES, (partition_key(partition, layout.name), pack_rows(part)))
 
@@ -131,8 +108,8 @@ class SendBlocks(beam.DoFn):
         yield pvalue.TaggedOutput(BLOCKS, (key, pack(message)))
         for end, (nodes, node_set) in enumerate(zip(ends, self._job.end_sets(layout.label), strict=True)):
             for partition, where in ranges_by_partition(nodes.distinct, self._job.num_partitions):
-                question = NodeQuestion(block=key, end=end, partition=partition, codes=nodes.distinct[where])
-                yield pvalue.TaggedOutput(QUESTIONS, (partition_key(partition, node_set), pack(question)))
+                request = EndRequest(block=key, end=end, partition=partition, codes=nodes.distinct[where])
+                yield pvalue.TaggedOutput(REQUESTS, (partition_key(partition, node_set), pack(request)))
         yield from self._pairs(layout.label, key, block, codes)
 
     def _pairs(
@@ -157,69 +134,31 @@ class SendBlocks(beam.DoFn):
             yield pvalue.TaggedOutput(PAIRS, (partition_key(partition, label), pack(message)))
 
 
-class PlaceOf:
-    """Names the place of a row of a block; looks into the file only when it is asked."""
+def place_in_file(job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
+    """Returns what names the place of a row of a block, as in "/data/nodes.csv, line 12".
 
-    def __init__(self, job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> None:
-        """Remembers the block.
-
-        Args:
-            job: the index that is built.
-            label: label of the table.
-            unit: position of the unit.
-            rows: int64 array: positions in the unit.
-        """
-        self._layout = job.layouts[label]
-        self._unit = job.units[label][unit]
-        self._rows = rows
-
-    def __call__(self, position: int) -> str:
-        """Names a place.
-
-        Args:
-            position: of the row in the block.
-
-        Returns:
-            Text of the form "/data/nodes.csv, line 12".
-        """
-        return table_format(self._layout).place(self._unit.path, self._unit.part, int(self._rows[position]))
+    `rows` are the block's positions in the unit. The file is opened only when a place is asked for.
+    """
+    layout, read = job.layouts[label], job.units[label][unit]
+    return lambda position: table_format(layout).place(read.path, read.part, int(rows[position]))
 
 
 class SumByKey(beam.CombineFn):
     """Pairs of a key and a tuple of numbers to one dict with the sums."""
 
     def create_accumulator(self) -> dict[Any, tuple[int, ...]]:
-        """Starts with nothing.
-
-        Returns:
-            An empty dict.
-        """
+        """Returns no sums."""
         return {}
 
     def add_input(self, mutable_accumulator: dict[Any, tuple[int, ...]], element: Any) -> dict[Any, tuple[int, ...]]:
-        """Adds one element.
-
-        Args:
-            mutable_accumulator: what was added before.
-            element: what to add.
-
-        Returns:
-            Both together.
-        """
+        """Adds one pair."""
         key, numbers = element
         known = mutable_accumulator.get(key)
         mutable_accumulator[key] = numbers if known is None else tuple(map(sum, zip(known, numbers, strict=True)))
         return mutable_accumulator
 
     def merge_accumulators(self, accumulators: Any) -> dict[Any, tuple[int, ...]]:
-        """Puts parts together.
-
-        Args:
-            accumulators: the parts.
-
-        Returns:
-            All of them together.
-        """
+        """Merges sums."""
         merged: dict[Any, tuple[int, ...]] = {}
         for accumulator in accumulators:
             for item in accumulator.items():
@@ -227,39 +166,17 @@ class SumByKey(beam.CombineFn):
         return merged
 
     def extract_output(self, accumulator: dict[Any, tuple[int, ...]]) -> dict[Any, tuple[int, ...]]:
-        """Gives the result.
-
-        Args:
-            accumulator: everything together.
-
-        Returns:
-            The same.
-        """
+        """Returns the sums."""
         return accumulator
 
 
 def unit_key(label: str, unit: int) -> str:
-    """Makes the key of what is known of one unit.
-
-    Args:
-        label: label of the table.
-        unit: position of the unit.
-
-    Returns:
-        Text that sorts by unit within a table.
-    """
+    """Returns the key of what is known of one unit; within a table, keys sort by unit."""
     return f"{unit:08d}/{label}"
 
 
 def starts_of_units(counts: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
-    """Tells at which row of its table each unit begins.
-
-    Args:
-        counts: by label and unit, numbers of rows that were read and that can be used.
-
-    Returns:
-        By label and unit, the number of rows before it.
-    """
+    """Returns at which row of its table each unit begins, by label and unit."""
     starts: dict[tuple[str, int], int] = {}
     sums: collections.Counter[str] = collections.Counter()
     for label, unit in sorted(counts):

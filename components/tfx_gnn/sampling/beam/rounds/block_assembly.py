@@ -1,27 +1,31 @@
-"""Converts a sampled block to the form that the in-memory writer takes.
+"""The last Beam step of sampling: blocks become records, by way of tables of the block's own nodes and edges.
 
-The block's own nodes and edges make a small graph of tables, with features from where they were
-found; the functions that write subgraphs of a whole graph in memory then write the block, byte for
-byte the same.
+These tables are a small graph, with features from where they were found. The functions that write subgraphs of a
+whole graph in memory then write the block, byte for byte the same.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import apache_beam as beam
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.partitions import positions_in
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.messages import unpack_table
+from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
+from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block
 from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, index_block
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import ContextTable, EdgeTable, GraphTables, NodeTable
@@ -30,14 +34,9 @@ _Integers = npt.NDArray[np.int64]
 
 
 class KnownRows:
-    """Features of some edges of a set, by their row in the table as written."""
+    """Features of some edges of a set, by their `#row` in the table as written; rows may repeat."""
 
     def __init__(self, table: pa.Table) -> None:
-        """Sorts the rows.
-
-        Args:
-            table: `#row`, repeated or not, and features.
-        """
         self._columns = {name: files.one_array(table, name) for name in table.column_names}
         rows = np.asarray(self._columns.pop(files.ROW).to_numpy(), np.int64)
         self._rows, self._places = np.unique(rows, return_index=True)
@@ -48,43 +47,22 @@ class KnownRows:
         return frozenset(self._columns)
 
     def find(self, rows: _Integers) -> tuple[_Integers, npt.NDArray[np.bool_]]:
-        """Finds edges.
-
-        Args:
-            rows: int64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n], where to find each edge's features, and bool array,
-            shape [n], whether they are there at all.
-        """
-        if not len(self._rows):
-            return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
-        at = np.minimum(np.searchsorted(self._rows, rows), len(self._rows) - 1)
-        return self._places[at], self._rows[at] == rows
+        """Returns where each edge's features are, in the order of `values`, and whether they are there at all."""
+        at = positions_in(self._rows, rows)
+        is_known = at >= 0
+        places = np.zeros(len(rows), np.int64)
+        places[is_known] = self._places[at[is_known]]
+        return places, is_known
 
     def values(self, name: str) -> pa.Array:
-        """Gives a feature in the order that `find` speaks of.
-
-        Args:
-            name: one of `names`.
-
-        Returns:
-            Arrow array.
-        """
+        """Returns a feature in the order that `find` counts in."""
         return self._columns[name]
 
 
 def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
-    """Collects the features of edges.
+    """Collects the features of edges, without nulls; `rows` ascend.
 
-    Args:
-        rows: int64 array, shape [n], ascending.
-        known: where features are known from. One that none of them knows of an edge is
-            one that nobody reads of this edge; it gets any value.
-        types: names of the features, and their types.
-
-    Returns:
-        Arrow array of shape [n] by name, no nulls.
+    A feature that none of `known` holds for an edge is read by nobody for this edge and gets any value.
     """
     found = [of_rows.find(rows) for of_rows in known]
     return {
@@ -104,7 +82,7 @@ def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[st
 def _collect(
     parts: Sequence[tuple[pa.Array, _Integers, npt.NDArray[np.bool_]]], count: int, dtype: pa.DataType
 ) -> pa.Array:
-    # Unread values come from a filler at the end.
+    # `take` allows no gaps, so what nobody reads points to a filler at the end.
     values = pa.concat_arrays([*(part for part, _, _ in parts), pa.array([_any_value(dtype)], dtype)])
     places = np.full(count, len(values) - 1)
     start = 0
@@ -146,12 +124,7 @@ class BlockAssembler:
     """Puts nodes, edges and seeds of blocks together."""
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan) -> None:
-        """Learns the types of ids and features.
-
-        Args:
-            index: the graph, of which only descriptions are read.
-            plan: the plan by which blocks are sampled.
-        """
+        """Reads the types of ids and features from the index's description; loads nothing else but the context."""
         self._schema = index.schema
         self._plan = plan
         tables = index.info.tables
@@ -174,15 +147,7 @@ class BlockAssembler:
             self._edge_types.setdefault(plan.seed_edge_set, {}).update(labels)
 
     def assemble(self, state: BlockState, nodes: Mapping[str, Sequence[bytes]]) -> AssembledBlock:
-        """Puts a block together.
-
-        Args:
-            state: the block after its last round.
-            nodes: by node set, what partitions answered about nodes.
-
-        Returns:
-            The block's tables and subgraphs.
-        """
+        """Assembles a block after its last round; `nodes` are the partitions' answers by node set."""
         assert state.result is not None
         node_tables: dict[str, NodeTable] = {}
         rows_of_numbers: dict[str, _Integers] = {}
@@ -206,7 +171,7 @@ class BlockAssembler:
         )
 
     def _edge_table(self, name: str, result: BlockResult, state: BlockState, seed_features: pa.Table) -> EdgeTable:
-        """Makes a table of every edge that some subgraph has, or is the seed of some."""
+        """Makes a table of every edge that is in some subgraph or is a seed."""
         edge_set = self._schema.edge_sets[name]
         edges = result.edges.get(name, BlockEdges.union([]))
         rows, sources, targets = edges.rows, edges.sources, edges.targets
@@ -246,7 +211,7 @@ def _together(features: Sequence[bytes]) -> list[pa.Table]:
 
 
 def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTable, _Integers]:
-    """Makes a node table, and tells the row of each handle."""
+    """Makes a node table, and returns the row of each handle."""
     columns = _columns(rows)
     order = pc.sort_indices(columns[files.ID])
     codes = np.asarray(columns[files.CODE].to_numpy(), np.int64)
@@ -263,3 +228,37 @@ def _node_table(name: str, rows: pa.Table, handles: _Integers) -> tuple[NodeTabl
 
 def _columns(table: pa.Table) -> dict[str, pa.Array]:
     return {name: files.one_array(table, name) for name in table.column_names}
+
+
+class AssembleBlocks(beam.DoFn):
+    """(block, answers about nodes and its state) to records in a file."""
+
+    def __init__(
+        self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int
+    ) -> None:
+        self._index_dir = index_dir
+        self._plan = plan
+        self._examples_dir = examples_dir
+        self._splits = tuple(splits)
+        self._num_shards = num_shards
+
+    def setup(self) -> None:
+        """Opens the index."""
+        self._assembler = BlockAssembler(GraphIndex(self._index_dir, num_cached=1), self._plan)
+
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[tuple[int, int], WrittenBlock]]:
+        """Writes a block; yields it by its shard, (position of the split, shard)."""
+        nodes: dict[str, list[bytes]] = {}
+
+        def add(answer: NodeAnswer) -> None:
+            nodes.setdefault(answer.node_set, []).append(answer.rows)
+
+        state = read_state(element[1], add, BlockState)
+        block = self._assembler.assemble(state, nodes)
+        records = SubgraphExampleEncoder(block.tables, self._plan, seed_features=block.seed_features).encode(
+            block.subgraphs
+        )
+        statistics = SubgraphStatisticsBuilder()
+        statistics.add(self._splits[state.block.split], block.subgraphs)
+        key = state.block.split, state.block.shard(self._num_shards)
+        yield key, (state.block.block, write_block(self._examples_dir, records), statistics.build())

@@ -1,7 +1,7 @@
 """The state of a block of seeds during the rounds of sampling.
 
-A block is a range of keys that travels and is sampled together. Its seeds are read from the graph index, and what
-partitions answer is put together as the answers come in.
+A block is a range of keys whose seeds are sampled together. The seeds are read from the graph index, and the answers
+of partitions are merged as they come in.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.partitions import partition_of_codes
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
 from tfx_gnn.sampling.engine.block_result import BlockResult
@@ -27,24 +28,21 @@ from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _MAX_RANGES = 2**31
-
-
-_SPLIT_SHIFT = 40
-
-
+_SPLIT_SHIFT = 40  # above `_MAX_RANGES`, so that no two blocks share a number
 _RUNS_OF_SHARD = 16  # so that many workers have something to begin with
-
-
 _MAX_RUN = 64
+_MAX_SCORED_EDGES = 1 << 20
+_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
+
+_Integers = npt.NDArray[np.int64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class BlockRange:
     """The seeds of one split whose keys lie in one range.
 
-    The 64-bit keys of a split are cut in `num_blocks` equal ranges; as keys are
-    hashes, blocks are of about equal size. A multiple of the number of shards, so
-    that a block lies in one shard.
+    The 64-bit keys of a split are cut in `num_blocks` equal ranges. As keys are hashes, blocks are of about equal
+    size. The number of blocks is a multiple of that of shards, so a block is in one shard.
 
     Attributes:
         split: position of the split among the splits of the index.
@@ -59,6 +57,7 @@ class BlockRange:
     @property
     def first_key(self) -> int:
         """Smallest key of the range."""
+        # Rounded up, as the end of the range before is: no key is in two ranges or in none.
         return -(-(self.block << 64) // self.num_blocks)
 
     @property
@@ -72,30 +71,14 @@ class BlockRange:
         return self.split << _SPLIT_SHIFT | self.block
 
     def shard(self, num_shards: int) -> int:
-        """Tells the output shard that the block is a part of.
-
-        Args:
-            num_shards: number of shards of the split, a divisor of `num_blocks`.
-
-        Returns:
-            Position of the shard.
-        """
+        """Returns the output shard that the block is a part of; `num_shards` divides `num_blocks`."""
         return self.block // (self.num_blocks // num_shards)
 
 
 def count_blocks(num_seeds: int, num_shards: int, seeds_per_block: int) -> int:
-    """Chooses how many blocks a split is cut in.
+    """Returns the smallest multiple of `num_shards` with which blocks have at most `seeds_per_block` seeds in the mean.
 
-    Args:
-        num_seeds: number of seeds of the split, whichever shards are made.
-        num_shards: number of output shards of the split.
-        seeds_per_block: seeds that a block shall have in the mean, at most.
-
-    Returns:
-        The smallest multiple of `num_shards` with which blocks are small enough.
-
-    Raises:
-        ValueError: if there would be more than 2**31 blocks.
+    `num_seeds` are those of the whole split, whichever shards are made.
     """
     num_blocks = num_shards * max(1, -(-num_seeds // (num_shards * seeds_per_block)))
     if num_blocks > _MAX_RANGES:
@@ -123,11 +106,7 @@ class BlockRun:
     num_blocks: int
 
     def blocks(self) -> Iterator[BlockRange]:
-        """Lists the blocks.
-
-        Yields:
-            The blocks, ascending.
-        """
+        """Yields the blocks, ascending."""
         for block in range(self.start, self.stop):
             yield BlockRange(split=self.split, block=block, num_blocks=self.num_blocks)
 
@@ -135,17 +114,9 @@ class BlockRun:
 def list_runs(
     shards: Iterable[tuple[int, int]], seed_counts: Mapping[int, int], num_shards: int, seeds_per_block: int
 ) -> Iterator[BlockRun]:
-    """Lists the blocks that some output shards consist of.
+    """Yields the blocks of output shards, given as (position of the split, shard), in runs.
 
-    Args:
-        shards: pairs (position of the split, shard).
-        seed_counts: number of seeds by position of the split.
-        num_shards: number of output shards of each split.
-        seeds_per_block: seeds that a block shall have in the mean, at most.
-
-    Yields:
-        Runs of blocks, shard by shard: some sixteen of a shard, longer ones where there
-        are many blocks.
+    A shard has some sixteen runs; longer ones where there are many blocks. `seed_counts` is by position of the split.
     """
     for split, shard in shards:
         num_blocks = count_blocks(seed_counts[split], num_shards, seeds_per_block)
@@ -154,9 +125,6 @@ def list_runs(
         end = (shard + 1) * per_shard
         for start in range(shard * per_shard, end, size):
             yield BlockRun(split=split, start=start, stop=min(start + size, end), num_blocks=num_blocks)
-
-
-_ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -176,20 +144,14 @@ class BlockSeeds:
 
 
 def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
-    """Reads blocks, one partition of the seeds in memory at a time.
+    """Yields the blocks that have seeds, with one partition of the seeds in memory at a time.
 
-    Args:
-        index: the graph.
-        plan: what is sampled.
-        blocks: blocks of any splits; in the order of their keys, each partition is read once.
-
-    Yields:
-        The blocks that have seeds.
+    Blocks in the order of their keys read each partition once.
     """
     loaded: tuple[int, pa.Table | None] = -1, None
     num_partitions = index.info.num_partitions
     for block in blocks:
-        bounds = files.partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
+        bounds = partition_of_codes(np.array([block.first_key, block.last_key], np.uint64), num_partitions)
         parts = []
         for partition in range(int(bounds[0]), int(bounds[1]) + 1):
             if partition != loaded[0] or loaded[1] is None:
@@ -226,12 +188,6 @@ def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> Block
     return BlockSeeds(block=block, seeds=seeds, features=rows.select(names).combine_chunks())
 
 
-_MAX_SCORED_EDGES = 1 << 20
-
-
-_Integers = npt.NDArray[np.int64]
-
-
 class AnswerMerger:
     """Collects the answers to a block's requests of one round.
 
@@ -240,22 +196,13 @@ class AnswerMerger:
     """
 
     def __init__(self, hops: Sequence[Hop]) -> None:
-        """Starts with no answers.
-
-        Args:
-            hops: the hops of the round.
-        """
         self._hops = tuple(hops)
         self._parts: list[list[tuple[FoundEdges, _Integers]]] = [[] for _ in self._hops]
         self._scored: list[list[tuple[FoundEdges, _Integers]]] = [[] for _ in self._hops]
         self._features: dict[str, list[bytes]] = {}
 
     def add(self, answer: PartAnswer) -> None:
-        """Takes an answer in.
-
-        Args:
-            answer: an answer to requests of this round, in any order.
-        """
+        """Adds an answer to requests of this round, in any order."""
         edge_set = self._hops[answer.hop].edge_set
         if answer.features:
             self._features.setdefault(edge_set, []).append(answer.features)
@@ -276,14 +223,7 @@ class AnswerMerger:
             self._scored[answer.hop] = [(merged, positions)]
 
     def merge(self, num_requests: Sequence[int]) -> list[FoundEdges]:
-        """Merges all answers.
-
-        Args:
-            num_requests: by hop of the round, the number of requests.
-
-        Returns:
-            By hop, the answer to all requests.
-        """
+        """Merges all answers, hop by hop; `num_requests` is by hop of the round."""
         merged = []
         for hop, parts, scored, count in zip(self._hops, self._parts, self._scored, num_requests, strict=True):
             together = parts + scored
@@ -292,7 +232,7 @@ class AnswerMerger:
                     merge_scored(hop, [found for found, _ in together], [where for _, where in together], count)
                 )
             else:
-                merged.append(_nothing(hop, count))
+                merged.append(no_edges(hop.name, np.zeros(count, np.int64)))
         return merged
 
     @property
@@ -301,23 +241,24 @@ class AnswerMerger:
         return self._features
 
 
-def _nothing(hop: Hop, num_requests: int) -> FoundEdges:
-    none, counts = np.zeros(0, np.int64), np.zeros(num_requests, np.int64)
+def no_edges(hop: str, num_candidates: _Integers) -> FoundEdges:
+    """Returns an answer that counts what requests may choose from, without an edge."""
+    none = np.zeros(0, np.int64)
     return FoundEdges(
-        hop=hop.name,
+        hop=hop,
         requests=none,
         edge_rows=none,
         neighbors=none,
         draws=np.zeros(0, np.int16),
         scores=None,
-        num_candidates=counts,
-        num_eligible=counts,
+        num_candidates=num_candidates,
+        num_eligible=num_candidates,
     )
 
 
 @dataclasses.dataclass(kw_only=True)
 class BlockState:
-    """What is known of a block between two rounds. It travels from worker to worker.
+    """What is known of a block between two rounds. It is sent from step to step.
 
     Attributes:
         block: which block.
@@ -338,33 +279,21 @@ class BlockState:
     result: BlockResult | None = None
 
     def ask(self) -> list[EdgeRequests]:
-        """Begins the next round.
-
-        Returns:
-            Requests, hop by hop; none when all rounds are over.
-        """
+        """Begins the next round and returns its requests, hop by hop; none when all rounds are over."""
         assert self.sampling is not None
         requests = self.sampling.next_requests()
         self.num_requests = tuple(of_hop.num_requests for of_hop in requests)
         return requests
 
     def accept(self, answers: AnswerMerger) -> None:
-        """Ends a round.
-
-        Args:
-            answers: all answers to what was asked.
-        """
+        """Ends a round with all answers to what was asked."""
         assert self.sampling is not None
         self.sampling.accept(answers.merge(self.num_requests))
         for edge_set, tables in answers.features.items():
             self.edge_features.setdefault(edge_set, []).extend(tables)
 
     def finish(self) -> dict[str, npt.NDArray[np.uint64]]:
-        """Ends the last round.
-
-        Returns:
-            By node set, uint64 array of the codes of the block's nodes, ascending.
-        """
+        """Ends the last round and returns the codes of the block's nodes by node set, ascending."""
         assert self.sampling is not None
         self.result, self.sampling = self.sampling.finish(), None
         return {
@@ -375,17 +304,7 @@ class BlockState:
 
 
 def start_block(seeds: BlockSeeds, plan: SamplingPlan, schema: GraphSchema, sampling_seed: int) -> BlockState:
-    """Begins to sample a block.
-
-    Args:
-        seeds: the seeds of the block.
-        plan: what to sample.
-        schema: schema of the whole graph.
-        sampling_seed: seed of all random choices.
-
-    Returns:
-        The state before the first round.
-    """
+    """Returns a block's state before the first round; `schema` is that of the whole graph."""
     return BlockState(
         block=seeds.block,
         seeds=seeds.seeds,

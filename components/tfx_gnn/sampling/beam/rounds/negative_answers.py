@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from tfx_gnn.sampling.beam.index.files import partition_of_codes
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
-from tfx_gnn.sampling.beam.messages import group_by_partition
+from tfx_gnn.sampling.beam.index.partitions import (
+    bucket_partition_of,
+    group_by_partition,
+    partition_of_codes,
+    positions_in,
+)
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.engine.edge_requests import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
 from tfx_gnn.sampling.plan.hop import TARGET
@@ -19,8 +23,6 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 _Integers = npt.NDArray[np.int64]
-
-
 _Codes = npt.NDArray[np.uint64]
 
 
@@ -65,14 +67,7 @@ class GroupTotals:
     totals: _Integers
 
     def take(self, at: _Integers) -> GroupTotals:
-        """Selects items.
-
-        Args:
-            at: int64 array: positions of items.
-
-        Returns:
-            The items, in that order.
-        """
+        """Returns the items at these positions, in that order."""
         return GroupTotals(groups=self.groups[at], partitions=self.partitions[at], totals=self.totals[at])
 
 
@@ -135,14 +130,7 @@ class PairRequests:
     targets: _Codes
 
     def take(self, at: _Integers) -> PairRequests:
-        """Selects pairs.
-
-        Args:
-            at: int64 array: positions of pairs.
-
-        Returns:
-            The pairs, in that order.
-        """
+        """Returns the pairs at these positions, in that order."""
         return PairRequests(positions=self.positions[at], sources=self.sources[at], targets=self.targets[at])
 
 
@@ -166,13 +154,6 @@ class DrawablePartition:
     """
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
-        """Loads a partition of target nodes.
-
-        Args:
-            index: the graph.
-            plan: a link plan with negatives.
-            partition: number of the partition.
-        """
         assert plan.negatives is not None
         nodes = index.load_nodes(root_node_sets(plan, index.schema)[TARGET], partition)
         weights = None
@@ -188,14 +169,7 @@ class DrawablePartition:
         self._drawable: DrawableNodes = order_drawable_nodes(nodes.codes, weights=weights, groups=numbers)
 
     def totals(self, partition: int) -> GroupTotals:
-        """Sums the weights of each group.
-
-        Args:
-            partition: number of this partition.
-
-        Returns:
-            One item a group.
-        """
+        """Sums the weights of each group; `partition` is this partition's number."""
         return GroupTotals(
             groups=self.groups,
             partitions=np.full(len(self.groups), partition),
@@ -203,26 +177,12 @@ class DrawablePartition:
         )
 
     def groups_of(self, nodes: _Codes) -> _Codes:
-        """Looks up the groups of nodes.
-
-        Args:
-            nodes: uint64 array, shape [n]: codes of nodes of this partition.
-
-        Returns:
-            uint64 array, shape [n].
-        """
+        """Returns the groups of nodes of this partition, given by code."""
         assert self._group_of_node is not None
         return self._group_of_node[self._nodes.positions_of(nodes)]
 
     def answer(self, asked: DrawRequests) -> DrawAnswer:
-        """Finds the nodes that draws fall on.
-
-        Args:
-            asked: draws that fall on this partition.
-
-        Returns:
-            Their nodes.
-        """
+        """Finds the nodes that draws fall on."""
         groups = np.zeros(len(asked.offsets), np.int64)
         if asked.groups is not None:
             groups = np.searchsorted(self.groups, asked.groups).astype(np.int64)
@@ -231,14 +191,7 @@ class DrawablePartition:
 
 
 def hash_values(values: pa.Array) -> _Codes:
-    """Hashes the values of a feature that makes groups.
-
-    Args:
-        values: Arrow array of text, integers, truth values or floats, shape [n].
-
-    Returns:
-        uint64 array, shape [n]; equal values have equal hashes.
-    """
+    """Hashes the values of a feature that makes groups; equal values have equal hashes."""
     if pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # zero has one sign
         return hash_integers(numbers.view(np.int64))
@@ -248,29 +201,12 @@ def hash_values(values: pa.Array) -> _Codes:
 
 
 def partition_of_groups(groups: _Codes, num_partitions: int) -> _Integers:
-    """Tells where the totals of groups are gathered.
-
-    Args:
-        groups: uint64 array, shape [n].
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        int64 array, shape [n].
-    """
+    """Returns the partition where the totals of each group are gathered."""
     return partition_of_codes(mix(groups), num_partitions)
 
 
 def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partitions: int) -> dict[int, TotalRequests]:
-    """Looks up groups, and asks on behalf of the block for what may be drawn from them.
-
-    Args:
-        drawable: the partition.
-        asked: targets of a block.
-        num_partitions: number of partitions, a power of two.
-
-    Returns:
-        By partition of groups, what is asked.
-    """
+    """Looks up the groups of targets; asks on the block's behalf, by partition of groups, what may be drawn."""
     groups = drawable.groups_of(asked.nodes)
     forwarded = {}
     for partition, at in group_by_partition(partition_of_groups(groups, num_partitions)):
@@ -280,15 +216,7 @@ def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partit
 
 
 def answer_totals(totals: GroupTotals, asked: TotalRequests) -> TotalAnswer:
-    """Tells what may be drawn from groups.
-
-    Args:
-        totals: all that is known of the groups of a partition of groups, sorted by group.
-        asked: pairs of a block.
-
-    Returns:
-        The totals of their groups.
-    """
+    """Returns what may be drawn from the pairs' groups; `totals` are sorted by group."""
     groups = np.unique(asked.groups)
     first = np.searchsorted(totals.groups, groups, side="left")
     last = np.searchsorted(totals.groups, groups, side="right")
@@ -298,14 +226,7 @@ def answer_totals(totals: GroupTotals, asked: TotalRequests) -> TotalAnswer:
 
 
 def join_totals(parts: Sequence[GroupTotals]) -> GroupTotals:
-    """Puts totals together.
-
-    Args:
-        parts: totals of different partitions.
-
-    Returns:
-        All of them, sorted by group, then partition.
-    """
+    """Joins totals of different partitions, sorted by group, then partition."""
     if not parts:
         return GroupTotals(
             groups=np.zeros(0, np.uint64), partitions=np.zeros(0, np.int64), totals=np.zeros(0, np.int64)
@@ -318,52 +239,26 @@ def join_totals(parts: Sequence[GroupTotals]) -> GroupTotals:
 
 
 class EdgePairs:
-    """Tells which pairs of nodes are edges of a partition."""
+    """Tells which pairs of nodes are edges of a partition by source, in 8 bytes an edge."""
 
     def __init__(self, edges: EdgePartition) -> None:
-        """Sorts the pairs, 8 bytes an edge.
-
-        Args:
-            edges: edges by their sources.
-        """
         sources = np.repeat(edges.nodes, np.diff(edges.offsets))
         self._sources, source_numbers = np.unique(sources, return_inverse=True)
         self._targets, target_numbers = np.unique(edges.neighbors.view(np.uint64), return_inverse=True)
         self._pairs = np.unique(source_numbers * max(len(self._targets), 1) + target_numbers)
 
     def answer(self, asked: PairRequests) -> PairAnswer:
-        """Looks pairs up.
-
-        Args:
-            asked: pairs of a block.
-
-        Returns:
-            Those that are edges.
-        """
-        if not len(self._pairs):
-            return PairAnswer(positions=np.zeros(0, np.int64))
-        sources = np.minimum(np.searchsorted(self._sources, asked.sources), len(self._sources) - 1)
-        targets = np.minimum(np.searchsorted(self._targets, asked.targets), len(self._targets) - 1)
-        pairs = sources * len(self._targets) + targets
-        at = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        is_edge = (self._pairs[at] == pairs) & (self._sources[sources] == asked.sources)
-        return PairAnswer(positions=asked.positions[is_edge & (self._targets[targets] == asked.targets)])
+        """Returns those of the pairs that are edges."""
+        sources = positions_in(self._sources, asked.sources)
+        targets = positions_in(self._targets, asked.targets)
+        pairs = positions_in(self._pairs, sources * len(self._targets) + targets)
+        return PairAnswer(positions=asked.positions[(sources >= 0) & (targets >= 0) & (pairs >= 0)])
 
 
 def forward_pairs_of_hubs(
     index: GraphIndex, edge_set: str, partition: int, asked: PairRequests
 ) -> dict[int, PairRequests]:
-    """Asks on behalf of a block about the edges of hubs.
-
-    Args:
-        index: the graph.
-        edge_set: the seed edge set.
-        partition: number of the partition of the sources.
-        asked: pairs of a block.
-
-    Returns:
-        By partition of buckets, the pairs whose source has a bucket there.
-    """
+    """Asks on a block's behalf about edges of hubs: by partition of buckets, pairs whose source has a bucket there."""
     hubs = index.load_hubs(edge_set, "forward", partition)
     at_hub = hubs.positions_of(asked.sources)
     of_hubs = np.flatnonzero(at_hub >= 0)

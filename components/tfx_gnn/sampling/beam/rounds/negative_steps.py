@@ -1,62 +1,208 @@
-"""The Beam rounds that draw negatives, before those that sample.
+"""The rounds that draw negatives for blocks of link seeds, before those that sample.
 
-Draws fall on nodes: which, the nodes' partitions tell. Candidates may be true
-neighbors: the sources' partitions tell, and for hubs those of their buckets. Where
-negatives share a value with the true target, it comes first to find the value and
-how many nodes each partition has of it.
+Draws fall on nodes: the nodes' partitions answer which. Candidates may be true neighbors: the sources' partitions
+answer that, and for hubs those of their buckets. Where negatives share a value with the true target, two rounds come
+first, which find the value and how many nodes each partition has of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 import numpy as np
+import numpy.typing as npt
 from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table, node_table
-from tfx_gnn.sampling.beam.messages import ToPartition, group_by_partition, pack, read_state, unpack
-from tfx_gnn.sampling.beam.rounds.block_state import BlockRun, read_block_seeds, start_block
+from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
+from tfx_gnn.sampling.beam.messages import ToPartition, pack, read_state, unpack
+from tfx_gnn.sampling.beam.rounds.block_state import BlockRun, BlockSeeds, read_block_seeds, start_block
 from tfx_gnn.sampling.beam.rounds.negative_answers import (
     DrawablePartition,
+    DrawAnswer,
+    DrawRequests,
     EdgePairs,
+    GroupRequests,
     GroupTotals,
+    PairAnswer,
+    PairRequests,
+    TotalAnswer,
     answer_totals,
     forward_groups,
     forward_pairs_of_hubs,
     join_totals,
     partition_of_groups,
 )
-from tfx_gnn.sampling.beam.rounds.negative_state import NegativeState
 from tfx_gnn.sampling.beam.rounds.round_steps import ANSWERS, FORWARDED, REQUESTS, STATES, IndexStep
+from tfx_gnn.sampling.engine.negatives import accept_candidates, draw_numbers
 from tfx_gnn.sampling.plan.hop import SOURCE, TARGET
-from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
+from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, root_node_sets
+
+_Integers = npt.NDArray[np.int64]
+_Codes = npt.NDArray[np.uint64]
+
+
+@dataclasses.dataclass(kw_only=True)
+class NegativeState:
+    """What is known of a block's negatives between two rounds. It is sent from step to step.
+
+    Draws are counted by pair, negative and draw: `num_per_positive * num_draws` for each pair.
+
+    Attributes:
+        seeds: the block's true pairs.
+        negatives: what to draw.
+        sampling_seed: seed of all random choices.
+        groups: uint64 array, shape [num_pairs]: group that each pair draws from; None if
+            there is one group of all nodes.
+        can_draw: bool array, shape [num_pairs]: whether there is something to draw.
+        nodes: uint64 array, shape [num_pairs * draws]: codes of the nodes that draws fell on.
+        is_edge: bool array, shape [num_pairs * draws]: whether source and node are an edge.
+    """
+
+    seeds: BlockSeeds
+    negatives: Negatives
+    sampling_seed: int
+    groups: _Codes | None = None
+    can_draw: npt.NDArray[np.bool_] | None = None
+    nodes: _Codes | None = None
+    is_edge: npt.NDArray[np.bool_] | None = None
+
+    @property
+    def number(self) -> int:
+        """The block's name in messages."""
+        return self.seeds.block.number
+
+    def ask_groups(self, num_partitions: int) -> dict[int, GroupRequests]:
+        """Asks which groups the true targets are in, by partition of the targets."""
+        targets = self.seeds.seeds.readout_nodes[TARGET].view(np.uint64)
+        return {
+            partition: GroupRequests(positions=at, nodes=targets[at])
+            for partition, at in _by_partition(partition_of_codes(targets, num_partitions))
+        }
+
+    def accept_totals(self, answers: Sequence[TotalAnswer]) -> GroupTotals:
+        """Stores the groups of the pairs; returns what may be drawn, sorted by group, then partition."""
+        self.groups = np.zeros(self.seeds.seeds.num_subgraphs, np.uint64)
+        for answer in answers:
+            self.groups[answer.positions] = answer.groups
+        return _without_repetition(join_totals([answer.totals for answer in answers]))
+
+    def ask_draws(self, totals: GroupTotals) -> dict[int, DrawRequests]:
+        """Draws, and asks which nodes the draws fall on, by partition of nodes.
+
+        `totals` are sorted by group, then partition; without groups, all of it is group 0.
+        """
+        keys = self.seeds.seeds.keys
+        numbers = draw_numbers(keys, sampling_seed=self.sampling_seed, negatives=self.negatives)
+        groups = np.zeros(len(keys), np.uint64) if self.groups is None else self.groups
+        # All weights laid end to end: as totals are sorted by group, each group draws from one range of them.
+        ends = np.cumsum(totals.totals)
+        before = np.concatenate([[0], ends])
+        first = before[np.searchsorted(totals.groups, groups, side="left")]
+        total = before[np.searchsorted(totals.groups, groups, side="right")] - first
+        self.can_draw = total > 0
+        size = self.negatives.num_per_positive * self.negatives.num_draws
+        self.nodes = np.zeros(len(keys) * size, np.uint64)
+        self.is_edge = np.zeros(len(keys) * size, np.bool_)
+        offsets = (numbers.reshape(len(keys), size) % np.maximum(total, 1).astype(np.uint64)[:, np.newaxis]).astype(
+            np.int64
+        )
+        positions = np.flatnonzero(np.repeat(self.can_draw, size))
+        places = (first[:, np.newaxis] + offsets).ravel()[positions]
+        item = np.searchsorted(ends, places, side="right")
+        local = places - before[item]
+        return {
+            partition: DrawRequests(
+                positions=positions[at],
+                offsets=local[at],
+                groups=None if self.groups is None else groups[positions[at] // size],
+            )
+            for partition, at in _by_partition(totals.partitions[item])
+        }
+
+    def accept_draws(self, answers: Sequence[DrawAnswer]) -> None:
+        """Stores which nodes the draws fell on."""
+        assert self.nodes is not None
+        for answer in answers:
+            self.nodes[answer.positions] = answer.nodes
+
+    def ask_pairs(self, num_partitions: int) -> dict[int, PairRequests]:
+        """Asks which candidates are true neighbors, by partition of the sources."""
+        assert self.nodes is not None
+        assert self.can_draw is not None
+        size = self.negatives.num_per_positive * self.negatives.num_draws
+        positions = np.flatnonzero(np.repeat(self.can_draw, size))
+        sources = self.seeds.seeds.readout_nodes[SOURCE].view(np.uint64)[positions // size]
+        asked = PairRequests(positions=positions, sources=sources, targets=self.nodes[positions])
+        return {
+            partition: asked.take(at) for partition, at in _by_partition(partition_of_codes(sources, num_partitions))
+        }
+
+    def accept_pairs(self, answers: Sequence[PairAnswer]) -> None:
+        """Stores which candidates are true neighbors."""
+        assert self.is_edge is not None
+        for answer in answers:
+            self.is_edge[answer.positions] = True
+
+    def finish(self, *, has_one_node_set: bool) -> BlockSeeds:
+        """Takes the first good candidates; returns seeds with a readout for each true pair and each negative."""
+        assert self.nodes is not None
+        assert self.can_draw is not None
+        assert self.is_edge is not None
+        seeds = self.seeds.seeds
+        shape = seeds.num_subgraphs, self.negatives.num_per_positive, self.negatives.num_draws
+        candidates, is_edge = self.nodes.view(np.int64).reshape(shape), self.is_edge.reshape(shape)
+        sources, targets = seeds.readout_nodes[SOURCE], seeds.readout_nodes[TARGET]
+        accepted = accept_candidates(
+            candidates,
+            can_draw=self.can_draw,
+            positives=targets,
+            sources=sources if has_one_node_set else None,
+            is_neighbor=(lambda rows, number, draw: is_edge[rows, number, draw])
+            if self.negatives.excludes_neighbors
+            else None,
+        )
+        chosen = np.take_along_axis(candidates, np.maximum(accepted, 0).astype(np.int64)[:, :, np.newaxis], axis=2)
+        is_readout = np.insert(accepted >= 0, 0, values=True, axis=1)
+        counts = is_readout.sum(axis=1)
+        labels = np.zeros(is_readout.shape, np.int8)
+        labels[:, 0] = 1
+        with_negatives = dataclasses.replace(
+            seeds,
+            readout_splits=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+            readout_nodes={
+                SOURCE: np.repeat(sources, counts),
+                TARGET: np.insert(chosen[:, :, 0], 0, targets, axis=1)[is_readout],
+            },
+            readout_labels=labels[is_readout],
+        )
+        return dataclasses.replace(self.seeds, seeds=with_negatives)
+
+
+def _without_repetition(totals: GroupTotals) -> GroupTotals:
+    """Keeps each group's totals once: several pairs of a block may have asked about one group."""
+    is_first = np.ones(len(totals.groups), np.bool_)
+    is_first[1:] = (totals.groups[1:] != totals.groups[:-1]) | (totals.partitions[1:] != totals.partitions[:-1])
+    return totals.take(np.flatnonzero(is_first))
+
+
+def _by_partition(partitions: _Integers) -> list[tuple[int, _Integers]]:
+    everything = np.arange(len(partitions))
+    return [(partition, everything if at is None else at) for partition, at in group_by_partition(partitions)]
 
 
 class StartNegatives(IndexStep):
     """Runs of blocks to their states and what they ask first."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        """Sets what is drawn.
-
-        Args:
-            index_dir: folder of the index.
-            plan: a link plan with negatives.
-            sampling_seed: seed of all random choices.
-        """
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks.
-
-        Args:
-            element: the blocks.
-
-        Yields:
-            States, and tagged requests.
-        """
+        """Begins blocks."""
         negatives, info = self._plan.negatives, self._index.info
         assert negatives is not None
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
@@ -83,14 +229,7 @@ class TellTotals(IndexStep):
     """Partitions of nodes to (partition of groups, totals of groups)."""
 
     def process(self, element: int) -> Iterator[tuple[int, bytes]]:
-        """Sums up a partition.
-
-        Args:
-            element: number of the partition.
-
-        Yields:
-            Totals, by where they are gathered.
-        """
+        """Sums up a partition; sends the totals to where its groups are gathered."""
         totals = DrawablePartition(self._index, self._plan, element).totals(element)
         for partition, at in group_by_partition(partition_of_groups(totals.groups, self._index.info.num_partitions)):
             yield partition, pack(totals if at is None else totals.take(at))
@@ -100,14 +239,7 @@ class ForwardGroups(IndexStep):
     """(partition of nodes, messages of blocks) to (partition of groups, messages)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the groups of true targets.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Questions on behalf of blocks.
-        """
+        """Finds the groups of true targets, and asks about them on behalf of blocks."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -122,33 +254,19 @@ class AnswerTotals(beam.DoFn):
     """(partition of groups, totals and messages) to (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Tells what may be drawn.
-
-        Args:
-            element: number of the partition; totals, and messages to it.
-
-        Yields:
-            Answers.
-        """
-        # Either kind may come first, and there may be many questions: a second pass answers them.
+        """Answers blocks what may be drawn."""
+        # Either kind may come first, and there may be many requests: a second pass answers them.
         totals = join_totals([message for message in map(unpack, element[1]) if isinstance(message, GroupTotals)])
-        for question in map(unpack, element[1]):
-            if isinstance(question, ToPartition):
-                yield question.block, pack(tuple(answer_totals(totals, part) for part in question.parts))
+        for request in map(unpack, element[1]):
+            if isinstance(request, ToPartition):
+                yield request.block, pack(tuple(answer_totals(totals, part) for part in request.parts))
 
 
 class AcceptTotals(beam.DoFn):
     """(block, totals and its state) to its next state and its draws."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Draws.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Draws from the totals."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         yield from _ask(state, state.ask_draws(state.accept_totals(answers)))
@@ -158,14 +276,7 @@ class AnswerDraws(IndexStep):
     """(partition of nodes, messages of blocks) to (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the nodes that draws fall on.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers.
-        """
+        """Finds the nodes that draws fall on."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -177,14 +288,7 @@ class AcceptDraws(IndexStep):
     """(block, candidates and its state) to its next state and what it asks about them."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Learns the candidates.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Stores the candidates and asks which are true neighbors."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_draws(answers)
@@ -193,28 +297,14 @@ class AcceptDraws(IndexStep):
 
 
 class AnswerPairs(IndexStep):
-    """(partition, messages of blocks) to (block, answers), and questions about hubs."""
+    """(partition, messages of blocks) to (block, answers), and requests about hubs."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
-        """Sets what is answered.
-
-        Args:
-            index_dir: folder of the index.
-            plan: a link plan with negatives.
-            of_buckets: whether hubs' edges in buckets are asked for.
-        """
         super().__init__(index_dir, plan)
         self._of_buckets = of_buckets
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Tells which pairs are edges.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers, and tagged messages to other partitions.
-        """
+        """Answers which pairs are edges; forwards pairs of hubs to the partitions of their buckets."""
         partition, messages = element
         edge_set = self._plan.seed_edge_set
         load = self._index.load_buckets if self._of_buckets else self._index.load_edges
@@ -234,14 +324,7 @@ class AcceptPairs(IndexStep):
     """(block, answers and its state) to a block that is ready to be sampled, and its first requests."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Takes the first good candidates and begins to sample.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Takes the first good candidates and begins to sample."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_pairs(answers)
@@ -252,24 +335,13 @@ class AcceptPairs(IndexStep):
 
 
 def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed: int, info: IndexInfo) -> Any:
-    """Adds the rounds that draw negatives.
-
-    Args:
-        runs: PCollection of `BlockRun`.
-        index_dir: folder of the index.
-        plan: a link plan with negatives.
-        sampling_seed: seed of all random choices.
-        info: what the index consists of.
-
-    Returns:
-        Outputs STATES and REQUESTS, as `StartBlocks` has them.
-    """
+    """Adds the rounds that draw negatives to a PCollection of `BlockRun`; returns outputs as `StartBlocks` has them."""
     assert plan.negatives is not None
     asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(index_dir, plan, sampling_seed)).with_outputs(
         REQUESTS, main=STATES
     )
     if plan.negatives.same_feature:
-        questions = (
+        requests = (
             asked[REQUESTS]
             | "ByPartitionOfTargets" >> beam.GroupByKey()
             | "ForwardGroups" >> beam.ParDo(ForwardGroups(index_dir, plan))
@@ -280,8 +352,8 @@ def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed:
             | "TellTotals" >> beam.ParDo(TellTotals(index_dir, plan))
         )
         answers = (
-            (questions, totals)
-            | "QuestionsAndTotals" >> beam.Flatten()
+            (requests, totals)
+            | "RequestsAndTotals" >> beam.Flatten()
             | "ByPartitionOfGroups" >> beam.GroupByKey()
             | "AnswerTotals" >> beam.ParDo(AnswerTotals())
         )

@@ -1,69 +1,78 @@
-"""The Beam steps of one round: blocks send requests, partitions answer, blocks take the answers in.
+"""The Beam steps of one round: blocks send requests, partitions answer, blocks accept the answers.
 
-Between two steps there is a shuffle: messages to partitions are grouped by the
-number of the partition, so that each is loaded once a round; answers, with the
-block's own state among them, by the number of the block.
+Between two steps there is a shuffle. Messages to partitions are grouped by the number of the partition, so that each
+is loaded once a round. Answers are grouped by the number of the block, with the block's own state among them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 from apache_beam import pvalue
 
-from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.messages import BucketRequests, ToPartition, pack, read_state, route_requests, unpack
-from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger, BlockRun, BlockState, read_block_seeds, start_block
-from tfx_gnn.sampling.beam.rounds.partition_answers import (
-    MAX_BUCKET_REQUESTS,
-    PartitionAnswers,
-    answer_nodes,
-    route_nodes,
+from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.beam.index import files
+from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, group_by_partition, partition_of_codes
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, HubPartition
+from tfx_gnn.sampling.beam.messages import (
+    BucketRequests,
+    NodeAnswer,
+    NodeRequests,
+    PartAnswer,
+    PartRequests,
+    ToPartition,
+    pack,
+    pack_table,
+    read_state,
+    route_requests,
+    unpack,
+)
+from tfx_gnn.sampling.beam.rounds.block_state import (
+    AnswerMerger,
+    BlockRun,
+    BlockState,
+    no_edges,
+    read_block_seeds,
+    start_block,
 )
 from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
+from tfx_gnn.sampling.engine.edge_choice import (
+    Adjacency,
+    find_edges,
+    merge_scored,
+    positions_of_requests,
+    visits_all_edges,
+)
+from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges, expand_ranges
+from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 
 STATES = "states"
 """Output with (number of a block, its state)."""
-
 REQUESTS = "requests"
 """Output with (partition, message from a block)."""
-
 ANSWERS = "answers"
 """Output with (number of a block, answers to it)."""
-
 FORWARDED = "forwarded"
 """Output with (partition of buckets, message from a block)."""
 
-Message = tuple[int, bytes]
+MAX_BUCKET_REQUESTS = 1 << 16
+"""About how many requests about buckets wait to be sent: a hub of a billion edges has a million buckets."""
 
-
-def read_answers(messages: Iterable[bytes], add: Callable[[Any], None]) -> BlockState:
-    """Reads what has come to a block in one of the rounds of sampling.
-
-    Args:
-        messages: the block's own state and answers, in any order.
-        add: takes in one answer.
-
-    Returns:
-        The state.
-    """
-    return read_state(messages, add, BlockState)
+_Integers = npt.NDArray[np.int64]
 
 
 class IndexStep(beam.DoFn):
     """A step that looks into the index, which every worker opens for itself."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan) -> None:
-        """Sets what is looked into.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-        """
         self._index_dir = index_dir
         self._plan = plan
 
@@ -89,25 +98,11 @@ class StartBlocks(IndexStep):
     """Runs of blocks to their states and their first requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
-        """Sets what is sampled.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            sampling_seed: seed of all random choices.
-        """
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks.
-
-        Args:
-            element: the blocks.
-
-        Yields:
-            States, and tagged requests.
-        """
+        """Begins blocks."""
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
             yield from self.ask_of(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
 
@@ -116,14 +111,6 @@ class AnswerRequests(IndexStep):
     """(partition, messages of blocks) to (block, answers)."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
-        """Sets what is answered.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            number: number of the round, from 0.
-            of_buckets: whether hubs' edges in buckets are asked for.
-        """
         super().__init__(index_dir, plan)
         self._round = number
         self._of_buckets = of_buckets
@@ -135,14 +122,7 @@ class AnswerRequests(IndexStep):
         self._answers = PartitionAnswers(self._index, self._plan, schema, rounds_of_plan(self._plan)[self._round])
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Answers messages one by one.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers, and tagged messages to other partitions.
-        """
+        """Answers messages one by one; forwards requests about hubs to the partitions of their buckets."""
         partition, messages = element
         for data in messages:
             message: Any = unpack(data)
@@ -159,7 +139,7 @@ class AnswerRequests(IndexStep):
 def _gather(
     forwarded: Iterable[tuple[int, BucketRequests]],
 ) -> Iterator[tuple[int, tuple[BucketRequests, ...]]]:
-    """Puts questions to one partition into one message, unless they are many."""
+    """Puts requests to one partition into one message, unless they are many."""
     waiting: dict[int, list[BucketRequests]] = {}
     num_waiting = 0
     for partition, asked in forwarded:
@@ -171,31 +151,259 @@ def _gather(
     yield from ((of_partition, tuple(parts)) for of_partition, parts in waiting.items())
 
 
+class PartitionAnswers:
+    """Answers requests about edges; holds the partition in memory that it was asked about last.
+
+    Edges of a hub are in buckets of all partitions. Where draws alone decide, the hub's own partition draws positions
+    and asks the buckets for these edges; otherwise every bucket answers with its best edges, which the block merges.
+    """
+
+    def __init__(self, index: GraphIndex, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
+        """Prepares to answer: `schema` is that of the subgraphs, whose edge features travel with the edges.
+
+        `PartRequests.hop` counts in the order of `hops`.
+        """
+        self._index = index
+        self._plan = plan
+        self._hops = tuple(hops)
+        self._features = {
+            name: tuple(sorted(set(edge_set.features) - files.RESERVED)) for name, edge_set in schema.edge_sets.items()
+        }
+        self._partition = -1
+        self._loaded: dict[tuple[str, str, bool], _EdgesByRow] = {}
+        self._ready: dict[tuple[int, bool], _Edges] = {}
+        self._hubs: dict[int, HubPartition] = {}
+
+    def answer(
+        self, partition: int, parts: Sequence[PartRequests]
+    ) -> tuple[tuple[PartAnswer, ...], Iterator[tuple[int, BucketRequests]]]:
+        """Answers requests of one block about nodes of a partition.
+
+        Returns the answers, and pairs of another partition and what is asked of it, as it holds edges of this
+        partition's hubs. These may be many, so they are made one by one: use them up before the next call.
+        """
+        self._turn_to(partition)
+        answers: list[PartAnswer] = []
+        forwarded: list[Iterable[BucketRequests]] = []
+        for part in parts:
+            hop = self._hops[part.hop]
+            hubs = self._hubs_of(hop, part.hop)
+            at_hub = hubs.positions_of(part.requests.nodes.view(np.uint64))
+            if (at_hub < 0).all():
+                answers.append(self._answer_nodes(part))
+                continue
+            others = np.flatnonzero(at_hub < 0)
+            if len(others):
+                answers.append(self._answer_nodes(part.take(others)))
+            is_scored = visits_all_edges(hop, part.requests)
+            positional = np.flatnonzero((at_hub >= 0) & ~is_scored)
+            if len(positional):
+                counts, asked = self._choose_positions(part.take(positional), hubs, at_hub[positional])
+                answers.append(counts)
+                forwarded.append((asked,))
+            scored = np.flatnonzero((at_hub >= 0) & is_scored)
+            if len(scored):
+                forwarded.append(_ask_all_buckets(part.take(scored), hubs, at_hub[scored]))
+        return tuple(answers), self._forward(itertools.chain.from_iterable(forwarded))
+
+    def answer_buckets(self, partition: int, parts: Sequence[BucketRequests]) -> tuple[PartAnswer, ...]:
+        """Answers requests of one block about hubs' edges in the buckets of a partition.
+
+        Each answer is a part of what a hub's requests get.
+        """
+        self._turn_to(partition)
+        answers = []
+        for part in parts:
+            edges = self._edges(part.hop, of_hubs=True)
+            at_bucket = edges.partition.positions_of(part.nodes, part.buckets)
+            if (at_bucket < 0).any():
+                missing = int(np.flatnonzero(at_bucket < 0)[0])
+                raise ValueError(
+                    f"`index_dir` must hold bucket {part.buckets[missing]} of node {part.nodes[missing]:#x} of "
+                    f"edge set {self._hops[part.hop].edge_set!r} in partition {partition}; got "
+                    f"{self._index.index_dir!r}, which lacks it. Build the index again."
+                )
+            if part.offsets is None:
+                found = edges.find(
+                    self._hops[part.hop], at_bucket, part.requests, inclusive=self._inclusive, keeps_scores=True
+                )
+            else:
+                found = edges.at(part.requests.hop, edges.partition.offsets[at_bucket] + part.offsets, part.draws)
+            # Several buckets of one hub make one answer to each request.
+            positions, asked = np.unique(part.positions, return_inverse=True)
+            found = merge_scored(self._hops[part.hop], [found], [asked], len(positions), keeps_scores=True)
+            answers.append(
+                PartAnswer(hop=part.hop, positions=positions, found=found, features=edges.features_of(found.edge_rows))
+            )
+        return tuple(answers)
+
+    @property
+    def _inclusive(self) -> bool:
+        return self._plan.temporal is not None and self._plan.temporal.inclusive
+
+    def _turn_to(self, partition: int) -> None:
+        if partition != self._partition:
+            self._loaded.clear()
+            self._ready.clear()
+            self._hubs.clear()
+            self._partition = partition
+
+    def _hubs_of(self, hop: Hop, position: int) -> HubPartition:
+        if position not in self._hubs:
+            self._hubs[position] = self._index.load_hubs(hop.edge_set, hop.direction, self._partition)
+        return self._hubs[position]
+
+    def _edges(self, position: int, *, of_hubs: bool = False) -> _Edges:
+        if (position, of_hubs) not in self._ready:
+            hop = self._hops[position]
+            key = hop.edge_set, hop.direction, of_hubs
+            if key not in self._loaded:
+                load = self._index.load_buckets if of_hubs else self._index.load_edges
+                loaded = load(hop.edge_set, hop.direction, self._partition)
+                self._loaded[key] = _EdgesByRow(loaded, self._features[hop.edge_set])
+            times = self._plan.temporal.edge_times.get(hop.edge_set) if self._plan.temporal else None
+            self._ready[position, of_hubs] = _Edges(self._loaded[key], hop, times)
+        return self._ready[position, of_hubs]
+
+    def _answer_nodes(self, part: PartRequests) -> PartAnswer:
+        edges = self._edges(part.hop)
+        local = edges.partition.positions_of(part.requests.nodes.view(np.uint64))
+        found = edges.find(self._hops[part.hop], local, part.requests, inclusive=self._inclusive)
+        return PartAnswer(
+            hop=part.hop, positions=part.positions, found=found, features=edges.features_of(found.edge_rows)
+        )
+
+    def _choose_positions(
+        self, part: PartRequests, hubs: HubPartition, at_hub: _Integers
+    ) -> tuple[PartAnswer, BucketRequests]:
+        """Counts what hubs have to choose from, and asks for the chosen edges."""
+        degrees = hubs.degrees[at_hub]
+        requests, positions, draws = positions_of_requests(self._hops[part.hop], part.requests.keys, degrees)
+        ends = np.cumsum(hubs.bucket_counts)
+        starts = ends - hubs.bucket_counts
+        # One search finds the buckets of all hubs: their edges are numbered one hub after the other.
+        overall = starts[hubs.offsets[at_hub]][requests] + positions
+        bucket = np.searchsorted(ends, overall, side="right")
+        buckets = (bucket - hubs.offsets[at_hub][requests]).astype(np.int32)
+        asked = BucketRequests(
+            hop=part.hop,
+            positions=part.positions[requests],
+            nodes=part.requests.nodes.view(np.uint64)[requests],
+            buckets=buckets,
+            requests=part.requests.take(np.zeros(0, np.int64)),
+            offsets=overall - starts[bucket],
+            draws=draws,
+        )
+        counts = no_edges(part.requests.hop, degrees)
+        return PartAnswer(hop=part.hop, positions=part.positions, found=counts), asked
+
+    def _forward(self, asked: Iterable[BucketRequests]) -> Iterator[tuple[int, BucketRequests]]:
+        num_partitions = self._index.info.num_partitions
+        for part in asked:
+            for partition, at in group_by_partition(bucket_partition_of(part.nodes, part.buckets, num_partitions)):
+                yield partition, part if at is None else part.take(at)
+
+
+def _ask_all_buckets(part: PartRequests, hubs: HubPartition, at_hub: _Integers) -> Iterator[BucketRequests]:
+    """Asks all buckets of hubs for their best edges, a bounded number at a time."""
+    num_buckets = np.diff(hubs.offsets)[at_hub]
+    batch = (np.cumsum(num_buckets) - num_buckets) // MAX_BUCKET_REQUESTS
+    bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1)).tolist()
+    for start, stop in itertools.pairwise(bounds):
+        of_batch = num_buckets[start:stop]
+        requests = start + np.repeat(np.arange(stop - start), of_batch)
+        buckets = expand_ranges(np.zeros(stop - start, np.int64), of_batch)
+        # Buckets without edges have no place in the files.
+        filled = hubs.bucket_counts[hubs.offsets[at_hub][requests] + buckets] > 0
+        requests = requests[filled]
+        yield BucketRequests(
+            hop=part.hop,
+            positions=part.positions[requests],
+            nodes=part.requests.nodes.view(np.uint64)[requests],
+            buckets=buckets[filled].astype(np.int32),
+            requests=part.requests.take(requests),
+        )
+
+
+class _EdgesByRow:
+    """One partition's edges, whose features are looked up by the row in their table."""
+
+    def __init__(self, partition: EdgePartition, features: Sequence[str]) -> None:
+        self.partition = partition
+        self._features: Mapping[str, pa.Array] = {name: partition.features[name] for name in features}
+        self._by_row: tuple[_Integers, _Integers] | None = None
+
+    def features_of(self, edge_rows: _Integers) -> bytes:
+        """Packs the features of edges, each edge once; nothing if the examples show none."""
+        if not self._features or not len(edge_rows):
+            return b""
+        if self._by_row is None:
+            order = np.argsort(self.partition.edge_rows)
+            self._by_row = self.partition.edge_rows[order], order
+        rows = np.unique(edge_rows)
+        positions = pa.array(self._by_row[1][np.searchsorted(self._by_row[0], rows)])
+        columns = {name: values.take(positions) for name, values in self._features.items()}
+        return pack_table(pa.table({files.ROW: rows, **columns}))
+
+
+class _Edges:
+    """One partition's edges as a hop looks at them."""
+
+    def __init__(self, loaded: _EdgesByRow, hop: Hop, times: str | None) -> None:
+        self.partition = partition = loaded.partition
+        self.features_of = loaded.features_of
+        weights = None
+        if hop.strategy == "in_degree":
+            assert partition.in_degrees is not None
+            weights = partition.in_degrees.astype(np.float64)
+        elif hop.weight_feature:
+            weights = partition.numbers(hop.weight_feature)
+        self._adjacency = Adjacency(
+            offsets=partition.offsets,
+            edge_rows=partition.edge_rows,
+            neighbors=partition.neighbors,
+            times=partition.integers(times) if times else None,
+            ranks=partition.ranks,
+            weights=weights,
+        )
+
+    def find(
+        self,
+        hop: Hop,
+        local: _Integers,
+        requests: EdgeRequests,
+        *,
+        inclusive: bool,
+        keeps_scores: bool = False,
+    ) -> FoundEdges:
+        return find_edges(hop, self._adjacency, local, requests, inclusive=inclusive, keeps_scores=keeps_scores)
+
+    def at(self, hop: str, positions: _Integers, draws: npt.NDArray[np.int16] | None) -> FoundEdges:
+        """Returns the edges at some positions, one a request; their candidates are counted elsewhere."""
+        nothing = np.zeros(len(positions), np.int64)
+        return FoundEdges(
+            hop=hop,
+            requests=np.arange(len(positions)),
+            edge_rows=self.partition.edge_rows[positions],
+            neighbors=self.partition.neighbors[positions],
+            draws=np.zeros(len(positions), np.int16) if draws is None else draws,
+            scores=None,
+            num_candidates=nothing,
+            num_eligible=nothing,
+        )
+
+
 class AcceptAnswers(IndexStep):
     """(block, answers and its state) to its next state and its next requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int) -> None:
-        """Sets what is taken in.
-
-        Args:
-            index_dir: folder of the index.
-            plan: the plan that it was built for.
-            number: number of the round, from 0.
-        """
         super().__init__(index_dir, plan)
         self._round = number
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Ends a round of one block and begins the next.
-
-        Args:
-            element: number of the block; answers, with its state among them.
-
-        Yields:
-            The state, and tagged requests.
-        """
+        """Ends a round of one block and begins the next."""
         merger = AnswerMerger(rounds_of_plan(self._plan)[self._round])
-        state = read_answers(element[1], merger.add)
+        state = read_state(element[1], merger.add, BlockState)
         state.accept(merger)
         yield from self.ask_of(state)
 
@@ -203,16 +411,44 @@ class AcceptAnswers(IndexStep):
 class AnswerNodes(IndexStep):
     """(partition, messages of blocks) to (block, ids and features of nodes)."""
 
-    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Message]:
-        """Answers messages one by one.
-
-        Args:
-            element: number of the partition and messages to it.
-
-        Yields:
-            Answers.
-        """
+    def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
+        """Answers messages one by one."""
         partition, messages = element
         for data in messages:
             message: Any = unpack(data)
             yield message.block, pack(answer_nodes(self._index, partition, message.parts))
+
+
+def route_nodes(
+    codes: Mapping[str, npt.NDArray[np.uint64]], num_partitions: int
+) -> dict[int, tuple[NodeRequests, ...]]:
+    """Divides the nodes of a block, given by set and ascending, among the partitions that hold them."""
+    routed: dict[int, list[NodeRequests]] = {}
+    for node_set, of_set in codes.items():
+        for partition, at in group_by_partition(partition_of_codes(of_set, num_partitions)):
+            part = NodeRequests(node_set=node_set, codes=of_set if at is None else of_set[at])
+            routed.setdefault(partition, []).append(part)
+    return {partition: tuple(parts) for partition, parts in sorted(routed.items())}
+
+
+def answer_nodes(index: GraphIndex, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
+    """Looks up nodes of one partition, set by set; a node that the index lacks is an error."""
+    answers = []
+    for part in parts:
+        nodes = index.load_nodes(part.node_set, partition)
+        positions = nodes.positions_of(part.codes)
+        if (positions < 0).any():
+            missing = part.codes[positions < 0]
+            raise ValueError(
+                f"`index_dir` must hold the nodes that its edges lead to; got {index.index_dir!r}, which lacks "
+                f"{len(missing)} of node set {part.node_set!r}, the first with code {int(missing[0]):#x}. "
+                "Build the index again."
+            )
+        at = pa.array(positions)
+        rows = {
+            files.CODE: part.codes.view(np.int64),
+            files.ID: nodes.ids.take(at),
+            **{name: values.take(at) for name, values in nodes.features.items()},
+        }
+        answers.append(NodeAnswer(node_set=part.node_set, rows=pack_table(pa.table(rows))))
+    return tuple(answers)

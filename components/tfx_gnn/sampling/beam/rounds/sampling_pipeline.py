@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from tfx_gnn.sampling.beam.index.files import IndexInfo, hub_table
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.rounds.assembly_steps import AssembleBlocks, WriteShards
+from tfx_gnn.sampling.beam.rounds.block_assembly import AssembleBlocks
 from tfx_gnn.sampling.beam.rounds.block_state import list_runs
 from tfx_gnn.sampling.beam.rounds.negative_steps import draw_negatives
 from tfx_gnn.sampling.beam.rounds.round_steps import (
@@ -23,7 +23,7 @@ from tfx_gnn.sampling.beam.rounds.round_steps import (
     AnswerRequests,
     StartBlocks,
 )
-from tfx_gnn.sampling.beam.shard_files import remove_blocks
+from tfx_gnn.sampling.beam.shard_files import WriteShards, remove_blocks
 from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
 from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
@@ -93,7 +93,7 @@ def sample_with_beam(
             AssembleBlocks(index_dir, plan, examples_dir, info.splits, num_shards)
         )
         empty = pipeline | "Shards" >> beam.Create([(key, None) for key in wanted], reshuffle=False)
-        (
+        _ = (
             (written, empty)
             | "WithEmptyShards" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()

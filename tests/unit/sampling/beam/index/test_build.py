@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,10 @@ import pytest
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index import files as index_files
 from tfx_gnn.sampling.beam.index.build import IndexOptions, IndexReport, build_index
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.lookups import IndexNodes
+from tfx_gnn.sampling.beam.index.files import IndexInfo
+from tfx_gnn.sampling.beam.index.job import IndexJob, requirements_of_plan
+from tfx_gnn.sampling.beam.index.join_steps import IndexNodes
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.index.requirements import requirements_of_plan
-from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.messages import pack_table
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
@@ -32,6 +32,8 @@ from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, dead_letter_line
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
+
+WriteIndex = Callable[..., IndexInfo]
 
 _SCHEMA = """
 node_sets { key: "a" value { features { key: "x" value { dtype: DT_FLOAT } }
@@ -169,14 +171,16 @@ _PLANS = {
 
 
 @pytest.mark.parametrize("name", _PLANS)
-def test_the_index_is_that_of_the_tables_in_memory(tables_dir: str, tmp_path: Path, name: str) -> None:
+def test_the_index_is_that_of_the_tables_in_memory(
+    tables_dir: str, tmp_path: Path, name: str, write_index: WriteIndex
+) -> None:
     plan = _PLANS[name]
     num_partitions, hub_degree = (4, 20) if name != "temporal" else (1, 4096)
 
     report = _build(tables_dir, tmp_path / "beam", plan, num_partitions=num_partitions, hub_degree=hub_degree)
 
     tables = _read(tables_dir, plan)
-    info = write_index_from_tables(tables, plan, str(tmp_path / "memory"), num_partitions, hub_degree=hub_degree)
+    info = write_index(tables, plan, str(tmp_path / "memory"), num_partitions, hub_degree=hub_degree)
     assert _contents(tmp_path / "beam") == _contents(tmp_path / "memory")
     assert report.info == info
     assert report.tables == {label: tables.reports[label] for label in report.tables}
@@ -226,7 +230,7 @@ def test_the_edges_of_a_hub_spread_over_all_partitions(tmp_path: Path) -> None:
     assert report.top_hubs["e", "forward"] == ((0, 20_000),)
 
 
-def test_several_workers_write_the_same_bytes(tables_dir: str, tmp_path: Path) -> None:
+def test_several_workers_write_the_same_bytes(tables_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
     plan = _PLANS["in-degree"]
     workers = ("--direct_running_mode=multi_threading", "--direct_num_workers=2")
 
@@ -238,7 +242,7 @@ def test_several_workers_write_the_same_bytes(tables_dir: str, tmp_path: Path) -
         options=IndexOptions(num_partitions=4, hub_degree=20),
     )
 
-    write_index_from_tables(_read(tables_dir, plan), plan, str(tmp_path / "memory"), 4, hub_degree=20)
+    write_index(_read(tables_dir, plan), plan, str(tmp_path / "memory"), 4, hub_degree=20)
     assert _contents(tmp_path / "beam") == _contents(tmp_path / "memory")
 
 
@@ -336,7 +340,7 @@ def _spoil(shop_dir: str) -> None:
 
 @pytest.mark.parametrize("num_partitions", [1, 4])
 def test_dropped_rows_are_counted_and_described_as_in_memory(
-    shop_dir: str, tmp_path: Path, num_partitions: int
+    shop_dir: str, tmp_path: Path, num_partitions: int, write_index: WriteIndex
 ) -> None:
     _spoil(shop_dir)
 
@@ -352,7 +356,7 @@ def test_dropped_rows_are_counted_and_described_as_in_memory(
     assert sorted(written) == sorted(dead_letter_line(problem) for problem in tables.problems)
     rows = [json.loads(line)["row"] for line in Path(report.dead_letters[1]).read_text().splitlines()]
     assert rows == sorted(rows)
-    write_index_from_tables(tables, _SHOP_PLAN, str(tmp_path / "memory"), num_partitions)
+    write_index(tables, _SHOP_PLAN, str(tmp_path / "memory"), num_partitions)
     beam_files, memory_files = _contents(tmp_path / "beam"), _contents(tmp_path / "memory")
     for name in beam_files:
         # Rows of seeds count in the files there, in the order of ids here.
@@ -497,7 +501,7 @@ def test_a_hub_has_more_than_one_edge() -> None:
         IndexOptions(hub_degree=0)
 
 
-def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Path) -> None:
+def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
     folder = Path(shop_dir)
     schema = (folder / "graph_schema.pbtxt").read_text()
     context = 'context { features { key: "year" value { dtype: DT_INT64 } } metadata { filename: "context.csv" } }'
@@ -509,6 +513,6 @@ def test_the_context_is_kept_where_examples_show_it(shop_dir: str, tmp_path: Pat
 
     assert GraphIndex(str(tmp_path / "index")).load_context().to_pylist() == [{"year": 1990}]
     assert report.tables["context"].rows_used == 1
-    write_index_from_tables(_read(shop_dir, plan), plan, str(tmp_path / "memory"), 1)
+    write_index(_read(shop_dir, plan), plan, str(tmp_path / "memory"), 1)
     name = index_files.table_file("", index_files.CONTEXT_TABLE, 0)
     assert _contents(tmp_path / "index")[name] == _contents(tmp_path / "memory")[name]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tfx_gnn.sampling.beam.index.files import as_codes, partition_of_codes
+from tfx_gnn.sampling.beam.index.files import as_codes
 from tfx_gnn.sampling.beam.index.partitions import (
     bucket_bits,
     buckets_of_edges,
     count_buckets,
+    group_by_partition,
     hub_rows,
+    partition_of_codes,
     sort_edges,
-    sort_nodes,
     sort_seeds,
     split_by_partition,
 )
@@ -32,13 +35,6 @@ def test_the_first_bits_of_a_code_are_its_partition() -> None:
     assert partition_of_codes(codes, 4).tolist() == [0, 0, 1, 2, 3]
     assert partition_of_codes(codes.view(np.int64), 4).tolist() == [0, 0, 1, 2, 3]
     assert partition_of_codes(codes, 1).tolist() == [0, 0, 0, 0, 0]
-
-
-def test_codes_are_ordered_as_unsigned_numbers() -> None:
-    nodes = sort_nodes(pa.table({"#code": _int64(_LARGE, 7, 3), "#id": ["c", "b", "a"]}))
-
-    assert nodes.column("#id").to_pylist() == ["a", "b", "c"]
-    assert as_codes(nodes.column("#code")).tolist() == [3, 7, _LARGE]
 
 
 def test_edges_of_a_node_are_in_the_order_of_the_hashes_of_their_rows() -> None:
@@ -84,6 +80,15 @@ def test_hubs_list_every_bucket_and_empty_ones_too() -> None:
     assert as_codes(hubs.column("#node")).tolist() == [7, 7, 7, 7, _LARGE, _LARGE]
     assert hubs.column("#bucket").to_pylist() == [0, 1, 2, 3, 0, 1]
     assert hubs.column("#bucket_count").to_pylist() == [0, 2, 0, 1, 1, 0]
+
+
+@given(st.lists(st.integers(0, 5)), st.sampled_from([0, 2**20]))
+def test_positions_are_grouped_and_keep_their_order(partitions: list[int], shift: int) -> None:
+    groups = group_by_partition(np.array(partitions, np.int64) + shift)
+
+    found = {p - shift: list(range(len(partitions))) if at is None else at.tolist() for p, at in groups}
+
+    assert found == {p: [i for i, q in enumerate(partitions) if q == p] for p in sorted(set(partitions))}
 
 
 def test_rows_are_parted_and_keep_their_order() -> None:

@@ -7,7 +7,6 @@ import tensorflow as tf
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
-from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
@@ -32,9 +31,9 @@ ARGUMENTS = {"make_pipeline": make_pipeline, "plan": PLAN, "sampling_seed": 0, "
 
 
 @pytest.fixture
-def index_dir(tmp_path, shop_dir):
+def index_dir(tmp_path, shop_dir, write_index):
     tables = read_tables(shop_dir, extra_columns=tables_with_splits(PLAN).extra_columns_by_table)
-    write_index_from_tables(tables, PLAN, str(tmp_path / "index"), 2)
+    write_index(tables, PLAN, str(tmp_path / "index"), 2)
     return str(tmp_path / "index")
 
 

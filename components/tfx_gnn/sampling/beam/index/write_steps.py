@@ -1,7 +1,8 @@
-"""Beam steps that sum degrees, and write the edges and seeds of each partition."""
+"""Beam steps that sum and summarize degrees, and write the edges, hubs and seeds of each partition."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,10 +14,8 @@ from apache_beam import pvalue
 
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.degrees import summarize_degrees
 from tfx_gnn.sampling.beam.index.job import END_OF_DIRECTION, TARGET_END, IndexJob
-from tfx_gnn.sampling.beam.index.joining import EdgeBlock
-from tfx_gnn.sampling.beam.index.lookups import RECORDS
+from tfx_gnn.sampling.beam.index.join_steps import RECORDS, EdgeBlock
 from tfx_gnn.sampling.beam.index.messages import (
     Degrees,
     EndCounts,
@@ -25,28 +24,85 @@ from tfx_gnn.sampling.beam.index.messages import (
     pack_rows,
     partition_key,
     split_key,
-    write_recorded,
 )
 from tfx_gnn.sampling.beam.index.partitions import (
     bucket_bits,
+    bucket_partition_of,
     buckets_of_edges,
     concatenate,
     count_buckets,
     hub_rows,
+    partition_of_codes,
+    positions_in,
     sort_edges,
     sort_seeds,
     split_by_partition,
 )
-from tfx_gnn.sampling.beam.index.reader import bucket_partition_of, positions_in
 from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 
 ANSWERS, HUBS, SUMMARIES, BUCKETS = "answers", "hubs", "summaries", "buckets"
 """Outputs of `SumDegrees`, and of `WriteEdges`."""
+NUM_TOP_HUBS = 10
+"""So many nodes of largest degree are named."""
 
 _MAX_UNSUMMED = 1 << 22  # counts of nodes: 64 MB
 
 _Codes = npt.NDArray[np.uint64]
 _Counts = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DegreeSummary:
+    """Degrees of the nodes of one edge set in one direction.
+
+    Attributes:
+        histogram: number of nodes with a degree in [2**i, 2**(i + 1)), at position i. Nodes without edges
+            are not counted.
+        top: pairs (degree, code) of the `NUM_TOP_HUBS` nodes of largest degree, descending; of equal ones those of
+            smaller code.
+    """
+
+    histogram: tuple[int, ...] = ()
+    top: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes with edges."""
+        return sum(self.histogram)
+
+
+def summarize_degrees(codes: npt.NDArray[np.uint64], degrees: npt.NDArray[np.int64]) -> DegreeSummary:
+    """Summarizes some nodes with at least one edge each."""
+    top = np.lexsort((codes, -degrees))[:NUM_TOP_HUBS]
+    return DegreeSummary(
+        histogram=tuple(np.bincount(np.frexp(degrees)[1] - 1).tolist()),
+        top=tuple(zip(degrees[top].tolist(), codes[top].tolist(), strict=True)),
+    )
+
+
+class MergeDegrees(beam.CombineFn):
+    """Merges summaries of different nodes."""
+
+    def create_accumulator(self) -> DegreeSummary:
+        """Returns an empty summary."""
+        return DegreeSummary()
+
+    def add_input(self, mutable_accumulator: DegreeSummary, element: DegreeSummary) -> DegreeSummary:
+        """Adds the summary of further nodes."""
+        return self.merge_accumulators([mutable_accumulator, element])
+
+    def merge_accumulators(self, accumulators: Iterable[DegreeSummary]) -> DegreeSummary:
+        """Merges summaries."""
+        parts = list(accumulators)
+        histogram = np.zeros(max((len(part.histogram) for part in parts), default=0), np.int64)
+        for part in parts:
+            histogram[: len(part.histogram)] += np.array(part.histogram, np.int64)
+        top = sorted((pair for part in parts for pair in part.top), key=lambda pair: (-pair[0], pair[1]))
+        return DegreeSummary(histogram=tuple(histogram.tolist()), top=tuple(top[:NUM_TOP_HUBS]))
+
+    def extract_output(self, accumulator: DegreeSummary) -> DegreeSummary:
+        """Returns the summary."""
+        return accumulator
 
 
 class SumDegrees(beam.DoFn):
@@ -63,14 +119,7 @@ class SumDegrees(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Sums the degrees of the nodes of one partition.
-
-        Args:
-            element: key, and messages.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Sums the degrees of the nodes of one partition."""
         key, messages = element
         partition, what = split_key(key)
         end, _, edge_set = what.partition("/")
@@ -87,14 +136,14 @@ class SumDegrees(beam.DoFn):
             positions = positions_in(codes, targets)
             stored = np.where(positions < 0, 0, degrees[positions] if len(degrees) else 0).astype(np.int64)
             rows = pa.table({files.IN_DEGREE: stored})
-            record = write_recorded(self._job.index_dir, files.in_degree_table(edge_set), partition, rows)
+            record = files.write_partition(self._job.index_dir, files.in_degree_table(edge_set), partition, rows)
             yield pvalue.TaggedOutput(RECORDS, record)
         for message in messages:
-            question = unpack(message)
-            if isinstance(question, EndCounts) and question.block:
-                counts = degrees[positions_in(codes, question.codes)]
-                answer = Degrees(end=end, partition=question.partition, counts=counts)
-                yield pvalue.TaggedOutput(ANSWERS, (question.block, pack(answer)))
+            request = unpack(message)
+            if isinstance(request, EndCounts) and request.block:
+                counts = degrees[positions_in(codes, request.codes)]
+                answer = Degrees(end=end, partition=request.partition, counts=counts)
+                yield pvalue.TaggedOutput(ANSWERS, (request.block, pack(answer)))
 
 
 class RouteEdges(beam.DoFn):
@@ -109,15 +158,7 @@ class RouteEdges(beam.DoFn):
         self._hubs = {}
 
     def process(self, element: tuple[str, bytes], hubs: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
-        """Sends the edges of one block to their partitions.
-
-        Args:
-            element: key of the block, and the block.
-            hubs: all `Hubs`.
-
-        Yields:
-            Edges by partition and table.
-        """
+        """Sends the edges of one block to their partitions; `hubs` are all `Hubs`."""
         _, message = element
         block: EdgeBlock = unpack(message)
         requirements = self._job.requirements.edge_sets[block.edge_set]
@@ -131,7 +172,7 @@ class RouteEdges(beam.DoFn):
         self, edge_set: str, direction: str, rows: pa.Table, hubs: Sequence[bytes]
     ) -> Iterator[tuple[str, bytes]]:
         nodes = files.as_codes(rows.column(files.NODE))
-        partitions = files.partition_of_codes(nodes, self._job.num_partitions)
+        partitions = partition_of_codes(nodes, self._job.num_partitions)
         if (edge_set, direction) not in self._hubs:
             self._hubs[edge_set, direction] = _hubs_of(hubs, edge_set, direction)
         codes, degrees = self._hubs[edge_set, direction]
@@ -163,21 +204,14 @@ class WriteEdges(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and edges.
-
-        Yields:
-            Outputs, see the class.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         rows = sort_edges(concatenate([unpack_table(message) for message in messages]))
-        yield pvalue.TaggedOutput(RECORDS, write_recorded(self._job.index_dir, table, partition, rows))
+        yield pvalue.TaggedOutput(RECORDS, files.write_partition(self._job.index_dir, table, partition, rows))
         if files.BUCKET in rows.column_names:
             counts = count_buckets(rows)
-            homes = files.partition_of_codes(files.as_codes(counts.column(files.NODE)), self._job.num_partitions)
+            homes = partition_of_codes(files.as_codes(counts.column(files.NODE)), self._job.num_partitions)
             hub_table = f"{table.rpartition('/')[0]}/hubs"
             for home, part in split_by_partition(counts, homes):
                 yield pvalue.TaggedOutput(BUCKETS, (partition_key(home, hub_table), pack_rows(part)))
@@ -190,14 +224,7 @@ class WriteHubs(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and numbers of edges in buckets.
-
-        Yields:
-            What was written.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         counts = concatenate([unpack_table(message) for message in messages])
@@ -205,7 +232,7 @@ class WriteHubs(beam.DoFn):
         degrees = np.zeros(len(nodes), np.int64)
         np.add.at(degrees, places, counts.column(files.BUCKET_COUNT).to_numpy())
         rows = hub_rows(nodes, bucket_bits(degrees, self._job.hub_degree), counts)
-        yield write_recorded(self._job.index_dir, table, partition, rows)
+        yield files.write_partition(self._job.index_dir, table, partition, rows)
 
 
 class WriteSeeds(beam.DoFn):
@@ -215,22 +242,15 @@ class WriteSeeds(beam.DoFn):
         self._job = job
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[Any]:
-        """Writes one partition.
-
-        Args:
-            element: key, and seeds.
-
-        Yields:
-            What was written.
-        """
+        """Writes one partition."""
         key, messages = element
         partition, table = split_key(key)
         rows = sort_seeds(concatenate([unpack_table(message) for message in messages]))
-        yield write_recorded(self._job.index_dir, table, partition, rows, len(self._job.plan.splits.names))
+        yield files.write_partition(self._job.index_dir, table, partition, rows, len(self._job.plan.splits.names))
 
 
 def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
-    """Returns codes, ascending, with the sums of their counts; and the known nodes, if they are told."""
+    """Returns codes, ascending, with the sums of their counts; and the known nodes, if there are any."""
     codes, counts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
     num_waiting, targets = 0, None
     for message in messages:

@@ -1,4 +1,4 @@
-"""Writes an index from tables in memory, with the same files as from tables on disk."""
+"""An oracle for indexes: written from tables in memory, without Beam, with the same bytes."""
 
 from __future__ import annotations
 
@@ -7,88 +7,41 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 
 from tfx_gnn.sampling.beam.index import files
 from tfx_gnn.sampling.beam.index import rows as index_rows
-from tfx_gnn.sampling.beam.index.job import IndexJob
-from tfx_gnn.sampling.beam.index.messages import PartitionRecord, assemble_info, write_recorded
+from tfx_gnn.sampling.beam.index.build import DEFAULT_HUB_DEGREE
+from tfx_gnn.sampling.beam.index.job import FORWARD, requirements_of_plan
 from tfx_gnn.sampling.beam.index.partitions import (
     bucket_bits,
+    bucket_partition_of,
     buckets_of_edges,
     count_buckets,
     hub_rows,
+    partition_of_codes,
     sort_edges,
-    sort_nodes,
     sort_seeds,
     split_by_partition,
 )
-from tfx_gnn.sampling.beam.index.reader import bucket_partition_of
-from tfx_gnn.sampling.beam.index.requirements import FORWARD, requirements_of_plan
 from tfx_gnn.sampling.beam.index.rows import GivenRows, KnownEnds
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.tables.graph_tables import GraphTables
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
-
-_NO_CODES = np.zeros(0, np.uint64)
-
-
-def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
-    """Works the schemas out by doing to no rows what is done to rows.
-
-    Args:
-        job: the index that is built.
-
-    Returns:
-        By name of a table within `IndexInfo.tables`, its schema. The context is not among them.
-    """
-    plan, requirements = job.plan, job.requirements
-    schemas = {}
-    for name in requirements.node_sets:
-        rows = index_rows.node_rows(plan, requirements, name, _no_rows(job.layouts[f"nodes/{name}"]))
-        schemas[files.node_table(name)] = index_rows.stored_nodes(requirements, name, rows).schema
-        if name == plan.seed_node_set and plan.seed_table is None:
-            schemas[files.SEED_TABLE] = index_rows.node_seeds(plan, rows).schema
-    for name, of_set in requirements.edge_sets.items():
-        no_ranks = np.zeros(0, np.int8) if of_set.has_ranks else None
-        ends = index_rows.KnownEnds(sources=_NO_CODES, targets=_NO_CODES, source_ranks=no_ranks, target_ranks=no_ranks)
-        rows = index_rows.edge_rows(plan, requirements, name, _no_rows(job.layouts[f"edges/{name}"]), ends)
-        if name == plan.seed_edge_set and plan.seed_table is None:
-            schemas[files.SEED_TABLE] = index_rows.edge_seeds(plan, requirements, rows).schema
-        for direction in of_set.degree_directions:
-            rows = rows.append_column(index_rows.degree_column(direction), pa.array(np.zeros(0, np.int64)))
-        for direction in of_set.directions:
-            found = index_rows.direction_rows(of_set, rows, direction)
-            in_buckets = found.append_column(files.BUCKET, pa.array(np.zeros(0, np.int32)))
-            schemas[files.edge_table(name, direction)] = found.schema
-            schemas[files.bucket_table(name, direction)] = in_buckets.schema
-            schemas[files.hub_table(name, direction)] = count_buckets(in_buckets).schema
-        if of_set.stores_in_degrees:
-            schemas[files.in_degree_table(name)] = pa.schema([(files.IN_DEGREE, pa.int64())])
-    if plan.seed_table is not None:
-        ends_of_seeds = (_NO_CODES,) * len(requirements.root_sets)
-        seeds = index_rows.table_seeds(plan, requirements, _no_rows(job.layouts["seeds"]), ends_of_seeds)
-        schemas[files.SEED_TABLE] = seeds.schema
-    return schemas
-
-
-def _no_rows(layout: TableLayout) -> index_rows.GivenRows:
-    columns = {key: pa.array([], column.arrow_type) for key, column in layout.columns.items()}
-    return index_rows.GivenRows(columns=pa.table(columns), rows=np.zeros(0, np.int64), place_of="row {}".format)
-
-
-DEFAULT_HUB_DEGREE = 4096
-"""Nodes with more edges than this in a direction are hubs there."""
-
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 _Codes = npt.NDArray[np.uint64]
-
-
 _Ranks = npt.NDArray[np.int8]
 
 
-def write_index_from_tables(
+@pytest.fixture(scope="session")
+def write_index():
+    """The function `_write_index`."""
+    return _write_index
+
+
+def _write_index(
     tables: GraphTables,
     plan: SamplingPlan,
     index_dir: str,
@@ -96,25 +49,7 @@ def write_index_from_tables(
     *,
     hub_degree: int = DEFAULT_HUB_DEGREE,
 ) -> files.IndexInfo:
-    """Writes the index of a graph that fits into memory.
-
-    Args:
-        tables: the graph, with the split column among its extra columns if the plan names one.
-        plan: a plan without seed table that fits the graph.
-        index_dir: folder to write into.
-        num_partitions: number of partitions, a power of two.
-        hub_degree: nodes with more edges than this in a direction are hubs there, at least 1.
-
-    Returns:
-        What the index consists of.
-
-    Raises:
-        ValueError: if the plan has a seed table.
-    """
-    if plan.seed_table is not None:
-        raise ValueError(
-            f"`plan` must have no seed table; got {plan.seed_table.filename!r}. Build the index from the files."
-        )
+    """Writes the index of a graph whose plan has no seed table; edges are counted and sorted as a whole."""
     requirements = requirements_of_plan(plan, tables.schema)
     writer = _Writer(index_dir, num_partitions, hub_degree, len(plan.splits.names))
     codes: dict[str, _Codes] = {}
@@ -130,7 +65,7 @@ def write_index_from_tables(
         codes[name] = files.as_codes(rows.column(files.CODE))
         ranks[name] = index_rows.node_ranks(plan, name, rows)
         stored = index_rows.stored_nodes(requirements, name, rows)
-        writer.write(files.node_table(name), stored, stored.column(files.CODE), sort_nodes)
+        writer.write(files.node_table(name), stored, stored.column(files.CODE), _sort_nodes)
         if name == plan.seed_node_set:
             writer.write_seeds(index_rows.node_seeds(plan, rows))
     for name, of_set in requirements.edge_sets.items():
@@ -164,7 +99,7 @@ def write_index_from_tables(
     schema_text = text_format.MessageToString(tables.schema)
     with tf.io.gfile.GFile(files.schema_file(index_dir), "w") as file:
         file.write(schema_text)
-    info = assemble_info(
+    info = files.assemble_info(
         writer.records,
         writer.schemas,
         num_partitions=num_partitions,
@@ -181,7 +116,7 @@ class _Writer:
     """Cuts tables in partitions and writes them."""
 
     def __init__(self, index_dir: str, num_partitions: int, hub_degree: int, num_splits: int) -> None:
-        self.records: list[PartitionRecord] = []
+        self.records: list[files.PartitionRecord] = []
         self.schemas: dict[str, pa.Schema] = {}
         self.num_edges: dict[str, int] = {}
         self._index_dir = index_dir
@@ -196,7 +131,7 @@ class _Writer:
         codes: pa.ChunkedArray,
         sort: Callable[[pa.Table], pa.Table],
     ) -> None:
-        self._write_parts(table, rows, files.partition_of_codes(files.as_codes(codes), self._num_partitions), sort)
+        self._write_parts(table, rows, partition_of_codes(files.as_codes(codes), self._num_partitions), sort)
 
     def write_seeds(self, rows: pa.Table) -> None:
         self.write(files.SEED_TABLE, rows, rows.column(files.KEY), sort_seeds)
@@ -241,7 +176,7 @@ class _Writer:
     ) -> None:
         self.schemas[table] = sort(rows.slice(0, 0)).schema
         for partition, part in split_by_partition(rows, partitions):
-            record = write_recorded(self._index_dir, table, partition, sort(part), self._num_splits)
+            record = files.write_partition(self._index_dir, table, partition, sort(part), self._num_splits)
             self.records.append(record)
 
 
@@ -256,3 +191,8 @@ def _take(ranks: _Ranks | None, rows: npt.NDArray[np.int64]) -> _Ranks | None:
 
 def _extra(columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
     return {EXTRA_PREFIX + name: values for name, values in columns.items()}
+
+
+def _sort_nodes(rows: pa.Table) -> pa.Table:
+    """Sorts nodes by code as uint64; equal codes keep their order."""
+    return rows.take(pa.array(np.argsort(files.as_codes(rows.column(files.CODE)), kind="stable")))

@@ -7,12 +7,10 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
-from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.messages import route_requests, unpack_table
-from tfx_gnn.sampling.beam.rounds import block_state as answer_merging
-from tfx_gnn.sampling.beam.rounds import partition_answers
+from tfx_gnn.sampling.beam.rounds import block_state, round_steps
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
-from tfx_gnn.sampling.beam.rounds.partition_answers import PartitionAnswers
+from tfx_gnn.sampling.beam.rounds.round_steps import PartitionAnswers
 from tfx_gnn.sampling.engine.edge_choice import build_adjacency, find_edges
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
 from tfx_gnn.sampling.plan.hop import Hop
@@ -92,61 +90,66 @@ def _found(found):
     return [column[order].tolist() for column in columns], found.num_candidates.tolist(), found.num_eligible.tolist()
 
 
+@pytest.fixture
+def check_answers(tmp_path, tables, write_index):
+    """Compares answers with those of the whole graph; returns their number."""
+
+    def check(strategy, direction, filters):
+        hop = Hop(
+            edge_set="e",
+            fan_out=0 if strategy == "full" else 5,
+            direction=direction,
+            strategy=strategy,
+            weight_feature="w" if strategy in ("weighted", "top_k") else "",
+            name="h",
+        )
+        temporal = Temporal(seed_time="born", edge_times={"e": "t"}) if filters == "time" else None
+        plan = SamplingPlan(seed_node_set="v", hops=(hop,), temporal=temporal)
+        edges = tables.edge_tables["e"]
+        codes = hash_ids(tables.node_tables["v"].ids)
+        starts, ends = (edges.sources, edges.targets)[:: 1 if direction == "forward" else -1]
+        weights = (
+            np.bincount(ends, minlength=NUM_NODES)[ends] if strategy == "in_degree" else edges.features["w"].to_numpy()
+        )
+        whole = build_adjacency(
+            starts, codes[ends].view(np.int64), NUM_NODES, times=edges.features["t"].to_numpy(), weights=weights
+        )
+        nodes, requests = _requests(codes, filters=filters)
+        write_index(tables, plan, str(tmp_path), 4, hub_degree=12)
+        index = GraphIndex(str(tmp_path))
+        assert index.info.tables["edges/e/" + direction + "/hubs"].total > 0
+
+        answers = _answer(index, plan, requests)
+
+        merger = AnswerMerger(plan.hops)
+        for answer in answers:
+            merger.add(answer)
+        (merged,) = merger.merge([len(nodes)])
+        assert _found(merged) == _found(find_edges(hop, whole, nodes, requests))
+        features = {}
+        for answer in answers:
+            assert bool(answer.features) == bool(answer.found.num_edges)
+            if answer.features:
+                rows = unpack_table(answer.features)
+                features.update(zip(rows["#row"].to_pylist(), rows["w"].to_pylist(), strict=True))
+        assert features.items() >= {row: edges.features["w"][row].as_py() for row in merged.edge_rows.tolist()}.items()
+        return len(answers)
+
+    return check
+
+
 @pytest.mark.parametrize("filters", ["none", "time", "excluded"])
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @pytest.mark.parametrize("strategy", ["uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full"])
-def test_partitions_and_buckets_find_what_the_whole_graph_has(tmp_path, tables, strategy, direction, filters):
-    _check_answers(tmp_path, tables, strategy, direction, filters)
+def test_partitions_and_buckets_find_what_the_whole_graph_has(check_answers, strategy, direction, filters):
+    check_answers(strategy, direction, filters)
 
 
 @pytest.mark.parametrize("strategy", ["uniform_with_replacement", "weighted", "full"])
-def test_edges_of_hubs_come_in_many_messages_and_are_merged_on_the_way(tmp_path, tables, monkeypatch, strategy):
-    monkeypatch.setattr(partition_answers, "MAX_BUCKET_REQUESTS", 7)
-    monkeypatch.setattr(answer_merging, "_MAX_SCORED_EDGES", 20)
+def test_edges_of_hubs_come_in_many_messages_and_are_merged_on_the_way(check_answers, monkeypatch, strategy):
+    monkeypatch.setattr(round_steps, "MAX_BUCKET_REQUESTS", 7)
+    monkeypatch.setattr(block_state, "_MAX_SCORED_EDGES", 20)
 
-    num_messages = _check_answers(tmp_path, tables, strategy, "forward", "excluded")
+    num_messages = check_answers(strategy, "forward", "excluded")
 
     assert num_messages > 20
-
-
-def _check_answers(tmp_path, tables, strategy, direction, filters):
-    """Compares with the whole graph; returns the number of answers."""
-    hop = Hop(
-        edge_set="e",
-        fan_out=0 if strategy == "full" else 5,
-        direction=direction,
-        strategy=strategy,
-        weight_feature="w" if strategy in ("weighted", "top_k") else "",
-        name="h",
-    )
-    temporal = Temporal(seed_time="born", edge_times={"e": "t"}) if filters == "time" else None
-    plan = SamplingPlan(seed_node_set="v", hops=(hop,), temporal=temporal)
-    edges = tables.edge_tables["e"]
-    codes = hash_ids(tables.node_tables["v"].ids)
-    starts, ends = (edges.sources, edges.targets)[:: 1 if direction == "forward" else -1]
-    weights = (
-        np.bincount(ends, minlength=NUM_NODES)[ends] if strategy == "in_degree" else edges.features["w"].to_numpy()
-    )
-    whole = build_adjacency(
-        starts, codes[ends].view(np.int64), NUM_NODES, times=edges.features["t"].to_numpy(), weights=weights
-    )
-    nodes, requests = _requests(codes, filters=filters)
-    write_index_from_tables(tables, plan, str(tmp_path), 4, hub_degree=12)
-    index = GraphIndex(str(tmp_path))
-    assert index.info.tables["edges/e/" + direction + "/hubs"].total > 0
-
-    answers = _answer(index, plan, requests)
-
-    merger = AnswerMerger(plan.hops)
-    for answer in answers:
-        merger.add(answer)
-    (merged,) = merger.merge([len(nodes)])
-    assert _found(merged) == _found(find_edges(hop, whole, nodes, requests))
-    features = {}
-    for answer in answers:
-        assert bool(answer.features) == bool(answer.found.num_edges)
-        if answer.features:
-            rows = unpack_table(answer.features)
-            features.update(zip(rows["#row"].to_pylist(), rows["w"].to_pylist(), strict=True))
-    assert features.items() >= {row: edges.features["w"][row].as_py() for row in merged.edge_rows.tolist()}.items()
-    return len(answers)

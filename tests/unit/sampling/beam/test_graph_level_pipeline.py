@@ -7,7 +7,7 @@ import pytest
 
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
-from tfx_gnn.sampling.beam.rounds.graph_level_pipeline import write_graph_level_examples_with_beam
+from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.engine.seeds import shard_bounds
 from tfx_gnn.sampling.examples.graph_level_conversion import convert_graph_level_examples
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples

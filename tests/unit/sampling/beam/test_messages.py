@@ -1,8 +1,6 @@
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tfx_gnn.sampling.beam.messages import group_by_partition, route_requests
+from tfx_gnn.sampling.beam.messages import route_requests
 from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
 
 
@@ -17,15 +15,6 @@ def _requests(hop, nodes):
         excluded_splits=np.arange(count + 1),
         excluded_neighbors=np.arange(count) * 10,
     )
-
-
-@given(st.lists(st.integers(0, 5)), st.sampled_from([0, 2**20]))
-def test_positions_are_grouped_and_keep_their_order(partitions, shift):
-    groups = group_by_partition(np.array(partitions, np.int64) + shift)
-
-    found = {p - shift: list(range(len(partitions))) if at is None else at.tolist() for p, at in groups}
-
-    assert found == {p: [i for i, q in enumerate(partitions) if q == p] for p in sorted(set(partitions))}
 
 
 def test_requests_go_to_the_partition_of_the_first_bits_of_their_node():

@@ -1,7 +1,7 @@
 """Writes tables of many small graphs as records on Apache Beam.
 
-Blocks of many graphs' tables are parted and put together again by graph, so a worker can have all rows of some graphs
-without anybody having all rows. Chunks of graphs are ranges of the hashes of their ids, as output shards are.
+Blocks of rows are split and joined again by chunks of graphs: a worker holds all rows of some graphs, and no worker
+holds all rows. Chunks are ranges of the hashes of the graphs' ids, as output shards are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from apache_beam import pvalue
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.messages import pack, unpack
-from tfx_gnn.sampling.beam.rounds.assembly_steps import WriteShards, WrittenBlock
-from tfx_gnn.sampling.beam.shard_files import remove_blocks, write_block
+from tfx_gnn.sampling.beam.shard_files import WriteShards, WrittenBlock, remove_blocks, write_block
 from tfx_gnn.sampling.engine.seeds import shard_starts
 from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, GraphLevelReport, splits_with_graphs
@@ -36,34 +35,20 @@ from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 
 # Rows are counted from a multiple of this in each unit: in order, without knowing how many each unit has.
 _ROWS_OF_UNIT = 1 << 40
+_BYTES_PER_CHUNK = 1 << 24
+_CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"  # outputs of steps
 
 
 def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray[np.int64]:
-    """Finds the chunk of each key.
+    """Returns the chunk of each uint64 key: (key * num_chunks) >> 64.
 
     Chunk `i` of `k * n` belongs to output shard `i // k` of `n`.
-
-    Args:
-        keys: uint64 array, shape [num_rows].
-        num_chunks: number of chunks, at least 1.
-
-    Returns:
-        int64 array, shape [num_rows]: (key * num_chunks) >> 64.
     """
     return np.searchsorted(shard_starts(num_chunks), keys, side="right").astype(np.int64) - 1
 
 
-def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
-    """Parts a block by the chunks of its rows' graphs.
-
-    Args:
-        block: rows of a table that was read as `graph_level_layouts` describes it.
-        spec: what to make of the tables.
-        num_chunks: number of chunks, at least 1.
-
-    Yields:
-        For each chunk that has rows, its number and its rows, without problems.
-    """
+def split_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
+    """Yields the rows of each chunk that has any, by the hash of their graphs' ids, without problems."""
     chunks = chunks_of_keys(hash_ids(block.columns[EXTRA_PREFIX + spec.graph_id_column]), num_chunks)
     order = np.argsort(chunks, kind="stable")
     numbers, starts = np.unique(chunks[order], return_index=True)
@@ -81,17 +66,9 @@ def part_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> 
 
 
 def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequence[TableBlock]) -> Table:
-    """Puts the rows of a chunk together to a table.
+    """Joins what `split_block` yielded for a chunk, in any order, to a table in the order of its rows.
 
-    Args:
-        layout: the table that the rows are from.
-        units: all units of that table, by index.
-        blocks: what `part_block` yielded for the chunk, in any order; none at all is a
-            table without rows.
-
-    Returns:
-        The rows in the order of the table. `Table.rows` tells their order and places;
-        they are no positions over all files.
+    `Table.rows` tells their order and places; they are no positions over all files.
     """
     in_order = sorted(blocks, key=lambda block: (block.unit, int(block.rows[0]) if block.num_rows else 0))
     rows = np.concatenate([np.zeros(0, np.int64), *(block.rows + block.unit * _ROWS_OF_UNIT for block in in_order)])
@@ -111,12 +88,6 @@ def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequenc
     )
 
 
-_CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"
-
-
-_BYTES_PER_CHUNK = 1 << 24
-
-
 def write_graph_level_examples_with_beam(
     *,
     make_pipeline: Callable[[], beam.Pipeline],
@@ -131,28 +102,10 @@ def write_graph_level_examples_with_beam(
 ) -> GraphLevelReport:
     """Writes each graph of tables of many graphs as a record.
 
-    A worker's memory depends on the size of a chunk of graphs, not on that of the
-    tables. Shards are noted in the folder's `ShardLog`, with their statistics.
-
-    Args:
-        make_pipeline: makes an empty pipeline with the runner's options.
-        tables_dir: folder that the schema's file names are relative to; all workers see it.
-        tables_schema: schema of the tables, which `spec` fits.
-        examples_dir: folder to write `Split-<name>` folders into, which all workers see.
-        spec: how the tables are parted into graphs.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        access: which files may be read; by default those inside of `tables_dir`.
-        num_chunks: parts that the graphs are converted in, a multiple of `num_shards`;
-            0: so many that 16 MiB of the tables' files come to one. The records do not depend on it.
-
-    Returns:
-        What became of the graphs and of the rows; `num_graphs` names the splits that
-        were written. Problems are in no particular order.
-
-    Raises:
-        ValueError: if tables or spec break a rule, a split has no graphs, or a number
-            is out of range.
+    A worker's memory depends on the size of a chunk of graphs, not on that of the tables. Shards are noted in the
+    folder's `ShardLog`, with their statistics. The records do not depend on `num_chunks`, a multiple of `num_shards`;
+    0 chooses it so that 16 MiB of the tables' files come to one chunk. Problems in the report are in no particular
+    order; its `num_graphs` names the splits that were written.
     """
     rules = rules or RowRules()
     declared = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
@@ -188,7 +141,7 @@ def write_graph_level_examples_with_beam(
             | "AddReports" >> beam.CombineGlobally(_add_reports)
         )
         empty = total | "Shards" >> beam.FlatMap(_list_shards, spec, num_shards)
-        (
+        _ = (
             (converted[_WRITTEN], empty)
             | "WithEmptyShards" >> beam.Flatten()
             | "ByShard" >> beam.GroupByKey()
@@ -208,7 +161,7 @@ def write_graph_level_examples_with_beam(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Job:
-    """What the steps are told. It travels to every worker."""
+    """Options of the steps. They are sent to every worker."""
 
     layouts: Mapping[str, TableLayout]
     units: Mapping[str, Sequence[TableUnit]]
@@ -231,7 +184,7 @@ class _ReadUnits(beam.DoFn):
         job = self._job
         for block in read_unit(job.layouts[label], job.units[label][unit], job.rules):
             yield pvalue.TaggedOutput(_REPORTS, _report_of_block(label, block))
-            for chunk, part in part_block(block, job.spec, job.num_chunks):
+            for chunk, part in split_block(block, job.spec, job.num_chunks):
                 yield chunk, pack((label, part))
 
 
@@ -263,7 +216,7 @@ class _ConvertChunks(beam.DoFn):
 
 
 def _report_of_block(label: str, block: TableBlock) -> GraphLevelReport:
-    # Only what was left out: the rest is counted where its graph is.
+    # Rows that were left out reach no graph. The others are counted with the chunk of their graph.
     dropped = collections.Counter(problem.rule for problem in block.problems)
     report = TableReport(table=label, rows_read=len(block.problems), rows_used=0, dropped=dict(dropped))
     return GraphLevelReport(

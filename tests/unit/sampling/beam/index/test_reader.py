@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,15 +13,18 @@ from google.protobuf import text_format
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.index import files as index_files
-from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
-from tfx_gnn.sampling.beam.index.requirements import requirements_of_plan
-from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
+from tfx_gnn.sampling.beam.index.files import IndexInfo
+from tfx_gnn.sampling.beam.index.job import requirements_of_plan
+from tfx_gnn.sampling.beam.index.partitions import bucket_partition_of, partition_of_codes
+from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import edge_hash, hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
+
+WriteIndex = Callable[..., IndexInfo]
 
 _SCHEMA = """
 node_sets { key: "a" value {
@@ -132,12 +136,12 @@ _BOTH_WAYS = (Hop(edge_set="e", fan_out=2), Hop(edge_set="e", fan_out=2, directi
 @pytest.mark.parametrize("num_partitions", [1, 4])
 @pytest.mark.parametrize("hub_degree", [1, 20, 10_000])
 def test_every_edge_is_found_from_both_ends_in_the_order_of_hashes(
-    tmp_path: Path, num_partitions: int, hub_degree: int
+    tmp_path: Path, num_partitions: int, hub_degree: int, write_index: WriteIndex
 ) -> None:
     tables = _random_tables()
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
 
-    write_index_from_tables(tables, plan, str(tmp_path), num_partitions, hub_degree=hub_degree)
+    write_index(tables, plan, str(tmp_path), num_partitions, hub_degree=hub_degree)
 
     index = GraphIndex(str(tmp_path))
     for direction in ("forward", "backward"):
@@ -148,10 +152,10 @@ def test_every_edge_is_found_from_both_ends_in_the_order_of_hashes(
     assert index.info.num_edges == {"e": 600}
 
 
-def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path) -> None:
+def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path, write_index: WriteIndex) -> None:
     tables = _random_tables()
 
-    write_index_from_tables(tables, SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
+    write_index(tables, SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
 
     index = GraphIndex(str(tmp_path))
     for name, table in tables.node_tables.items():
@@ -159,21 +163,21 @@ def test_nodes_have_their_ids_and_features_by_code(tmp_path: Path) -> None:
         for partition in range(4):
             nodes = index.load_nodes(name, partition)
             assert (nodes.codes == hash_ids(nodes.ids)).all()
-            assert (index_files.partition_of_codes(nodes.codes, 4) == partition).all()
+            assert (partition_of_codes(nodes.codes, 4) == partition).all()
             assert (np.diff(nodes.codes.astype(object)) > 0).all()
             found += zip(nodes.ids.to_pylist(), *(nodes.features[f].to_pylist() for f in table.features), strict=True)
         expected = zip(table.ids.to_pylist(), *(values.to_pylist() for values in table.features.values()), strict=True)
         assert sorted(found) == list(expected)
 
 
-def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path) -> None:
+def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path, write_index: WriteIndex) -> None:
     tables = _random_tables()
     hops = (
         Hop(edge_set="e", fan_out=2, strategy="in_degree"),
         Hop(edge_set="e", fan_out=2, strategy="in_degree", direction="backward", inputs=("e",)),
     )
 
-    write_index_from_tables(tables, SamplingPlan(seed_node_set="a", hops=hops), str(tmp_path), 2, hub_degree=30)
+    write_index(tables, SamplingPlan(seed_node_set="a", hops=hops), str(tmp_path), 2, hub_degree=30)
 
     index = GraphIndex(str(tmp_path))
     num_checked = 0
@@ -187,7 +191,7 @@ def test_in_degrees_count_the_edges_at_the_far_end(tmp_path: Path) -> None:
     assert num_checked == 2 * 600
 
 
-def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path) -> None:
+def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path, write_index: WriteIndex) -> None:
     tables = _random_tables()
     plan = SamplingPlan(
         seed_node_set="a",
@@ -196,7 +200,7 @@ def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path) -> None:
         temporal=Temporal(seed_time="t", edge_times={"e": "t"}),
     )
 
-    info = write_index_from_tables(tables, plan, str(tmp_path), 4)
+    info = write_index(tables, plan, str(tmp_path), 4)
 
     index = GraphIndex(str(tmp_path))
     seeds = pa.concat_tables([index.load_seeds(p) for p in range(4)])
@@ -213,7 +217,9 @@ def test_seeds_of_a_node_plan_are_its_nodes_by_code(tmp_path: Path) -> None:
     }
 
 
-def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(tmp_path: Path) -> None:
+def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(
+    tmp_path: Path, write_index: WriteIndex
+) -> None:
     tables = _random_tables()
     plan = SamplingPlan(
         seed_edge_set="e",
@@ -222,7 +228,7 @@ def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(tmp_path
         negatives=Negatives(num_per_positive=2, distribution="in_degree"),
     )
 
-    info = write_index_from_tables(tables, plan, str(tmp_path), 4, hub_degree=50)
+    info = write_index(tables, plan, str(tmp_path), 4, hub_degree=50)
 
     edges = tables.edge_tables["e"]
     times = edges.features["t"].to_numpy()
@@ -248,7 +254,7 @@ def test_a_link_plan_has_pairs_as_seeds_ranks_and_in_degrees_of_targets(tmp_path
         assert info.in_degree_totals["e"][partition] == stored.sum()
 
 
-def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path: Path) -> None:
+def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path: Path, write_index: WriteIndex) -> None:
     tables = read_tables(shop_dir, extra_columns={"user": ["part"]})
     plan = SamplingPlan(
         seed_node_set="user",
@@ -256,7 +262,7 @@ def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path:
         splits=SplitPlan(column="part", weights={}, order=("train", "val", "test"), visibility="inductive"),
     )
 
-    write_index_from_tables(tables, plan, str(tmp_path / "index"), 1)
+    write_index(tables, plan, str(tmp_path / "index"), 1)
 
     index = GraphIndex(str(tmp_path / "index"))
     knows, buys = index.load_edges("knows", "forward", 0), index.load_edges("buys", "forward", 0)
@@ -267,13 +273,15 @@ def test_an_inductive_plan_ranks_edges_by_the_later_end(shop_dir: str, tmp_path:
     assert dict(zip(buys.edge_rows.tolist(), buys.ranks.tolist(), strict=True)) == {0: 0, 1: 0, 2: 2, 3: 0}
 
 
-def test_equal_tables_give_equal_bytes_and_one_cell_another_fingerprint(tmp_path: Path) -> None:
+def test_equal_tables_give_equal_bytes_and_one_cell_another_fingerprint(
+    tmp_path: Path, write_index: WriteIndex
+) -> None:
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
     folders = [str(tmp_path / name) for name in "abc"]
 
-    first = write_index_from_tables(_random_tables(), plan, folders[0], 4, hub_degree=30)
-    second = write_index_from_tables(_random_tables(), plan, folders[1], 4, hub_degree=30)
-    other = write_index_from_tables(_random_tables(num_edges=599), plan, folders[2], 4, hub_degree=30)
+    first = write_index(_random_tables(), plan, folders[0], 4, hub_degree=30)
+    second = write_index(_random_tables(), plan, folders[1], 4, hub_degree=30)
+    other = write_index(_random_tables(num_edges=599), plan, folders[2], 4, hub_degree=30)
 
     contents = [
         {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}
@@ -283,9 +291,9 @@ def test_equal_tables_give_equal_bytes_and_one_cell_another_fingerprint(tmp_path
     assert first.fingerprint == second.fingerprint != other.fingerprint
 
 
-def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path) -> None:
+def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_index: WriteIndex) -> None:
     plan = SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS)
-    info = write_index_from_tables(_random_tables(), plan, str(tmp_path), 1)
+    info = write_index(_random_tables(), plan, str(tmp_path), 1)
     table = index_files.node_table("a")
     rows = index_files.read_partition(str(tmp_path), info, table, 0)
     index_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
@@ -299,16 +307,16 @@ def test_what_is_no_index_is_refused(tmp_path: Path) -> None:
         GraphIndex(str(tmp_path))
 
 
-def test_what_the_plan_did_not_need_is_not_in_the_index(tmp_path: Path) -> None:
-    write_index_from_tables(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS[:1]), str(tmp_path), 1)
+def test_what_the_plan_did_not_need_is_not_in_the_index(tmp_path: Path, write_index: WriteIndex) -> None:
+    write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS[:1]), str(tmp_path), 1)
     index = GraphIndex(str(tmp_path))
 
     with pytest.raises(ValueError, match="`table` must be in the index; got 'edges/e/backward'"):
         index.load_edges("e", "backward", 0)
 
 
-def test_only_the_last_partitions_stay_in_memory(tmp_path: Path) -> None:
-    write_index_from_tables(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
+def test_only_the_last_partitions_stay_in_memory(tmp_path: Path, write_index: WriteIndex) -> None:
+    write_index(_random_tables(), SamplingPlan(seed_node_set="a", hops=_BOTH_WAYS), str(tmp_path), 4)
     index = GraphIndex(str(tmp_path), num_cached=2)
 
     first = index.load_nodes("a", 0)
