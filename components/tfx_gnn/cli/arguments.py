@@ -15,14 +15,7 @@ _TABLES = "Files of the tables"
 
 
 def folder(help_text: str) -> Any:
-    """Declares an option that names a folder.
-
-    Args:
-        help_text: what the folder holds, or will hold.
-
-    Returns:
-        The option, for an `Annotated` parameter.
-    """
+    """Declares an option that names a folder."""
     return typer.Option(help=help_text, show_default=False, metavar="FOLDER")
 
 
@@ -92,26 +85,13 @@ ClassVocabulary = Annotated[
 
 
 def say_written(**folders: str) -> None:
-    """Prints where the outputs of a verb are.
-
-    Args:
-        **folders: path by name of the output.
-    """
+    """Prints where the outputs of a verb are."""
     for name, path in folders.items():
         console.print(f"{name:<25} {path}", markup=False, soft_wrap=True)
 
 
 def check_dropped_share(share: float | None, invalid_rows: str, dangling_edges: str) -> None:
-    """Refuses a share of rows that may be dropped where nothing is.
-
-    Args:
-        share: what was given; None if nothing was.
-        invalid_rows: what to do with rows that cannot be used.
-        dangling_edges: what to do with edges of nodes that are not there.
-
-    Raises:
-        ValueError: if a share above 0 is given and neither is "drop".
-    """
+    """Refuses a share of rows that may be dropped where nothing is; None if none was given."""
     if share and "drop" not in (invalid_rows, dangling_edges):
         raise ValueError(
             "`--max-dropped-share` must go with `--dangling-edges drop` or `--invalid-rows drop`, which say what may "

@@ -10,19 +10,7 @@ if TYPE_CHECKING:
 
 
 def read_task(kind: str, text: str, **given: str) -> Task:
-    """Makes a task of `--task` and its fields, or of `--task-json`.
-
-    Args:
-        kind: kind of the task.
-        text: JSON of the whole task, kind included; "" for none.
-        **given: fields of the task by name; "" for those that were not given.
-
-    Returns:
-        The task.
-
-    Raises:
-        ValueError: if there is no such task, a field of it is wrong, or both forms are mixed.
-    """
+    """Makes a task of `--task` and its fields, or of `--task-json`; "" is what was not given."""
     from tfx_gnn.io import options_json
     from tfx_gnn.models.tasks import TASK_KINDS, Task
 
@@ -52,18 +40,7 @@ def read_hyperparameters(text: str) -> dict[str, Any]:
 
 
 def read_object(option: str, text: str) -> dict[str, Any]:
-    """Reads an option whose text is a JSON object.
-
-    Args:
-        option: its name, for messages.
-        text: JSON object.
-
-    Returns:
-        Values by name.
-
-    Raises:
-        ValueError: if it is no JSON object.
-    """
+    """Reads an option whose text is a JSON object."""
     from tfx_gnn.io.text_files import parse_json
 
     try:

@@ -57,9 +57,6 @@ class QuietImport(importlib.abc.MetaPathFinder):
     """Hides what native code writes to stderr while one module is imported for the first time.
 
     If the import fails, what was written is shown.
-
-    Args:
-        module: name of the module.
     """
 
     def __init__(self, module: str) -> None:

@@ -13,16 +13,7 @@ REFUSED_EXIT_CODE = 1
 
 
 def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ()) -> None:
-    """Prints a verdict as the last line of a verb, and ends the command if it is no.
-
-    Args:
-        passed: whether the verdict is yes.
-        verdict: the verdict in a few words.
-        reasons: why it is no; they are printed with a no only.
-
-    Raises:
-        typer.Exit: with code 1, if the verdict is no.
-    """
+    """Prints a verdict as the last line of a verb, and ends the command if it is no."""
     line = verdict if passed or not reasons else f"{verdict}: {'; '.join(reasons)}"
     arguments.console.print(line, style="green" if passed else "red", markup=False, soft_wrap=True)
     if not passed:
@@ -30,13 +21,5 @@ def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ())
 
 
 def end_with_blessing(*, blessed: bool, objections: Sequence[str]) -> None:
-    """Does so with a blessing.
-
-    Args:
-        blessed: the verdict.
-        objections: why it is withheld.
-
-    Raises:
-        typer.Exit: with code 1, if it is.
-    """
+    """Does so with a blessing."""
     end_with_verdict(passed=blessed, verdict="blessed" if blessed else "NOT blessed", reasons=objections)

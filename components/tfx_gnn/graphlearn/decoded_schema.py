@@ -84,19 +84,6 @@ def decoded_schema(
     the features `weight`, `label` and `timestamp`; each attribute becomes a feature of
     its own, any number of texts one of shape [-1]. A quote at the beginning of a cell
     has the meaning that it has in CSV files.
-
-    Args:
-        tables_dir: folder that file names are relative to.
-        nodes: node tables by node set.
-        edges: edge tables by edge set.
-        delimiter: character between columns.
-
-    Returns:
-        The schema; write it to `tables_dir` as graph_schema.pbtxt to read the tables.
-
-    Raises:
-        ValueError: if a file is missing or its header does not fit the decoder, or an edge
-            set names an unknown node set.
     """
     schema = GraphSchema()
     for name, node_table in nodes.items():

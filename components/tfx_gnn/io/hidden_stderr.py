@@ -14,10 +14,8 @@ from collections.abc import Iterator
 def hidden_stderr(*, show_on_error: bool = True) -> Iterator[None]:
     """Keeps what this process writes to its standard error off the terminal while the context lasts.
 
-    It silences other threads too, so keep it short.
-
-    Args:
-        show_on_error: whether to show what was hidden when an exception leaves the context.
+    It silences other threads too, so keep it short. What was hidden is shown if an exception leaves the context,
+    unless `show_on_error` is False.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -19,10 +19,8 @@ _MAX_SHOWN = 200
 class JsonCheck:
     """Checks plain JSON; says what is wrong first.
 
-    Args:
-        name: option or file that the JSON is of, for messages.
-        chosen: tells for the abstract classes `abstract` which class an object is of.
-        abstract: those classes.
+    `name` is the option or file that the JSON is of, for messages. For an object of one of the classes `abstract`,
+    `chosen` tells which class it is of.
     """
 
     def __init__(self, name: str, chosen: Chosen, abstract: tuple[type, ...]) -> None:
@@ -31,16 +29,7 @@ class JsonCheck:
         self._abstract = abstract
 
     def __call__(self, plain: Any, kind: Any, path: tuple[str, ...] = ()) -> None:
-        """Checks a value.
-
-        Args:
-            plain: what `json.loads` gave.
-            kind: class or type expression. What is neither a dataclass nor made of plain types passes.
-            path: keys that lead to the value.
-
-        Raises:
-            ValueError: if a value cannot become what it shall.
-        """
+        """Checks a value, to which the keys `path` lead; what is neither a dataclass nor of plain types passes."""
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
         if origin is None and isinstance(kind, type) and issubclass(kind, self._abstract):
             self._object(plain, f"an object with fields of a {kind.__name__}", path)

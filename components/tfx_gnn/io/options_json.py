@@ -67,31 +67,14 @@ _CONVERTER.register_structure_hook_func(lambda kind: kind == (str | dict[str, fl
 def to_json(options: object) -> str:
     """Writes options, or any part of them, as one line of JSON with sorted keys.
 
-    A value of an abstract class, such as a task, is an object with a `kind`: see `register_kinds`.
-
-    Args:
-        options: a dataclass of this library, or a str, number, bool, None, tuple or dict of such.
-
-    Returns:
-        JSON text; equal options give equal text.
+    Takes a dataclass of this library, or a str, number, bool, None, tuple or dict of such. A value of an abstract
+    class, such as a task, is an object with a `kind`: see `register_kinds`. Equal options give equal text.
     """
     return json.dumps(_CONVERTER.unstructure(options), sort_keys=True)
 
 
 def from_json(text: str, kind: type[_Options], *, name: str = "text") -> _Options:
-    """Reads what `to_json` wrote.
-
-    Args:
-        text: JSON text.
-        kind: class (or type expression) to build.
-        name: what the text is of, for messages.
-
-    Returns:
-        Value of that kind; dataclasses have checked themselves.
-
-    Raises:
-        ValueError: if the text is not JSON or does not describe such a value; the message names the field.
-    """
+    """Reads what `to_json` wrote of a class or type expression; errors name the text `name`, and the field."""
     try:
         plain: Any = parse_json(text)
     except ValueError as error:

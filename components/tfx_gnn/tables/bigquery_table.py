@@ -44,11 +44,7 @@ class BigQueryFormat(TableFormat):
     missing_value = "NULL"
 
     def list_units(self, path: str) -> tuple[int, ...]:
-        """Refuses; see `TableFormat`.
-
-        Raises:
-            ValueError: always; nothing but Beam's connector reads BigQuery.
-        """
+        """Refuses, as nothing but Beam's connector reads BigQuery; see `TableFormat`."""
         raise self._refusal()
 
     def column_names(self, path: str) -> Sequence[str]:
@@ -68,17 +64,7 @@ class BigQueryFormat(TableFormat):
 
 
 def bigquery_unit(layout: TableLayout) -> TableUnit:
-    """Names the one unit of a BigQuery table.
-
-    Args:
-        layout: a table whose rows are in BigQuery.
-
-    Returns:
-        The unit; its path is "<project>:<dataset>.<table>", or the beginning of the query.
-
-    Raises:
-        ValueError: if the layout does not say where the rows are.
-    """
+    """Names the one unit of a BigQuery table: "<project>:<dataset>.<table>", or the beginning of the query."""
     arguments = _source_arguments(layout)
     return TableUnit(path=arguments.get("table") or show_value(" ".join(arguments["query"].split())), part=0, index=0)
 
@@ -93,27 +79,13 @@ def bigquery_blocks(
 ) -> beam.PCollection[TableBlock]:
     """Reads a BigQuery table as blocks of typed columns, under the rules of all tables.
 
-    A query is in BigQuery's standard SQL, unless it begins with "#legacySQL".
+    A query is in BigQuery's standard SQL, unless it begins with "#legacySQL". `gcs_location` is where the read method
+    EXPORT writes, by default the pipeline's `temp_location`. A worker holds one of `num_partitions` parts of the
+    table at a time; no result depends on their number.
 
-    Args:
-        pipeline: the pipeline to read in.
-        layout: a table whose rows are in BigQuery.
-        rules: only `invalid_rows` matters here, as for `read_unit`.
-        gcs_location: folder for what the read method EXPORT writes; by default the
-            pipeline's `temp_location`.
-        num_partitions: parts of the table, of which a worker holds one at a time. No
-            result depends on it.
-
-    Returns:
-        Blocks as of `read_unit`, in no order, all of unit 0. `rows` are the numbers of
-        the rows (see this module), ascending in a block and different in all blocks;
-        for edges the column `#id` became them. Problems are in blocks without rows,
-        each with its row as part of its `value`.
-
-    Raises:
-        ValueError: if the layout does not say where the rows are. While the pipeline
-            runs: if a column is missing or cannot be of the declared type, `#id`
-            repeats or is negative, or a row breaks a rule that refuses it.
+    Blocks are as of `read_unit`, in no order, all of unit 0. `rows` are the numbers of the rows (see this module),
+    ascending in a block and different in all blocks; for edges the column `#id` became them. Problems are in
+    blocks without rows, each with its row as part of its `value`.
     """
     import apache_beam as beam
 
@@ -238,15 +210,9 @@ class _Steps:
 
 
 def hash_rows(columns: Mapping[str, pa.Array]) -> npt.NDArray[np.int64]:
-    """Hashes what is in the rows of typed columns.
+    """Hashes what is in the rows of typed columns without nulls, to values in [0, 2**63 - 1).
 
-    Args:
-        columns: at least one, by key; arrays of `TableColumn.arrow_type`, shape
-            [num_rows], without nulls.
-
-    Returns:
-        int64 array, shape [num_rows], values in [0, 2**63 - 1): the same for rows
-        of the same values under the same keys, on every machine.
+    Rows of the same values under the same keys have the same hash, on every machine.
     """
     texts = [_unambiguous(columns[key]) for key in sorted(columns)]
     joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_string()))

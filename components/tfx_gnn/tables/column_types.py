@@ -37,19 +37,9 @@ def convert_column(
     decimal text is; integers that float32 cannot hold exactly are refused. A list of a fixed
     shape may be nested as the shape is, or flat.
 
-    Args:
-        array: values as the format has them, shape [num_rows].
-        column: what they shall be.
-        name: name of the column in the file.
-        path: the file.
-        missing_value: what a missing value is called.
-
-    Returns:
-        Array of `column.arrow_type`, shape [num_rows], with anything at all in the rows
-        that have a problem; and the problems, whose rows are positions in the array.
-
-    Raises:
-        ValueError: if no value of the column's type can become one of the declared type.
+    Gives an array of `column.arrow_type`, shape [num_rows], with anything at all in the rows that have a problem;
+    and the problems, whose rows are positions in the array. If no value of the array's type can become one of the
+    declared type, that is a ValueError.
     """
     problems = _Problems(column, name, missing_value)
     if isinstance(array, pa.ChunkedArray):
@@ -71,15 +61,7 @@ def convert_column(
 
 
 def check_default(column: TableColumn, place: str) -> None:
-    """Refuses a default that is not of the column's type.
-
-    Args:
-        column: a column, with a default or without.
-        place: what it is for, as in "feature 'age' of node set 'user'".
-
-    Raises:
-        ValueError: if the default cannot be converted.
-    """
+    """Refuses a default that is not of the column's type."""
     if column.default is None or column.is_ragged:
         return
     scalar = dataclasses.replace(column, shape=(), default=None)

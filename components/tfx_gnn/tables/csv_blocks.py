@@ -37,11 +37,7 @@ class MarkedStream(io.RawIOBase):
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
-        """Reads from a file.
-
-        Args:
-            file: where the bytes come from; it is not closed.
-        """
+        """Reads from a file, which it does not close."""
         super().__init__()
         self.has_marks = False
         self._file = file
@@ -77,26 +73,12 @@ class MarkedStream(io.RawIOBase):
 
 
 def restore_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Takes marks back.
-
-    Args:
-        batch: large_binary columns of text that a `MarkedStream` made.
-
-    Returns:
-        The same with the bytes that were marked.
-    """
+    """Takes marks back from large_binary columns of text that a `MarkedStream` made."""
     return pa.RecordBatch.from_arrays([_restore(column) for column in batch.columns], names=batch.schema.names)
 
 
 def restore_text(text: str) -> str:
-    """Replaces marks by readable escapes.
-
-    Args:
-        text: what a `MarkedStream` made.
-
-    Returns:
-        The text with an escape for each byte that was marked.
-    """
+    """Replaces marks by readable escapes."""
     return _restore_bytes(text.encode()).decode(errors="backslashreplace")
 
 
@@ -168,19 +150,9 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
     quote that closes a cell, as RFC 4180 says: other text tells of a quote that is missing or
     not doubled, which may have joined records.
 
-    Args:
-        stream: the file from its beginning, with a header.
-        delimiter: one ASCII character.
-        max_record_bytes: most that a record may have with its line end.
-
-    Yields:
-        Whole records, each with its line end, without the header and a byte order mark. Blank
-        lines stay, and there may be nothing else.
-
-    Raises:
-        TooLargeRecordError: if a record is larger.
-        OpenQuoteError: if a quote is not closed.
-        TextAfterQuoteError: if other text follows a closing quote.
+    Yields whole records, each with its line end, without the header and a byte order mark. Blank
+    lines stay, and there may be nothing else. The three errors above are about what follows the last
+    yielded block.
     """
     reader = io.BufferedReader(stream, io.DEFAULT_BUFFER_SIZE)
     size = least = min(max_record_bytes, _BLOCK_BYTES)
@@ -210,11 +182,10 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
 
 
 def _last_record_end(data: bytes, delimiter: str) -> tuple[int, int | None]:
-    """Finds the last record that ends; a record begins at 0.
+    """Finds the position behind the last record that ends; a record begins at 0.
 
-    Returns:
-        The position behind it, 0 if there is none; and where a cell begins that has text
-        after its closing quote, the first of these. Then it is the last record before that cell.
+    It is 0 if none ends. Where a cell has text after its closing quote, that cell's position is returned
+    too, and only records before it count.
     """
     if _QUOTE not in data:
         return max(map(data.rfind, (b"\r", b"\n"))) + 1, None

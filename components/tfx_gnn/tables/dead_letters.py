@@ -17,14 +17,7 @@ DEAD_LETTERS_DIR = "dead_letters"
 
 
 def dead_letters_file(table: str) -> str:
-    """Names the file of a table's dead letters.
-
-    Args:
-        table: label of the table, see `TableLayout.label`.
-
-    Returns:
-        Such as "nodes.user.jsonl"; names of sets are percent-encoded where they must be.
-    """
+    """Names the file of a table's dead letters, such as "nodes.user.jsonl"; names of sets are percent-encoded."""
     kind, _, name = table.partition("/")
     return f"{kind}.{urllib.parse.quote(name, safe='')}.jsonl" if name else f"{kind}.jsonl"
 
@@ -32,14 +25,7 @@ def dead_letters_file(table: str) -> str:
 def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
     """Writes dropped rows, one file a table, one JSON object a line, in the order of files and rows.
 
-    The keys are those of `RowProblem` and `message`.
-
-    Args:
-        folder: where to write; it is made if there are problems.
-        problems: rows in any order.
-
-    Returns:
-        Paths of the files; none if there are no problems.
+    The keys are those of `RowProblem` and `message`. Without problems not even the folder is made.
     """
     by_table: dict[str, list[RowProblem]] = {}
     for problem in problems:
@@ -55,13 +41,6 @@ def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str
 
 
 def dead_letter_line(problem: RowProblem) -> str:
-    """Writes one dropped row.
-
-    Args:
-        problem: the row and the rule that it broke.
-
-    Returns:
-        A line of JSON with its end.
-    """
+    """Writes one dropped row as a line of JSON with its end."""
     fields = dataclasses.asdict(problem) | {"message": problem.message}
     return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

@@ -36,19 +36,7 @@ _DEFAULT_PREFIX = "default."
 def feature_columns(
     declared: NodeSet | EdgeSet | Context, decoders: Mapping[str, ColumnDecoder], place: str
 ) -> dict[str, TableColumn]:
-    """Lists the columns that become features.
-
-    Args:
-        declared: a node set, an edge set or the context, with its features.
-        decoders: by the name of a packed column.
-        place: what it is, for messages.
-
-    Returns:
-        The columns by feature, without that of ids.
-
-    Raises:
-        ValueError: if a default, a decoder or a shape does not fit the features.
-    """
+    """Lists the columns that become features, by feature; that of ids is not among them."""
     features = declared.features
     defaults = extra_values(declared.metadata, _DEFAULT_PREFIX)
     for name in defaults:
@@ -100,27 +88,11 @@ def _shape(feature: Feature, where: str) -> tuple[int, ...]:
 
 
 def extra_value(metadata: Metadata, key: str) -> str | None:
-    """Reads a setting of `metadata.extra`.
-
-    Args:
-        metadata: of a set.
-        key: name of the setting.
-
-    Returns:
-        Its value, the last one if there are several; None if there is none.
-    """
+    """Reads a setting of `metadata.extra`; the last one if there are several, None if there is none."""
     values = [entry.value for entry in metadata.extra if entry.key == key]
     return values[-1] if values else None
 
 
 def extra_values(metadata: Metadata, prefix: str) -> dict[str, str]:
-    """Reads the settings of `metadata.extra` of which the keys begin alike.
-
-    Args:
-        metadata: of a set.
-        prefix: how they begin.
-
-    Returns:
-        Values by what follows the prefix.
-    """
+    """Reads the settings of `metadata.extra` whose keys have a prefix, by what follows it."""
     return {entry.key.removeprefix(prefix): entry.value for entry in metadata.extra if entry.key.startswith(prefix)}

@@ -66,18 +66,7 @@ class CheckedEdges:
 
 
 def check_nodes(table: Table, rules: RowRules) -> CheckedNodes:
-    """Sorts nodes by id and finds ids that come again.
-
-    Args:
-        table: a node table.
-        rules: what to do with later nodes of an id.
-
-    Returns:
-        The nodes.
-
-    Raises:
-        ValueError: if an id comes again and the rules refuse that.
-    """
+    """Sorts nodes by id and finds ids that come again."""
     ids = table.columns[ID_FEATURE]
     order = np.asarray(pc.sort_indices(ids).to_numpy(), np.int64)  # equal ids stay in the order of the files
     in_order = ids.take(pa.array(order))
@@ -109,19 +98,8 @@ def check_edges(
 ) -> CheckedEdges:
     """Finds the nodes at the ends of edges, and edges that come again.
 
-    Args:
-        table: an edge table.
-        rules: what to do with edges to nodes that are not there, and with later edges
-            of the same ends.
-        ends: for the keys `#source` and `#target`, the node set, its file as declared, and
-            the ids of its nodes.
-        time_feature: integer feature that also must be the same for an edge to come again.
-
-    Returns:
-        The edges.
-
-    Raises:
-        ValueError: if the rules refuse an edge, or more edges dangle than may be dropped.
+    `ends` has for the keys `#source` and `#target` the node set, its file as declared, and the ids of its nodes.
+    With a `time_feature` (integer), only edges of the same time come again.
     """
     problems = _Problems(table)
     found = {key: _find_nodes(table.columns[key], ids) for key, (_, _, ids) in ends.items()}

@@ -171,18 +171,9 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
 
 
 def list_table_files(tables_dir: str, *, access: TableAccess | None = None) -> tuple[str, ...]:
-    """Lists the files of a tables folder that a change of the data would change.
+    """Lists the files of a tables folder that a change of the data would change, each once, in ascending order.
 
-    Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the files it names.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        Paths of the schema and of every file of every table, each once, in ascending
-        order. Tables in BigQuery have none.
-
-    Raises:
-        ValueError: see `read_tables_schema`.
+    These are the schema and every file of every table; tables in BigQuery have none.
     """
     access = access or TableAccess()
     schema = read_tables_schema(tables_dir, access=access)
@@ -255,18 +246,7 @@ def read_layouts(
 ) -> GraphTables:
     """Reads tables that a schema has been laid out as, wherever the schema is from.
 
-    Args:
-        schema: a valid graph schema.
-        layouts: its tables, see `layouts_of`; node sets at the ends of edge sets are there.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        edge_rules: by edge set, rules for its table instead of `rules`.
-        edge_times: see `read_tables`; integer features of edge sets that are read.
-
-    Returns:
-        The graph.
-
-    Raises:
-        ValueError: if tables break a rule.
+    Node sets at the ends of edge sets are among the layouts. `edge_rules` has, by edge set, rules in place of `rules`.
     """
     reader = _Reader(rules or RowRules(), edge_rules or {}, edge_times or {})
     node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}

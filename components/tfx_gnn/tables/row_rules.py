@@ -137,14 +137,7 @@ class RowProblem:
 
 
 def show_value(value: object) -> str:
-    """Writes a value as error messages and dead letters show it.
-
-    Args:
-        value: anything that has a `repr`.
-
-    Returns:
-        At most about 120 characters.
-    """
+    """Writes a value as error messages and dead letters show it."""
     text = repr(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}... ({len(text)} characters)"
 
@@ -181,15 +174,7 @@ class TableReport:
 
 
 def check_dropped_share(report: TableReport, rules: RowRules) -> None:
-    """Refuses a table that lost too many rows.
-
-    Args:
-        report: what became of its rows.
-        rules: what was allowed.
-
-    Raises:
-        ValueError: if more than `rules.max_dropped_share` of the rows were dropped.
-    """
+    """Refuses a table that lost too many rows."""
     dropped = {
         rule: count for rule, count in sorted(report.dropped.items()) if rule in INVALID_ROW_RULES + DANGLING_RULES
     }
@@ -202,19 +187,7 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
 
 
 def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, column: str, value: object) -> RowProblem:
-    """Describes a node whose id an earlier one has.
-
-    Args:
-        table: label of the table.
-        file: file of the later node.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        column: name of the id column.
-        value: the id.
-
-    Returns:
-        The problem.
-    """
+    """Describes a node whose id an earlier one has."""
     return RowProblem(
         table=table,
         file=file,
@@ -229,18 +202,7 @@ def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, co
 
 
 def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, value: object) -> RowProblem:
-    """Describes an edge whose ends (and time) an earlier one has.
-
-    Args:
-        table: label of the table.
-        file: file of the later edge.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        value: the ids of both ends, and the time if there is one.
-
-    Returns:
-        The problem.
-    """
+    """Describes an edge whose ends (and time) an earlier one has."""
     return RowProblem(
         table=table,
         file=file,
@@ -265,22 +227,7 @@ def dangling_edge_problem(
     node_file: str,
     value: object,
 ) -> RowProblem:
-    """Describes an edge to or from a node that is not there.
-
-    Args:
-        table: label of the table.
-        file: file of the edge.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        rule: `DANGLING_SOURCE` or `DANGLING_TARGET`.
-        column: name of the column with the node's id.
-        node_set: node set in which it is missing.
-        node_file: file of that node set, as declared.
-        value: the id.
-
-    Returns:
-        The problem.
-    """
+    """Describes an edge to or from a node that is not there."""
     return RowProblem(
         table=table,
         file=file,

@@ -57,12 +57,7 @@ class ColumnEvidence:
     _cell_kinds: set[str] = dataclasses.field(default_factory=lambda: {"bool", "int", "float"})
 
     def add(self, array: pa.Array, *, are_cells: bool = False) -> None:
-        """Takes in a block.
-
-        Args:
-            array: values of some rows, null where one is missing.
-            are_cells: whether they are cells of a CSV file, as large_binary.
-        """
+        """Takes in a block, null where a value is missing; cells of a CSV file are large_binary."""
         self.num_rows += len(array)
         self.num_missing += array.null_count
         array = array.drop_null()
@@ -85,13 +80,7 @@ class ColumnEvidence:
             self._count_infinite(array)
 
     def add_lengths(self, level: int, least: int, greatest: int) -> None:
-        """Takes in lengths of lists.
-
-        Args:
-            level: how deep the lists are nested in others, from 0.
-            least: number of values of the shortest one.
-            greatest: number of values of the longest one.
-        """
+        """Takes in the least and the greatest length of lists at a level of nesting, from 0."""
         if level == len(self.lengths):
             self.lengths.append((least, greatest))
         self.lengths[level] = min(least, self.lengths[level][0]), max(greatest, self.lengths[level][1])
@@ -456,14 +445,7 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
 
 
 def schema_notes(schema: GraphSchema) -> Iterator[tuple[str, str]]:
-    """Lists what `infer_schema` found worth telling.
-
-    Args:
-        schema: an inferred schema.
-
-    Yields:
-        Pairs of a place, such as "node set 'user', feature 'age'", and the note.
-    """
+    """Lists what `infer_schema` found worth telling, by place, such as "node set 'user', feature 'age'"."""
     for kind, sets in (("node set", schema.node_sets), ("edge set", schema.edge_sets)):
         for name in sorted(sets):
             if sets[name].description:

@@ -83,22 +83,9 @@ def layouts_of(
     "default.<feature>" stands what a missing value is, and under
     "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
 
-    Args:
-        schema: the graph schema.
-        tables_dir: folder that file names are relative to.
-        node_sets: node sets to read; by default all but `_readout` and such without a table.
-        edge_sets: edge sets to read, likewise.
-        extra_columns: columns to read as text, declared or not, by the name of the
-            set or by the label of its table ("nodes/<set>", "edges/<set>", "context").
-        decoders: decoders by column, beside the declared ones, by set or label too.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layouts; their files exist.
-
-    Raises:
-        ValueError: if the schema asks for what cannot be read from tables, or names an
-            absent file.
+    By default all sets are read but `_readout` and such that have no table. `extra_columns` (read as text) and
+    `decoders` are by the name of the set, or by the label of its table: "nodes/<set>", "edges/<set>", "context".
+    The files of the layouts exist.
     """
     _check_known("node_sets", node_sets or (), schema.node_sets)
     _check_known("edge_sets", edge_sets or (), schema.edge_sets)
@@ -118,14 +105,8 @@ def try_layouts(
 ) -> Iterator[tuple[str, TableLayout | ValueError]]:
     """Finds the tables of a graph one by one, and goes on where one cannot be read.
 
-    Args:
-        schema: the graph schema.
-        tables_dir: folder that file names are relative to.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Yields:
-        The label of each table, node sets first and the context last, with its layout or
-        with what is wrong about it; see `layouts_of`.
+    Yields the label of each table, node sets first and the context last, with its layout or with what is wrong
+    about it.
     """
     maker = _LayoutMaker(schema, tables_dir, {}, {}, access or TableAccess())
     makers: list[tuple[str, Callable[[], TableLayout | None]]] = [
@@ -151,21 +132,7 @@ def seeds_layout(
     delimiter: str = "",
     access: TableAccess | None = None,
 ) -> TableLayout:
-    """Describes a table that stands beside the schema and is not declared there.
-
-    Args:
-        tables_dir: folder that the file name is relative to.
-        filename: a file, a glob or shards.
-        columns: what to read, by key.
-        delimiter: character between the cells of a text file; by default told by its name.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layout; its files exist.
-
-    Raises:
-        ValueError: if there is no such file, or its name does not tell the format.
-    """
+    """Describes a table beside the schema that is not declared there; its name tells the delimiter if none is given."""
     metadata = Metadata(filename=filename)
     if delimiter:
         metadata.extra.add(key="delimiter", value=delimiter)
@@ -183,18 +150,7 @@ def seeds_layout(
 
 
 def id_type(node_set: NodeSet, place: str) -> pa.DataType:
-    """Tells of which type the ids of nodes are.
-
-    Args:
-        node_set: as declared.
-        place: what it is, for messages.
-
-    Returns:
-        large_string or int64.
-
-    Raises:
-        ValueError: if another type is declared.
-    """
+    """Tells of which type the ids of nodes are: large_string or int64."""
     if ID_FEATURE not in node_set.features:
         return pa.large_string()
     dtype = tf.dtypes.as_dtype(node_set.features[ID_FEATURE].dtype)

@@ -19,14 +19,7 @@ class TableBytes(io.RawIOBase):
     """A file of TensorFlow's file system as a seekable Python file."""
 
     def __init__(self, path: str) -> None:
-        """Opens a file.
-
-        Args:
-            path: where it is.
-
-        Raises:
-            ValueError: if there is no such file, or it is a named pipe or a device.
-        """
+        """Opens a file; refuses a folder, a named pipe and a device."""
         super().__init__()
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ValueError(
@@ -101,14 +94,7 @@ class _UnzippedBytes(io.RawIOBase):
 def open_table_bytes(path: str) -> io.BufferedReader:
     """Opens a file to be read from its beginning, unzipped if it is a gzip file.
 
-    Args:
-        path: where it is, on any file system that TensorFlow reads.
-
-    Returns:
-        Its bytes. Reading raises a ValueError where a gzip file is damaged.
-
-    Raises:
-        ValueError: if there is no such file, or it is a named pipe or a device.
+    Reading raises a ValueError where a gzip file is damaged.
     """
     file: io.BufferedReader = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
     if not is_gzip(file.peek(len(_GZIP_MAGIC))):
@@ -117,12 +103,5 @@ def open_table_bytes(path: str) -> io.BufferedReader:
 
 
 def is_gzip(start: bytes) -> bool:
-    """Tells a gzip file.
-
-    Args:
-        start: its first bytes, at least two.
-
-    Returns:
-        Whether they are those of a gzip file.
-    """
+    """Tells a gzip file by its first bytes, at least two."""
     return start.startswith(_GZIP_MAGIC)

@@ -18,18 +18,10 @@ _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tfrecord": "
 
 
 def resolve_files(path: str) -> tuple[str, ...]:
-    """Lists the files of a table.
+    """Lists the files of a table in ascending order; none if there is no such file.
 
-    Args:
-        path: a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4",
-            "nodes@4.csv", "nodes.csv@*" or "nodes-?????-of-00004.csv".
-
-    Returns:
-        Paths in ascending order; none if there is no such file.
-
-    Raises:
-        ValueError: if files are numbered shards and one of them is missing, shards of
-            several totals are mixed, or one is a named pipe or a device.
+    The path is a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4", "nodes@4.csv",
+    "nodes.csv@*" or "nodes-?????-of-00004.csv". Shards must be complete and of one total.
     """
     if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
         files = [path]
@@ -60,21 +52,10 @@ def resolve_files(path: str) -> tuple[str, ...]:
 def resolve_table_files(
     folder: str, filename: str, *, allow_outside_files: bool = True, place: str = ""
 ) -> tuple[str, ...]:
-    """Lists the files of a table that a schema declares.
+    """Lists the files of a table that a schema declares, in the order of their names; none if there is no such file.
 
-    Args:
-        folder: folder that file names are relative to.
-        filename: what `resolve_files` takes, or several of these joined by commas.
-        allow_outside_files: whether the files may lie outside of `folder`.
-        place: what declares the name, for messages, as in "node set 'user' in schema.pbtxt".
-
-    Returns:
-        Paths in the order of the names, those of one name in ascending order; none if
-        there is no such file.
-
-    Raises:
-        ValueError: see `resolve_files`; or if one of several names is of no file, a file
-            is named twice, or one lies outside of `folder` and must not.
+    The name is what `resolve_files` takes, or several of these joined by commas, each for a file of its own.
+    `place` says in messages what declares it, as in "node set 'user' in schema.pbtxt".
     """
     if allow_outside_files:
         return _resolve_names(folder, filename)
@@ -133,14 +114,9 @@ def _outside(folder: str, filename: str, place: str) -> ValueError:
 
 
 def format_of_name(name: str) -> tuple[str, str] | None:
-    """Tells a table's format by its declared name.
+    """Tells a table's format and its delimiter ("" where it has none) by its declared name; None if that does not tell.
 
-    Args:
-        name: a file name, glob or name of shards.
-
-    Returns:
-        The format and its delimiter ("" where it has none); None if the name does not
-        tell. Shards without another suffix are TFRecord files.
+    Shards without another suffix are TFRecord files.
     """
     base = os.path.basename(name)
     is_sharded = bool(_SHARD.search(base) or _SHARD_PATTERN.search(base) or _SHARD_COUNT.search(base))
