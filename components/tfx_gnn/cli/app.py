@@ -28,7 +28,7 @@ from tfx_gnn.cli import (
 )
 from tfx_gnn.cli import table_verbs as schema_verb
 from tfx_gnn.cli.errors import OneLineErrors
-from tfx_gnn.cli.quiet_start import quiet_start
+from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
     "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",

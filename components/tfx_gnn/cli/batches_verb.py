@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 
 def batches(

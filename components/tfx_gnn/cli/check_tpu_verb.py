@@ -12,8 +12,8 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_hyperparameters, read_task
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
 from tfx_gnn.cli.verdicts import REFUSED_EXIT_CODE, end_with_verdict
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_trainer.tpu_readiness import BatchTensor, TpuMemory, TpuReadiness

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.records.size_constraints_file import SizeConstraintsFile

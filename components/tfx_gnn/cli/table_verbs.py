@@ -14,7 +14,7 @@ from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-    from tfx_gnn.tables.tables_check import TablesCheck
+    from tfx_gnn.tables.graph_tables import TablesCheck
 
 
 def schema(
@@ -158,8 +158,8 @@ def check_tables_verb(
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
     """Read all tables and report everything that is wrong; the exit code is 1 if there is anything."""
-    from tfx_gnn.tables.dead_letters import write_dead_letters
-    from tfx_gnn.tables.tables_check import check_tables
+    from tfx_gnn.tables.graph_tables import check_tables
+    from tfx_gnn.tables.row_rules import write_dead_letters
 
     access = TableAccess(
         schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib

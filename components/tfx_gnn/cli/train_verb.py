@@ -8,7 +8,7 @@ import typer
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_hyperparameters, read_task
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 
 def train(

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.model_options import read_object, read_task
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary

@@ -1,9 +1,12 @@
-"""Rules for rows, what to do with rows that break them, and their counts."""
+"""Rules for rows, what to do with rows that break them, their counts, and the files of those that are dropped."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+import os
+import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 CELLS = "cells"
@@ -38,6 +41,9 @@ INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMP
 
 DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET, UNKNOWN_GRAPH)
 """Rules about nodes or graphs that are not there: `RowRules.dangling_edges` says what happens."""
+
+DEAD_LETTERS_DIR = "dead_letters"
+"""Folder for `write_dead_letters` within the output of a stage."""
 
 _MAX_VALUE_LENGTH = 120
 
@@ -186,6 +192,11 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
         )
 
 
+def refusal(problem: RowProblem, count: int) -> ValueError:
+    """Refuses a table for the first of its rows that break a rule."""
+    return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
+
+
 def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, column: str, value: object) -> RowProblem:
     """Describes a node whose id an earlier one has."""
     return RowProblem(
@@ -239,3 +250,36 @@ def dangling_edge_problem(
         value=show_value(value),
         advice="Add the nodes or remove the edges, or drop them by dangling_edges.",
     )
+
+
+def dead_letters_file(table: str) -> str:
+    """Names the file of a table's dead letters, such as "nodes.user.jsonl"; names of sets are percent-encoded."""
+    kind, _, name = table.partition("/")
+    return f"{kind}.{urllib.parse.quote(name, safe='')}.jsonl" if name else f"{kind}.jsonl"
+
+
+def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
+    """Writes dropped rows, one file a table, one JSON object a line, in the order of files and rows.
+
+    The keys are those of `RowProblem` and `message`. Without problems not even the folder is made.
+    """
+    # The rules are part of options, which cost no import of TensorFlow.
+    import tensorflow as tf
+
+    by_table: dict[str, list[RowProblem]] = {}
+    for problem in problems:
+        by_table.setdefault(problem.table, []).append(problem)
+    paths = []
+    for table, dropped in sorted(by_table.items()):
+        tf.io.gfile.makedirs(folder)
+        paths.append(os.path.join(folder, dead_letters_file(table)))
+        with tf.io.gfile.GFile(paths[-1], "w") as file:
+            for problem in sorted(dropped, key=lambda problem: (problem.file, problem.row, problem.rule)):
+                file.write(dead_letter_line(problem))
+    return tuple(paths)
+
+
+def dead_letter_line(problem: RowProblem) -> str:
+    """Writes one dropped row as a line of JSON with its end."""
+    fields = dataclasses.asdict(problem) | {"message": problem.message}
+    return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

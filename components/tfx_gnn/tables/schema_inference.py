@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import show_columns, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
-from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 from tfx_gnn.tables.tfrecord_table import read_examples
 
 # "007" and "+1" are names rather than integers: as numbers they could not be told from "7" and "1".

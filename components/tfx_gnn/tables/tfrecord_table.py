@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.data_files import TableBytes, is_gzip, open_table_bytes
 from tfx_gnn.tables.row_rules import show_value
-from tfx_gnn.tables.table_bytes import TableBytes, is_gzip, open_table_bytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
