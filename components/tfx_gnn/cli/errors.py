@@ -44,12 +44,12 @@ _MENDABLE = (
 )  # fmt: skip
 """Names of the errors of workers that the user can mend."""
 _OF_A_FILE = re.compile(r"([^;]*/[^;]*); (.+)")
-"""What TensorFlow says of a file: its path, and what the system answered."""
+"""TensorFlow's error about a file: its path, and what the system answered."""
 
 
 _VERB = "tfx_gnn.verb"
 _NAME = re.compile(r"`([a-z]+(?:_[a-z]+)*)`|(?<=\bby )([a-z]+(?:_[a-z]+)+)(?=[ .,])")
-"""What may be the name of an option: a word in backticks, or one with underscores by which something is done."""
+"""A possible name of an option: a word in backticks, or one with underscores after "by"."""
 _ABOUT = re.compile(
     r"`(?P<inner>path|reference|filename)` must .*?; got (?:a mistake in (?P<file>\S+)\. |'(?P<got>[^']*)')"
 )
@@ -108,7 +108,7 @@ def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | N
         '`--num-shards` must be in [1, 9]; got 0.'
     """
     if "`--" in line:
-        # Who wrote it knew the command line; other names in it are fields of what a flag holds.
+        # Written for the command line; other names in it are fields of what a flag holds.
         return line
     given = {value: of_value for value, of_value in (given or {}).items() if value.rstrip("/")}
     flags = _usable_flags(flags, given)
@@ -147,7 +147,7 @@ def _usable_flags(flags: Mapping[str, str], given: Mapping[str, str]) -> Mapping
 
 
 def error_line(error: Exception) -> str | None:
-    """Says in one line what an error tells the user; None for a defect, of which the traceback should be seen."""
+    """Describes an error to the user in one line; None for a defect, whose traceback should be seen."""
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
         if extra is not None:

@@ -22,7 +22,7 @@ TEMPLATE_NAME = "my_graph"
 
 
 TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
-"""What a project begins with. The template may hold more, such as outputs of a run of its own."""
+"""Entries of a new project. The template may hold more, such as outputs of a run of its own."""
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")

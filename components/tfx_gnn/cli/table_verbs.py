@@ -30,7 +30,7 @@ _RULES_OF_SAMPLE = {
     "duplicate_edges": "sample --duplicate-edges",
     "dangling_edges": "sample --dangling-edges drop",
 }
-"""What lets bad rows go: nothing of `check`, which only looks."""
+"""Options of `sample` that let bad rows go; `check` itself only reports them."""
 
 _Report = TypeVar("_Report")
 _Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]

@@ -324,7 +324,7 @@ def train(
             ),
         )
     except TrainingPreemptedError as stopped:
-        # Success, so that whoever took the machine away does not count a failure; the next start goes on.
+        # Exit code 0, so that the scheduler that took the machine away counts no failure; the next start goes on.
         arguments.console.print(f"{stopped} Run the same command again: it goes on from there.", markup=False)
         return
     arguments.say_written(model=model_dir, model_run=model_run_dir)

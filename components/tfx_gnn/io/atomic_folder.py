@@ -127,7 +127,7 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     same parent folders. On an exception, of which Ctrl-C is one, nothing is left.
 
     Object stores have neither locks nor one call that renames a folder. There the outputs are renamed one after the
-    other, before those on local disks; nobody is kept out, and what a killed run left stays.
+    other, before those on local disks; other writers are not kept out, and what a killed run left stays.
 
     Gives the hidden folders, which are empty, in the order of `outputs`; "" where an output has no path. The names
     of outputs are those that the user knows. A BlockingIOError says that another process is writing one of them.
@@ -179,7 +179,7 @@ def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note:
 
 
 def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """Gives finished folders their names, on local disks all of them or none."""
+    """Renames finished folders to their places, on local disks all of them or none."""
     for name, place in places.items():
         check_absent_or_empty(place, name=name)
     local = [name for name, place in places.items() if has_locks(place)]
@@ -280,7 +280,7 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
 
 
 def unfinished_folder(path: str, *, fingerprint: str) -> str:
-    """Tells where `resumable_folder` lets a folder be made, whether anything is there or not."""
+    """Returns the hidden folder in which `resumable_folder` makes `path`, whether it exists or not."""
     return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{fingerprint[:24]}")
 
 

@@ -1,11 +1,11 @@
 """Commits several folders together: after a kill, either all are there or none.
 
 No file system renames two folders at once. So a journal is written beside each output before the first rename, and the
-commit counts from the moment when the first of these files is removed. Whoever finds that one still there knows that
-the commit was cut short, and takes back what it had renamed; the work is then done again. (SQLite commits transactions
-over several databases the same way.) A folder is taken back only if it is still what that commit had put there, to the
-last time of change; anything else is the user's and stays. A single folder gets its name by one rename and needs none
-of this.
+commit counts from the moment when the first of these files is removed. Where that one is still there, the commit
+was interrupted, and the next run takes back what it had renamed; the work is then done again. (SQLite commits
+transactions over several databases the same way.) A folder is taken back only if it is still what that commit had put
+there, to the last time of change; anything else is the user's and stays. A single folder gets its name by one rename
+and needs none of this.
 
 What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
 `.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
@@ -37,7 +37,7 @@ COMMIT_MARK = ".commit-"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Commit:
-    """What a journal tells.
+    """The content of a journal.
 
     Attributes:
         journals: where the journals are, the deciding one first.
@@ -55,7 +55,7 @@ class _Commit:
 
 
 def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
-    """Gives finished folders their names, all or none.
+    """Renames finished folders to their places, all or none.
 
     Everything is on the disk before the first rename, so a power failure has the same effect as a killed process.
     The pairs are a finished folder and its place on the same disk, which is absent or an empty folder, and whose
@@ -94,7 +94,7 @@ def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
 
 
 def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
-    """Takes back what commits of an output that were cut short had renamed, and removes their journals.
+    """Rolls back the interrupted commits of an output, and removes their journals.
 
     The caller holds the lock of the output; `hold` gets that of another output of the same commit, for as long.
     """
@@ -111,7 +111,7 @@ def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
 
 
 def has_unfinished_commit(path: str) -> bool:
-    """Tells whether a commit of an output was cut short, so that the next run takes it back."""
+    """Returns whether a commit of an output was interrupted, so that the next run rolls it back."""
     return any(commit is not None and commit.is_open for commit in map(_read, _journals_of(path)))
 
 
@@ -215,8 +215,8 @@ def partial_folders(path: str) -> list[str]:
 def remove_partial_folders(path: str) -> None:
     """Removes what dead processes have left beside a folder.
 
-    The caller holds its lock, so who had begun to write it is dead. On an object store, live and dead writers look
-    alike, so nothing is removed there.
+    The caller holds its lock, so the process that had begun to write it is dead. On an object store, live and dead
+    writers look alike, so nothing is removed there.
     """
     if has_locks(path):
         for partial in partial_folders(path):

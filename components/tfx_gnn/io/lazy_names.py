@@ -4,8 +4,8 @@ A package whose `__init__.pyi` says `from tfx_gnn.pkg.module import Name as Name
 
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
-One list serves both sides: type checkers and editors read the stub, and nobody pays for a module whose names
-they do not use.
+One list serves both sides: type checkers and editors read the stub, and a module is imported only if its
+names are used.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _DEFAULTS: dict[type, str] = {}
 def register_kinds(base: type, kinds: Mapping[str, type[Any]], *, default: str = "") -> None:
     """Declares the names that JSON has for the subclasses of an abstract class.
 
-    Called by the module that defines them, so that whoever can name the class can read its options. `default` is
+    Called by the module that defines them, so that code that can name the class can read its options. `default` is
     the name that is meant where none is given; empty if one must be.
     """
     _KINDS[base] = kinds

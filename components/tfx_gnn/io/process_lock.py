@@ -18,7 +18,7 @@ _TEXT = re.compile(r"process \d+ on (?P<host>.+) since \d+-\d\d-\d\d \d\d:\d\d:\
 
 
 def has_locks(path: str) -> bool:
-    """Tells whether a path is on a file system, where files can be locked; object stores ("gs://...") know no locks."""
+    """Returns whether a path is on a file system, which has locks; object stores ("gs://bucket/...") have none."""
     return "://" not in path
 
 
@@ -28,8 +28,8 @@ def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: floa
 
     The lock is on the file system, so processes of other machines that mount it are kept out, too, if it has locks
     between machines, as NFS has. `rule` begins the error "`name` must <rule>; got <value>" where another process holds
-    the lock. `note` stands in the file behind the holder, for those who find it when the holder is dead. Those who only
-    look whether a holder is dead have the lock for a moment, so it is tried for `patience_seconds`.
+    the lock. `note` stands in the file behind the holder, to be read when the holder is dead. A process that only
+    checks whether a holder is dead has the lock for a moment, so it is tried for `patience_seconds`.
     """
     lock = _acquire(path, rule, note, patience_seconds)
     try:
@@ -105,5 +105,5 @@ def _is_at(lock: TextIO, path: str) -> bool:
 
 def _holder(lock: TextIO) -> str:
     lock.seek(0)
-    # Whoever has just locked it has yet to write its name.
+    # A process that has just locked it has not yet written its name.
     return lock.read() or "another process"

@@ -44,7 +44,7 @@ def quiet_start() -> None:
 
 
 def quiet_first_compilation() -> None:
-    """Has XLA say now, where nobody sees it, what it says once in a process: that it started, and that it compiled.
+    """Compiles once with XLA now, with stderr hidden: its messages about starting and compiling come once a process.
 
     TensorFlow initializes its devices by it: call this after whatever configures them.
     """

@@ -30,7 +30,7 @@ _KINDS = {
 def check_regular_file(path: str) -> None:
     """Refuses paths whose reading would block or never end.
 
-    A folder, or a path at which there is nothing, is left to whoever opens it. Object stores hold nothing but files.
+    A folder, or a path at which there is nothing, is left to the code that opens it. Object stores hold files only.
     """
     local = path.removeprefix(_LOCAL_SCHEME)
     if "://" in local:
@@ -90,9 +90,9 @@ def read_json(path: str) -> Any:
 
 
 def describe_mistake(error: Exception, data: bytes | str, message: Message) -> str:
-    """Says in one line what `text_format.Parse` raised of a message in text format, and where.
+    """Describes in one line what `text_format.Parse` raised about a message in text format, and where.
 
-    Shows some of the text only if it speaks of such a message at all.
+    Shows some of the text only if it has a field of such a message.
     """
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is no UTF-8"

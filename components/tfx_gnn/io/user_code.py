@@ -100,7 +100,7 @@ def _split_reference(reference: str) -> tuple[str, str]:
 
 
 def _own_top_levels(module_name: str) -> _TopLevels:
-    """Tells which top-level packages and modules are the user's, given one module of them."""
+    """Finds the top-level packages and modules that are the user's, given one module of them."""
     top_level = module_name.partition(".")[0]
     path = _source_path(top_level)
     if path is None:  # A namespace package.

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import BigQuery
+from tfx_gnn.tables.column_types import is_list, list_lengths
 from tfx_gnn.tables.row_rules import RowRules, show_value
 from tfx_gnn.tables.table_files import TableBlock, TableUnit, type_block
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
@@ -111,7 +112,7 @@ def bigquery_blocks(
 
 
 def _source_arguments(layout: TableLayout) -> dict[str, Any]:
-    """Gives the arguments of Beam's connector."""
+    """Returns the arguments of Beam's connector."""
     source = layout.bigquery
     kind = source.WhichOneof("source") if source is not None else None
     if source is None or kind is None:
@@ -142,7 +143,7 @@ def _file_columns(layout: TableLayout) -> set[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """What is done to the rows of one table."""
+    """The steps of the pipeline for the rows of one table."""
 
     layout: TableLayout
     rules: RowRules
@@ -180,7 +181,7 @@ class _Steps:
     def number_rows(
         self, element: tuple[int, Iterable[tuple[npt.NDArray[np.int64], Mapping[str, pa.Array]]]]
     ) -> Iterator[TableBlock]:
-        """Gives rows that are alike different numbers, and makes blocks in the order of the numbers."""
+        """Assigns different numbers to equal rows, and makes blocks in the order of the numbers."""
         parts = list(element[1])
         numbers = np.concatenate([part[0] for part in parts])
         columns = {key: pa.concat_arrays([part[1][key] for part in parts]) for key in parts[0][1]}
@@ -228,8 +229,8 @@ def _fingerprints(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 def _unambiguous(array: pa.Array) -> pa.Array:
     """Spells values as large_string, different ones differently."""
     text = pa.large_string()
-    if pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
-        lengths = _lengths(array)
+    if is_list(array.type):
+        lengths = list_lengths(array)
         offsets = pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
         lists = pa.LargeListArray.from_arrays(offsets, _unambiguous(array.flatten()))
         spelled = pc.binary_join(lists, pa.scalar(",", text))
@@ -242,14 +243,8 @@ def _unambiguous(array: pa.Array) -> pa.Array:
     return array.cast(text)
 
 
-def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
-    if pa.types.is_fixed_size_list(array.type):
-        return np.full(len(array), array.type.list_size, np.int64)
-    return np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False), np.int64)
-
-
 def _part_twins(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Gives all but one of equal numbers another one."""
+    """Replaces all but one of equal numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))

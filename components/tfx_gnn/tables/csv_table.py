@@ -212,7 +212,7 @@ class _UnevenRecords:
         return "skip"
 
     def take(self, stop: int) -> list[CellProblem]:
-        """Hands over those of records before `stop`."""
+        """Removes and returns the problems of records before `stop`."""
         taken = [problem for problem in self.problems if problem.row < stop]
         self.problems = self.problems[len(taken) :]
         return taken
@@ -255,7 +255,7 @@ class _Scan:
 
 
 def _place_of_bad_cell(error: TextAfterQuoteError, line: int) -> str:
-    """Says in which lines a cell stands whose record begins in a line."""
+    """Describes the lines of a cell whose record begins in `line`."""
     line += len(_LINE_END.findall(error.before))
     last_line = line + len(_LINE_END.findall(error.cell))
     return f"line {line}" if line == last_line else f"lines {line} to {last_line}"
@@ -326,7 +326,7 @@ class MarkedStream(io.RawIOBase):
 
 
 def restore_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Takes marks back from large_binary columns of text that a `MarkedStream` made."""
+    """Restores the marked bytes in large_binary columns of text that a `MarkedStream` made."""
     return pa.RecordBatch.from_arrays([_restore(column) for column in batch.columns], names=batch.schema.names)
 
 
@@ -370,7 +370,7 @@ class TextAfterQuoteError(ValueError):
     """
 
     def __init__(self, before: bytes, cell: bytes, after: bytes) -> None:
-        """Takes what was read; see the attributes."""
+        """Stores what was read; see the attributes."""
         super().__init__(cell + after)
         self.before = before
         self.cell = cell

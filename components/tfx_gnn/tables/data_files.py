@@ -92,13 +92,13 @@ def _resolve_names(folder: str, filename: str) -> tuple[str, ...]:
 
 
 def _links_stay_below(folder: str, path: str) -> bool:
-    """Tells whether a path stays inside of a folder once links are followed, which only local files have."""
+    """Returns whether a path stays inside of a folder once links are followed, which only local files have."""
     start, end = (text.removeprefix(_LOCAL_SCHEME) for text in (folder, path))
     return "://" in start or _is_below(os.path.realpath(start), os.path.realpath(end))
 
 
 def _is_below(folder: str, path: str) -> bool:
-    """Tells by the names whether a path stays inside of a folder."""
+    """Returns whether a path stays inside of a folder, judged by the names alone."""
     start, end = (text if "://" in text else os.path.abspath(text or ".") for text in (folder, path))
     if "://" in start:
         scheme, _, rest = start.partition("://")
@@ -120,7 +120,7 @@ def _outside(folder: str, filename: str, place: str) -> ValueError:
 
 
 def format_of_name(name: str) -> tuple[str, str] | None:
-    """Tells a table's format and its delimiter ("" where it has none) by its declared name; None if that does not tell.
+    """Infers a table's format and delimiter ("" where it has none) from its declared name; None if that does not say.
 
     Shards without another suffix are TFRecord files.
     """
@@ -202,7 +202,7 @@ class TableBytes(io.RawIOBase):
 
 
 class _UnzippedBytes(io.RawIOBase):
-    """What a gzip file holds, with errors that name it."""
+    """The unzipped content of a gzip file, with errors that name the file."""
 
     def __init__(self, path: str, zipped: io.BufferedReader) -> None:
         super().__init__()
@@ -242,5 +242,5 @@ def open_table_bytes(path: str) -> io.BufferedReader:
 
 
 def is_gzip(start: bytes) -> bool:
-    """Tells a gzip file by its first bytes, at least two."""
+    """Returns whether the first bytes of a file, at least two, are those of a gzip file."""
     return start.startswith(_GZIP_MAGIC)

@@ -193,7 +193,7 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
 
 
 def refusal(problem: RowProblem, count: int) -> ValueError:
-    """Refuses a table for the first of its rows that break a rule."""
+    """Returns the error for `count` rows that break a rule, of which `problem` is the first."""
     return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 
 

@@ -8,13 +8,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.column_types import is_list, list_lengths
 from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import show_columns, table_format
@@ -67,8 +66,8 @@ class ColumnEvidence:
             self._add_cells(array)
             return
         level = 0
-        while _is_list(array.type):
-            lengths = _lengths_of(array)
+        while is_list(array.type):
+            lengths = list_lengths(array)
             if len(lengths):
                 self.add_lengths(level, int(lengths.min()), int(lengths.max()))
             array, level = array.flatten(), level + 1
@@ -155,16 +154,6 @@ def _casts(texts: pa.Array, dtype: pa.DataType) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _is_list(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
-
-
-def _lengths_of(array: pa.Array) -> npt.NDArray[np.int64]:
-    if pa.types.is_fixed_size_list(array.type):
-        return np.full(len(array), array.type.list_size, np.int64)
-    return np.asarray(pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False), np.int64)
 
 
 _DTYPES = {

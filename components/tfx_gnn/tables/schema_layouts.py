@@ -171,7 +171,7 @@ def seeds_layout(
 
 
 def id_type(node_set: NodeSet, place: str) -> pa.DataType:
-    """Tells of which type the ids of nodes are: large_string or int64."""
+    """Returns the type of the ids of nodes: large_string or int64."""
     if ID_FEATURE not in node_set.features:
         return pa.large_string()
     dtype = tf.dtypes.as_dtype(node_set.features[ID_FEATURE].dtype)

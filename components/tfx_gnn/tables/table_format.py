@@ -66,7 +66,7 @@ class TableFormat(abc.ABC):
     """What a missing value is called in messages."""
 
     def __init__(self, layout: TableLayout) -> None:
-        """Takes a table of this format."""
+        """Prepares to read a table of this format."""
         self.layout = layout
 
     def list_units(self, path: str) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class TableFormat(abc.ABC):
         return [int(row) for row in rows]
 
     def place(self, path: str, unit: int, row: int) -> str:
-        """Says where a row of a unit stands, as in "/data/nodes.csv, line 12"."""
+        """Describes the place of a row of a unit, as in "/data/nodes.csv, line 12"."""
         return f"{path}, {self.row_word} {self.locate(path, unit, [row])[0]}"
 
     def resolve_column(self, path: str, column: TableColumn) -> str:
@@ -118,7 +118,7 @@ class TableFormat(abc.ABC):
 
 
 def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a larger one") -> str:
-    """Says that a record at a place such as "line 12" holds more than is read at once."""
+    """Returns the error message for a record that is too large, at a place such as "line 12"."""
     return (
         f"`{path}` must have records of at most {layout.max_record_bytes >> 20} MiB; got {cause} in {path}, {place}. "
         "Split the record, or raise `max_record_mib`."

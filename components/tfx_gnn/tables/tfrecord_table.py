@@ -35,7 +35,7 @@ _READ_BYTES = 1 << 20  # of data that is passed over, where a stream cannot seek
 def record_heads(stream: io.BufferedReader) -> Iterator[bytes]:
     """Yields the head of each record of an unzipped file without keeping the data.
 
-    Ends where the file is damaged, which whoever reads the records will tell.
+    Ends where the file is damaged; the error comes when the records are read.
     """
     num_bytes = 0
     if stream.seekable():
@@ -64,7 +64,7 @@ def _pass_over(stream: io.BufferedReader, num_bytes: int) -> None:
 
 
 def is_record_head(head: bytes) -> bool:
-    """Tells `HEAD_BYTES` bytes that are the head of a record, by their checksum."""
+    """Returns whether `HEAD_BYTES` bytes are the head of a record, by their checksum."""
     crc, table = 0xFFFFFFFF, _crc_table()
     for byte in head[:8]:
         crc = (crc >> 8) ^ table[(crc ^ byte) & 0xFF]
@@ -189,7 +189,7 @@ class TFRecordFormat(TableFormat):
         return shapes
 
     def _declared_kinds(self, column_names: Iterable[str]) -> dict[str, tf.DType]:
-        """Says which kind of feature each column would be by its declared type."""
+        """Returns the kind of feature that each column would be by its declared type."""
         kinds = dict.fromkeys(column_names, tf.string)
         for column in self.layout.columns.values():
             if column.packed_in:
@@ -355,7 +355,7 @@ def _blocks(batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
 
 
 def _records_at_once(path: str, layout: TableLayout) -> int:
-    """Tells how many records fit into memory, and refuses one that is too large before TensorFlow reads it."""
+    """Returns how many records fit into memory; refuses one that is too large before TensorFlow reads it."""
     with TableBytes(path) as file:
         num_bytes = file.seek(0, io.SEEK_END)
     if num_bytes * (_MOST_DEFLATED if _compression(path) else 1) <= min(_BLOCK_BYTES, layout.max_record_bytes):
@@ -410,7 +410,7 @@ def _count_whole(dataset: tf.data.Dataset) -> int:
 
 
 def _compression(path: str) -> str:
-    """Tells by its first bytes how a file is compressed.
+    """Detects by its first bytes how a file is compressed.
 
     The length that begins an uncompressed record may look like the beginning of a gzip file, so
     its checksum decides.
