@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 _ROWS_AT_ONCE = 8192
-_NUM_NUMBERS = (1 << 63) - 1
+_NUM_NUMBERS = (1 << 63) - 1  # of non-negative int64 values, all but the last
 _SEPARATOR = "\x1f"
 _COLLECT = RowRules(invalid_rows="drop", max_dropped_share=1.0)
 _PROBLEMS = "problems"
@@ -252,6 +252,7 @@ def _part_twins(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     repeated = np.flatnonzero(occurrences)
     if not len(repeated):
         return numbers
+    # Hashes of the shared number and the count, so that no other row changes them.
     texts = [f"{ordered[i]}/{occurrences[i]}".encode() for i in repeated.tolist()]
     parted = numbers.copy()
     parted[order[repeated]] = _fingerprints(np.array(texts, object))

@@ -396,7 +396,7 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
     while not has_ended:
         data += reader.read(size - len(data))
         has_ended = len(data) < size
-        if not has_header:
+        if not has_header:  # which may follow blank lines
             data = data.lstrip(_LINE_ENDS)
         if has_ended:
             data += b"\n"

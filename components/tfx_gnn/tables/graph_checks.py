@@ -189,6 +189,7 @@ def find_nodes(ids: pa.Array, node_ids: pa.Array) -> _Rows:
 
 def _repeated(table: Table, positions: _Rows, found: Mapping[str, _Rows], num_targets: int, time_feature: str) -> _Rows:
     """Returns which of the edges, ascending, have the same ends (and time) as an earlier one."""
+    # One number a pair: Arrow counts positions in int32, so their product fits int64.
     pairs = found[SOURCE_KEY][positions] * num_targets + found[TARGET_KEY][positions]
     if time_feature:
         times = np.asarray(table.columns[time_feature].to_numpy(zero_copy_only=False))[positions]
