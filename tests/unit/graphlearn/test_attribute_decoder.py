@@ -3,7 +3,6 @@ import pytest
 
 from tfx_gnn.graph.schema.schema_io import parse_schema, write_schema
 from tfx_gnn.graphlearn.attribute_decoder import (
-    DEFAULT_NEIGHBOR_ID,
     DecodedEdges,
     DecodedNodes,
     Decoder,
@@ -190,7 +189,6 @@ def test_a_row_that_is_not_there_has_values_all_the_same():
         "weight": 0.0, "label": -1, "timestamp": -1, "i": 0, "f": 0.0, "s": "", "h": 0
     }  # fmt: skip
     assert Decoder().missing_values == {}
-    assert DEFAULT_NEIGHBOR_ID == 0
 
 
 USERS = """id:int64\tlabel:int32\tfeature:string
