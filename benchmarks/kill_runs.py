@@ -360,7 +360,7 @@ def _with_library() -> None:
 
 def _import_what_verbs_need() -> None:
     """So that each forked process has it: to import is safe before a fork, to run is not."""
-    from tfx_gnn.cli.quiet_start import quiet_start
+    from tfx_gnn.io.quiet_libraries import quiet_start
 
     quiet_start()
     import tfx_gnn_pipelines.assembly  # noqa: F401

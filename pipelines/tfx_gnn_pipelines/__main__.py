@@ -2,13 +2,19 @@
 
 import sys
 
-from tfx_gnn.cli.quiet_start import quiet_start
+from tfx_gnn.io.quiet_libraries import quiet_start
 
 # Before the imports that make the messages.
 if "--debug" not in sys.argv:
     quiet_start()
 
-from tfx_gnn_pipelines.command import app
+try:
+    from tfx_gnn_pipelines.command import app
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f"`tfx_gnn_pipelines` must have {error.name!r} installed; got none. Run: pip install 'tfx-gnn[tfx]'",
+        name=error.name,
+    ) from error
 
 if __name__ == "__main__":
     app(prog_name="python -m tfx_gnn_pipelines")

@@ -161,7 +161,7 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )
-    from tfx_gnn.cli.quiet_start import quiet_first_compilation
+    from tfx_gnn.io.quiet_libraries import quiet_first_compilation
     from tfx_gnn_pipelines.assembly import COMPONENTS
     from tfx_gnn_pipelines.lineage import read_latest_run
     from tfx_gnn_pipelines.progress import component_progress

@@ -76,7 +76,7 @@ def test_every_unit_test_lies_where_its_subject_lies():
     # The first one's subject is TensorFlow's C API; those of the others are imported in the processes that they start.
     elsewhere = {
         "tests/unit/serving/test_c_api.py",
-        "tests/unit/cli/test_quiet_start.py",
+        "tests/unit/io/test_quiet_libraries.py",
         "tests/unit/graph/test_distribution.py",
         "tests/unit/keras/test_graphs_without_keras.py",
         "tests/unit/training/loop/test_same_weights.py",

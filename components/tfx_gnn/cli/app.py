@@ -10,25 +10,16 @@ import typer
 
 import tfx_gnn
 from tfx_gnn.cli import (
-    batches_verb,
     check_tpu_verb,
-    dataset_verbs,
-    evaluate_verb,
+    example_verbs,
     model_verbs,
     project_verbs,
-    report_verb,
-    sample_verb,
-    sizes_verbs,
-    skew_verb,
     table_verbs,
-    train_verb,
-    transform_verb,
-    tune_verb,
-    validate_verb,
+    training_data_verbs,
+    training_verbs,
 )
-from tfx_gnn.cli import table_verbs as schema_verb
 from tfx_gnn.cli.errors import OneLineErrors
-from tfx_gnn.cli.quiet_start import quiet_start
+from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
     "new", "sample", "schema", "validate", "transform", "sizes", "batches", "check-tpu", "tune", "train", "report",
@@ -57,24 +48,24 @@ app = typer.Typer(
 )
 for _verb in (
     project_verbs.new,
-    sample_verb.sample,
-    schema_verb.schema,
-    validate_verb.validate,
-    transform_verb.transform,
-    batches_verb.batches,
+    example_verbs.sample,
+    example_verbs.schema,
+    example_verbs.validate,
+    training_data_verbs.transform,
+    training_data_verbs.batches,
     check_tpu_verb.check_tpu,
-    tune_verb.tune,
-    train_verb.train,
-    report_verb.report,
-    evaluate_verb.evaluate,
-    skew_verb.skew,
+    training_verbs.tune,
+    training_verbs.train,
+    training_verbs.report,
+    model_verbs.evaluate,
+    model_verbs.skew,
     model_verbs.push,
     model_verbs.predict,
 ):
     app.command()(_verb)
-app.add_typer(sizes_verbs.sizes, name="sizes")
+app.add_typer(training_data_verbs.sizes, name="sizes")
 app.add_typer(table_verbs.tables, name="tables")
-app.add_typer(dataset_verbs.dataset, name="dataset")
+app.add_typer(table_verbs.dataset, name="dataset")
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it so.

@@ -1,28 +1,29 @@
-"""Options that several verbs share, and how verbs report what they wrote."""
+"""Options that several verbs share, how their texts are read, and how verbs report what they wrote and decided."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+if TYPE_CHECKING:
+    from tfx_gnn.models.tasks import Task
+    from tfx_gnn.tables.row_rules import RowRules
+
+REFUSED_EXIT_CODE = 1
+"""Exit code of a verb that did its work and says no; that of an error or of a wrong command line is 2."""
+
 console = Console(highlight=False)
 """Where verbs print their results."""
-
 
 _TABLES = "Files of the tables"
 
 
 def folder(help_text: str) -> Any:
-    """Declares an option that names a folder.
-
-    Args:
-        help_text: what the folder holds, or will hold.
-
-    Returns:
-        The option, for an `Annotated` parameter.
-    """
+    """Declares an option that names a folder."""
     return typer.Option(help=help_text, show_default=False, metavar="FOLDER")
 
 
@@ -32,6 +33,8 @@ GraphSchema = Annotated[
     str, folder("Folder of `graph_schema.pbtxt` before the transform: made by `schema`; or a file.")
 ]
 TransformedGraphSchema = Annotated[str, folder("Folder of `graph_schema.pbtxt` after the transform; or a file.")]
+TransformGraph = Annotated[str, folder("The transform: an output of `transform`.")]
+SizeConstraints = Annotated[str, folder("Padding budgets: the output of `sizes learn`.")]
 Model = Annotated[str, folder("Trained model: an output of `train`.")]
 Splits = Annotated[
     list[str] | None,
@@ -72,6 +75,10 @@ MaxRecordMib = Annotated[
     ),
 ]
 
+ModelFn = Annotated[
+    str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
+]
+Hyperparameters = Annotated[str, typer.Option(help="For the model function: '{\"units\": 64}'.", metavar="JSON")]
 TaskKind = Annotated[
     str,
     typer.Option(
@@ -91,29 +98,83 @@ ClassVocabulary = Annotated[
 ]
 
 
-def say_written(**folders: str) -> None:
-    """Prints where the outputs of a verb are.
+def read_task(kind: str, text: str, **given: str) -> Task:
+    """Makes a task of `--task` and its fields, or of `--task-json`; "" is what was not given."""
+    from tfx_gnn.io import options_json
+    from tfx_gnn.models.tasks import TASK_KINDS, Task
 
-    Args:
-        **folders: path by name of the output.
-    """
+    # Which class is built is for the JSON to say; mypy wants one that could be made as it stands.
+    any_task: Any = Task
+    fields = {name: value for name, value in given.items() if value}
+    task: Task
+    if text:
+        if fields:
+            raise ValueError(
+                f"`--task-json` must stand alone; got {sorted(fields)} beside it. Put all fields of the task into it."
+            )
+        task = options_json.from_json(text, any_task, name="--task-json")
+        return task
+    if kind not in TASK_KINDS or kind == "multi_task":
+        raise ValueError(
+            f"`--task` must be one of {sorted(set(TASK_KINDS) - {'multi_task'})}; got {kind!r}. Several tasks at once "
+            "are described by --task-json."
+        )
+    task = options_json.from_json(json.dumps({"kind": kind, **fields}), any_task, name="--task")
+    return task
+
+
+def read_object(option: str, text: str) -> dict[str, Any]:
+    """Reads an option whose text is a JSON object."""
+    from tfx_gnn.io.text_files import parse_json
+
+    try:
+        values = parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"`{option}` must be JSON; got {text!r}: {error}. Mend it.") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"`{option}` must be a JSON object; got {text!r}. Give values by name.")
+    return values
+
+
+def make_row_rules(
+    *,
+    invalid_rows: str,
+    duplicate_nodes: str,
+    duplicate_edges: str,
+    dangling_edges: str,
+    max_dropped_share: float | None,
+) -> RowRules:
+    """Makes the rules for rows of tables, which check the choices as for every caller."""
+    from tfx_gnn.tables.row_rules import RowRules
+
+    if max_dropped_share and "drop" not in (invalid_rows, dangling_edges):
+        raise ValueError(
+            "`--max-dropped-share` must go with `--dangling-edges drop` or `--invalid-rows drop`, which say what may "
+            f"be dropped; got {max_dropped_share} alone. Add one of them."
+        )
+    choices: dict[str, Any] = {
+        "invalid_rows": invalid_rows,
+        "duplicate_nodes": duplicate_nodes,
+        "duplicate_edges": duplicate_edges,
+        "dangling_edges": dangling_edges,
+    }
+    return RowRules(max_dropped_share=max_dropped_share, **choices)
+
+
+def say_written(**folders: str) -> None:
+    """Prints where the outputs of a verb are."""
     for name, path in folders.items():
         console.print(f"{name:<25} {path}", markup=False, soft_wrap=True)
 
 
-def check_dropped_share(share: float | None, invalid_rows: str, dangling_edges: str) -> None:
-    """Refuses a share of rows that may be dropped where nothing is.
+def end_with_verdict(*, passed: bool, verdict: str, reasons: Sequence[str] = ()) -> None:
+    """Prints a verdict as the last line of a verb, and ends the command if it is no."""
+    line = verdict if passed or not reasons else f"{verdict}: {'; '.join(reasons)}"
+    console.print(line, style="green" if passed else "red", markup=False, soft_wrap=True)
+    if not passed:
+        raise typer.Exit(REFUSED_EXIT_CODE)
 
-    Args:
-        share: what was given; None if nothing was.
-        invalid_rows: what to do with rows that cannot be used.
-        dangling_edges: what to do with edges of nodes that are not there.
 
-    Raises:
-        ValueError: if a share above 0 is given and neither is "drop".
-    """
-    if share and "drop" not in (invalid_rows, dangling_edges):
-        raise ValueError(
-            "`--max-dropped-share` must go with `--dangling-edges drop` or `--invalid-rows drop`, which say what may "
-            f"be dropped; got {share} alone. Add one of them."
-        )
+def end_with_blessing(*, blessed: bool, objections: Sequence[str]) -> None:
+    """Ends a verb that blesses, as `end_with_verdict` does."""
+    end_with_verdict(passed=blessed, verdict="blessed" if blessed else "NOT blessed", reasons=objections)

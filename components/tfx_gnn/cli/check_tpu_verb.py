@@ -11,9 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.model_options import read_hyperparameters, read_task
-from tfx_gnn.cli.quiet_start import quiet_first_compilation
-from tfx_gnn.cli.verdicts import REFUSED_EXIT_CODE, end_with_verdict
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
     from tfx_gnn.components.graph_trainer.tpu_readiness import BatchTensor, TpuMemory, TpuReadiness
@@ -23,13 +21,11 @@ if TYPE_CHECKING:
 def check_tpu(
     *,
     transformed_examples_dir: arguments.TransformedExamples,
-    transform_graph_dir: Annotated[str, arguments.folder("The transform: an output of `transform`.")],
+    transform_graph_dir: arguments.TransformGraph,
     graph_schema_dir: arguments.GraphSchema,
     transformed_graph_schema_dir: arguments.TransformedGraphSchema,
-    size_constraints_dir: Annotated[str, arguments.folder("Padding budgets: the output of `sizes learn`.")],
-    model_fn: Annotated[
-        str, typer.Option(help="Your function that builds the model, as 'package.module:function'.", show_default=False)
-    ],
+    size_constraints_dir: arguments.SizeConstraints,
+    model_fn: arguments.ModelFn,
     task: Annotated[str, typer.Option(help="What is predicted, as for `train`.")] = "node_classification",
     label_feature: Annotated[str, typer.Option(help="Label feature, as for `train`.", show_default=False)] = "",
     class_vocabulary: Annotated[
@@ -46,9 +42,7 @@ def check_tpu(
     ] = 0,
     success_ratio: Annotated[float, typer.Option(help="Which of the learned fit-or-skip budgets.")] = 0.99,
     precision: Annotated[str, typer.Option(help="'float32' or 'mixed_bfloat16'.")] = "float32",
-    hyperparameters: Annotated[
-        str, typer.Option(help="For the model function: '{\"units\": 64}'.", metavar="JSON")
-    ] = "{}",
+    hyperparameters: arguments.Hyperparameters = "{}",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and no tables.")] = False,
 ) -> None:
     """Find what would keep a model from training on a TPU, without one.
@@ -70,30 +64,30 @@ def check_tpu(
         ),
         GraphTrainerOptions(
             model_fn=model_fn,
-            task=read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
+            task=arguments.read_task(task, task_json, label_feature=label_feature, class_vocabulary=class_vocabulary),
             train_split=train_split,
             eval_split=eval_split,
-            hyperparameters=read_hyperparameters(hyperparameters),
+            hyperparameters=arguments.read_object("--hyperparameters", hyperparameters),
             batching=BatchingOptions(kind=batching, batch_size=batch_size, success_ratio=success_ratio),
             execution=ExecutionOptions(precision=precision),
         ),
     )
     if as_json:
-        typer.echo(json.dumps(_as_json(readiness), indent=2))
+        typer.echo(json.dumps(_readiness_json(readiness), indent=2))
         if not readiness.is_ready:
-            raise typer.Exit(REFUSED_EXIT_CODE)
+            raise typer.Exit(arguments.REFUSED_EXIT_CODE)
         return
-    _show(readiness, model_fn)
+    _show_readiness(readiness, model_fn)
     blocking = [f"{problem.op} in {problem.layer}" for problem in readiness.problems if problem.blocks]
     number = f"{len(blocking)} {'problem' if len(blocking) == 1 else 'problems'}"
-    end_with_verdict(
+    arguments.end_with_verdict(
         passed=readiness.is_ready,
         verdict="ready for a TPU" if readiness.is_ready else f"NOT ready for a TPU: {number}",
         reasons=list(dict.fromkeys(blocking)),
     )
 
 
-def _as_json(readiness: TpuReadiness) -> dict[str, Any]:
+def _readiness_json(readiness: TpuReadiness) -> dict[str, Any]:
     memory = readiness.memory
     return {
         "ready": readiness.is_ready,
@@ -110,12 +104,12 @@ def _as_json(readiness: TpuReadiness) -> dict[str, Any]:
     }
 
 
-def _show(readiness: TpuReadiness, model_fn: str) -> None:
+def _show_readiness(readiness: TpuReadiness, model_fn: str) -> None:
     console = arguments.console
     if readiness.problems:
         table = Table("operation", "where", "why", "what to do", title=f"'{model_fn}' on a TPU", show_lines=True)
         for problem in readiness.problems:
-            table.add_row(*(escape(cell) for cell in _cells(problem)))
+            table.add_row(*(escape(cell) for cell in _cells_of_problem(problem)))
         console.print(table)
     console.print(_memory_table(readiness.memory))
     uneven = [tensor for tensor in readiness.memory.batch if not tensor.fits_tiles]
@@ -123,7 +117,7 @@ def _show(readiness: TpuReadiness, model_fn: str) -> None:
         console.print(f"rows that are filled up to a multiple of 8: {_listed(uneven)}", markup=False)
 
 
-def _cells(problem: TpuProblem) -> tuple[str, str, str, str]:
+def _cells_of_problem(problem: TpuProblem) -> tuple[str, str, str, str]:
     where = f"{problem.layer}\n{problem.where}" if problem.where else problem.layer
     return f"{problem.op}\n{problem.tensor}", where, problem.reason, problem.fix
 

@@ -44,12 +44,12 @@ _MENDABLE = (
 )  # fmt: skip
 """Names of the errors of workers that the user can mend."""
 _OF_A_FILE = re.compile(r"([^;]*/[^;]*); (.+)")
-"""What TensorFlow says of a file: its path, and what the system answered."""
+"""TensorFlow's error about a file: its path, and what the system answered."""
 
 
 _VERB = "tfx_gnn.verb"
 _NAME = re.compile(r"`([a-z]+(?:_[a-z]+)*)`|(?<=\bby )([a-z]+(?:_[a-z]+)+)(?=[ .,])")
-"""What may be the name of an option: a word in backticks, or one with underscores by which something is done."""
+"""A possible name of an option: a word in backticks, or one with underscores after "by"."""
 _ABOUT = re.compile(
     r"`(?P<inner>path|reference|filename)` must .*?; got (?:a mistake in (?P<file>\S+)\. |'(?P<got>[^']*)')"
 )
@@ -64,17 +64,7 @@ class OneLineErrors(TyperGroup):
     """Group of commands whose errors are shown as one red line; `--debug` lets them through."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command line.
-
-        Args:
-            ctx: the parsed command line.
-
-        Returns:
-            What the command returns.
-
-        Raises:
-            typer.Exit: with code 2, after an error that the user can mend was shown.
-        """
+        """Runs the command line; exits with code 2 after an error that the user can mend was shown."""
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -86,15 +76,7 @@ class OneLineErrors(TyperGroup):
             raise typer.Exit(ERROR_EXIT_CODE) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Remembers the options of the verb that is run.
-
-        Args:
-            ctx: the parsed command line.
-            args: what follows the global options.
-
-        Returns:
-            The name of the verb or group of verbs, that itself, and its arguments.
-        """
+        """Remembers the options of the verb that is run."""
         name, command, rest = super().resolve_command(ctx, args)
         verb: Any = getattr(command, "commands", {}).get(rest[0] if rest else "", command)
         flags = flags_of(verb)
@@ -103,14 +85,7 @@ class OneLineErrors(TyperGroup):
 
 
 def flags_of(verb: Any) -> dict[str, str]:
-    """Lists the flags of a verb.
-
-    Args:
-        verb: a command of typer's.
-
-    Returns:
-        The flags by name in Python.
-    """
+    """Lists the flags of a verb by their names in Python."""
     return {option.name: option.opts[0] for option in verb.params}
 
 
@@ -125,22 +100,15 @@ def _given(arguments: list[str], flags: Collection[str]) -> dict[str, str]:
 def name_flags(line: str, flags: Mapping[str, str], given: Mapping[str, str] | None = None) -> str:
     """Writes the flag of a verb where a message names the option as Python does.
 
-    A message about an inner name, or about a file, is told which flag it comes from.
-
-    Args:
-        line: the message.
-        flags: by name in Python.
-        given: flags by the value that each was given.
-
-    Returns:
-        The message in the words of the command line. Names of columns stay, whatever they are.
+    A message about an inner name, or about a file, is told which flag it comes from: `given` has flags by the value
+    that each was given. Names of columns stay, whatever they are.
 
     Example:
         >>> name_flags("`num_shards` must be in [1, 9]; got 0.", {"num_shards": "--num-shards"})
         '`--num-shards` must be in [1, 9]; got 0.'
     """
     if "`--" in line:
-        # Who wrote it knew the command line; other names in it are fields of what a flag holds.
+        # Written for the command line; other names in it are fields of what a flag holds.
         return line
     given = {value: of_value for value, of_value in (given or {}).items() if value.rstrip("/")}
     flags = _usable_flags(flags, given)
@@ -179,15 +147,7 @@ def _usable_flags(flags: Mapping[str, str], given: Mapping[str, str]) -> Mapping
 
 
 def error_line(error: Exception) -> str | None:
-    """Says in one line what an error tells the user.
-
-    Args:
-        error: what a command raised.
-
-    Returns:
-        The line, or None for an error that the user cannot mend: that is a defect,
-        of which the traceback should be seen.
-    """
+    """Describes an error to the user in one line; None for a defect, whose traceback should be seen."""
     if isinstance(error, ModuleNotFoundError):
         extra = _EXTRA_OF_MODULE.get((error.name or "").partition(".")[0])
         if extra is not None:

@@ -1,20 +1,220 @@
-"""Verbs for trained models: `push` and `predict`."""
+"""Verbs for trained models: `evaluate`, `skew`, `push` and `predict`."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
-from tfx_gnn.cli.verdicts import end_with_verdict
+
+if TYPE_CHECKING:
+    from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation
+    from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
 
 _SHOWN_CANDIDATES = 3
+
+
+def evaluate(
+    *,
+    examples_dir: arguments.Examples,
+    model_dir: arguments.Model,
+    evaluation_dir: Annotated[str, arguments.folder("Where to write `metrics.json`.")],
+    blessing_dir: Annotated[str, arguments.folder("Where to write `BLESSED` or `NOT_BLESSED`, and the reasons.")],
+    label_feature: Annotated[
+        str,
+        typer.Option(
+            help="Label feature of node set `_readout` in the raw examples, for a classification of nodes.",
+            show_default=False,
+        ),
+    ] = "",
+    task_json: Annotated[
+        str,
+        typer.Option(
+            help="In place of it, what the model was trained for: "
+            '\'{"kind": "graph_regression", "label_feature": "weight"}\'.',
+            show_default=False,
+        ),
+    ] = "",
+    split: Annotated[str, typer.Option(help="Split to evaluate.")] = "test",
+    baseline_split: Annotated[str, typer.Option(help="Split that the majority class or mean is taken from.")] = "train",
+    min_accuracy_over_majority: Annotated[
+        float, typer.Option(help="Accuracy must exceed the majority's by more.")
+    ] = 0.0,
+    min_accuracy: Annotated[float, typer.Option(help="Accuracy must be at least this, in [0, 1].")] = 0.0,
+    min_macro_f1: Annotated[float, typer.Option(help="Macro-F1 must be at least this, in [0, 1].")] = 0.0,
+    max_examples_without_label: Annotated[int, typer.Option(help="Fail if more examples lack a label.")] = 0,
+    thresholds: Annotated[
+        str, typer.Option(help='Bounds on metrics: \'{"mrr": 0.3, "rmse": {"max": 1.3}}\'.', metavar="JSON")
+    ] = "{}",
+    slices: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--slice",
+            help="Feature to measure by, such as 'nodes/paper.venue' of the seed; repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
+    num_slices: Annotated[
+        int, typer.Option(help="Largest and smallest slices of each feature that are reported.")
+    ] = 10,
+    slice_thresholds: Annotated[str, typer.Option(help="Bounds that every slice must keep.", metavar="JSON")] = "{}",
+    min_slice_examples: Annotated[
+        int, typer.Option(help="Labelled examples that a slice must have for thresholds to apply.")
+    ] = 1,
+    known_links: Annotated[
+        str,
+        typer.Option(
+            help="Table of true links of all splits, 'source' and 'target': candidates that stand there, but are "
+            "labelled false, are left out of ranks.",
+            show_default=False,
+            metavar="FILE",
+        ),
+    ] = "",
+    known_link_features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--known-link-feature",
+            help="Column of that table, and feature of `_readout`, that tells links of the same ends apart; repeat for "
+            "several.",
+            show_default=False,
+        ),
+    ] = None,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Measure the exported model on raw examples, and bless it if it is good enough.
+
+    Exits with 1 if it is not blessed.
+    """
+    from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+    from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
+
+    evaluation = evaluate_graph_model(
+        examples_dir=examples_dir,
+        model_dir=model_dir,
+        evaluation_dir=evaluation_dir,
+        blessing_dir=blessing_dir,
+        options=GraphEvaluatorOptions(
+            label_feature=label_feature,
+            task=arguments.read_task("", task_json) if task_json else None,
+            split=split,
+            baseline_split=baseline_split,
+            min_accuracy_over_majority=min_accuracy_over_majority,
+            min_accuracy=min_accuracy,
+            min_macro_f1=min_macro_f1,
+            max_examples_without_label=max_examples_without_label,
+            thresholds=arguments.read_object("--thresholds", thresholds),
+            slices=tuple(slices or ()),
+            num_slices=num_slices,
+            slice_thresholds=arguments.read_object("--slice-thresholds", slice_thresholds),
+            min_slice_examples=min_slice_examples,
+            known_links=known_links,
+            known_link_features=tuple(known_link_features or ()),
+        ),
+        beam_args=tuple(beam_args or ()),
+    )
+    for name, task in evaluation.tasks.items():
+        of_task = f" with a label of task '{name}'" if name else ""
+        arguments.console.print(_table_of_metrics(task, f"{task.num_examples} examples of split '{split}'{of_task}"))
+    for reason in evaluation.reasons:
+        arguments.console.print(reason, markup=False)
+    arguments.say_written(evaluation=evaluation_dir, blessing=blessing_dir)
+    arguments.end_with_blessing(blessed=evaluation.blessed, objections=evaluation.objections)
+
+
+def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
+    """Metrics of the model, the baseline and the slices, a row each."""
+    from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
+
+    metrics = task.quality.metrics
+    table = Table("", "examples", *map(shown_metric, metrics), title=title)
+
+    def add(name: str, num_examples: int, values: Mapping[str, float]) -> None:
+        shown = (f"{values[key]:.4f}" if key in values else "" for key in metrics)
+        table.add_row(escape(name), str(num_examples), *shown)
+
+    majority = task.quality.report.get("majority_baseline")
+    add("model", task.num_examples, metrics)
+    add(f"always '{majority['class']}'" if majority else task.baseline_name, task.num_examples, task.quality.baseline)
+    for one_slice in task.slices:
+        add(f"{one_slice.feature} = {one_slice.value}", one_slice.num_examples, one_slice.quality.metrics)
+    return table
+
+
+def skew(
+    *,
+    examples_dir: arguments.Examples,
+    transformed_examples_dir: arguments.TransformedExamples,
+    model_dir: arguments.Model,
+    model_run_dir: Annotated[str, arguments.folder("Its model run: the other output of `train`.")],
+    skew_dir: Annotated[str, arguments.folder("Where to write `skew.json`.")],
+    infra_blessing_dir: Annotated[
+        str, arguments.folder("Where to write `INFRA_BLESSED` or `INFRA_NOT_BLESSED`, and the reasons.")
+    ],
+    splits: arguments.Splits = None,
+    max_examples: Annotated[int, typer.Option(help="Examples of each split at most.")] = 512,
+    batch_size: Annotated[int, typer.Option(help="Examples of a batch.")] = 32,
+    max_float_difference: Annotated[float, typer.Option(help="Allowed difference of floating point features.")] = 1e-6,
+    max_rounding_difference: Annotated[
+        float, typer.Option(help="Allowed difference of floating point features between batches.")
+    ] = 1e-4,
+    max_output_difference: Annotated[float, typer.Option(help="Allowed difference of answers.")] = 1e-4,
+    refuses_nonfinite_answers: Annotated[
+        bool,
+        typer.Option(
+            "--refuse-nonfinite-answers",
+            help="Withhold the blessing if a finite value out of the domain, such as a negative count, gets NaN.",
+        ),
+    ] = False,
+) -> None:
+    """Compare what training saw with what the exported model gets, value by value, and bless it if they are equal.
+
+    Exits with 1 if it is not blessed.
+    """
+    from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
+    from tfx_gnn.components.graph_skew_validator.stage import validate_skew
+
+    report = validate_skew(
+        examples_dir=examples_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        model_dir=model_dir,
+        model_run_dir=model_run_dir,
+        skew_dir=skew_dir,
+        infra_blessing_dir=infra_blessing_dir,
+        options=GraphSkewValidatorOptions(
+            splits=tuple(splits or ()),
+            max_examples=max_examples,
+            batch_size=batch_size,
+            max_float_difference=max_float_difference,
+            max_rounding_difference=max_rounding_difference,
+            max_output_difference=max_output_difference,
+            refuses_nonfinite_answers=refuses_nonfinite_answers,
+        ),
+    )
+    counts = ", ".join(f"{number} of '{split}'" for split, number in report.num_examples.items())
+    arguments.console.print(f"examples: {counts}", markup=False)
+    table = Table("", "kind", "values", "differing", "largest difference")
+    differing = [feature for feature in report.features if feature.num_differing]
+    for row in (*differing, report.rounding, *report.outputs, *_renamed(report.one_by_one)):
+        counted = (str(row.num_values), str(row.num_differing), f"{row.largest_difference:.3g}")
+        table.add_row(escape(row.key), row.kind, *counted)
+    equal = len(report.features) - len(differing)
+    arguments.console.print(f"features and parts of the structure without any difference: {equal}", markup=False)
+    arguments.console.print(table)
+    for reason in report.reasons:
+        arguments.console.print(reason, markup=False)
+    arguments.say_written(skew=skew_dir, infra_blessing=infra_blessing_dir)
+    arguments.end_with_blessing(blessed=report.blessed, objections=report.reasons)
+
+
+def _renamed(outputs: Sequence[FeatureSkew]) -> list[FeatureSkew]:
+    return [dataclasses.replace(output, key=f"{output.key} one by one") for output in outputs]
 
 
 def push(
@@ -69,7 +269,7 @@ def push(
         ),
     )
     arguments.say_written(pushed_model=pushed_model_dir)
-    end_with_verdict(
+    arguments.end_with_verdict(
         passed=pushed.pushed,
         verdict=f"pushed version {pushed.version}: {pushed.path}" if pushed.pushed else "NOT pushed",
         reasons=(pushed.reason, *(f"warning: {warning}" for warning in pushed.warnings)),
@@ -109,7 +309,7 @@ def predict(
         for answer in answers:
             typer.echo(json.dumps(answer, ensure_ascii=False))
         return
-    rows = [_cells(answer) for answer in answers]
+    rows = [_cells_of_answer(answer) for answer in answers]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     table = Table(*map(escape, columns), caption=f"answered by {saved_model_dir}", caption_justify="left")
     for row in rows:
@@ -117,12 +317,12 @@ def predict(
     arguments.console.print(table)
 
 
-def _cells(answer: Mapping[str, Any]) -> dict[str, str]:
+def _cells_of_answer(answer: Mapping[str, Any]) -> dict[str, str]:
     """One answer as texts by column."""
     cells: dict[str, str] = {}
     for name, value in answer.items():
         if isinstance(value, dict):
-            cells |= {f"{name} {column}": text for column, text in _cells(value).items()}
+            cells |= {f"{name} {column}": text for column, text in _cells_of_answer(value).items()}
         elif name == "candidates":
             best = value[:_SHOWN_CANDIDATES]
             cells["source"] = str(best[0].get("source_id", ""))

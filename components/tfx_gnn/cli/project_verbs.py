@@ -22,7 +22,7 @@ TEMPLATE_NAME = "my_graph"
 
 
 TEMPLATE_ENTRIES = (".gitignore", "README.md", "pyproject.toml", TEMPLATE_NAME, "tests")
-"""What a project begins with. The template may hold more, such as outputs of a run of its own."""
+"""Entries of a new project. The template may hold more, such as outputs of a run of its own."""
 
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
@@ -39,17 +39,6 @@ def create_project(directory: str, *, name: str = "") -> tuple[Path, str]:
 
     The project is written into a hidden folder beside `directory`, which then gets
     its name: a killed command leaves nothing that looks like a project.
-
-    Args:
-        directory: folder to make; it may exist if it is empty. Missing parents are made, too.
-        name: name of the project's Python package; empty: that of the folder, `-` becoming `_`.
-
-    Returns:
-        The project's folder, absolute, and the name of its package.
-
-    Raises:
-        ValueError: if the name cannot be that of a package, or is one's that is installed.
-        OSError: if `directory` is a file, holds files or cannot be made.
     """
     from tfx_gnn.io.atomic_folder import atomic_folder
 

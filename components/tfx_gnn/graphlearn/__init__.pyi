@@ -16,4 +16,4 @@ from tfx_gnn.graphlearn.feature_spec import SparseSpec as SparseSpec
 from tfx_gnn.graphlearn.graph_source import Graph as Graph
 from tfx_gnn.graphlearn.graph_source import Mask as Mask
 from tfx_gnn.graphlearn.graph_source import add_reverse_edges as add_reverse_edges
-from tfx_gnn.graphlearn.node_masks import mask_nodes as mask_nodes
+from tfx_gnn.graphlearn.graph_source import mask_nodes as mask_nodes

@@ -28,20 +28,7 @@ def resolve_outputs(outputs: Mapping[str, str]) -> dict[str, str]:
     """Finds the folders that outputs are to become, following links, and checks that they can be made.
 
     A link to a folder stands for that folder: it is the folder behind it that is written, and the link stays. Paths
-    on object stores are only compared.
-
-    Args:
-        outputs: folders to be made, by the names that the user knows them by; none is empty.
-
-    Returns:
-        By the same names, the places without links; absolute on local disks.
-
-    Raises:
-        ValueError: if an output lies in another one, or is a link to nothing or a place where a disk
-            is mounted.
-        FileExistsError: if it is a file, or the current folder.
-        NotADirectoryError: if a file is where one of its parent folders should be.
-        PermissionError: if the folder around it cannot be written.
+    on object stores are only compared. Gives the places by the same names, absolute on local disks.
     """
     places = {name: _resolve_output(name, path) for name, path in outputs.items()}
     for (name, place), (other, other_place) in itertools.combinations(places.items(), 2):
@@ -54,15 +41,7 @@ def resolve_outputs(outputs: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_absent_or_empty(path: str, *, name: str = "path") -> None:
-    """Refuses to write where files are already.
-
-    Args:
-        path: folder to create.
-        name: what it is called in an error.
-
-    Raises:
-        FileExistsError: if `path` holds files, or is one.
-    """
+    """Refuses to write where files are already."""
     if has_locks(path):
         _check_is_no_file(path, path, name)
         found = os.listdir(path) if os.path.isdir(path) else []
@@ -133,17 +112,6 @@ def atomic_folder(path: str, *, name: str = "path") -> Iterator[str]:
     """Yields a hidden sibling of `path` to write into; renames it to `path` on success.
 
     As `atomic_folders`, for one output.
-
-    Args:
-        path: folder to create; it may exist already if it is empty.
-        name: what the user calls it.
-
-    Yields:
-        Path of the hidden folder, which exists and is empty.
-
-    Raises:
-        OSError: as `atomic_folders`.
-        ValueError: likewise.
     """
     with atomic_folders({name: path}) as (partial,):
         yield partial
@@ -159,21 +127,10 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     same parent folders. On an exception, of which Ctrl-C is one, nothing is left.
 
     Object stores have neither locks nor one call that renames a folder. There the outputs are renamed one after the
-    other, before those on local disks; nobody is kept out, and what a killed run left stays.
+    other, before those on local disks; other writers are not kept out, and what a killed run left stays.
 
-    Args:
-        outputs: folders to create, by the names that the user knows them by. They may exist already if they are
-            empty, and links to folders are followed. Outputs with an empty path are skipped.
-
-    Yields:
-        Paths of the hidden folders in the order of `outputs`, which exist and are empty; "" where there is no path.
-
-    Raises:
-        FileExistsError: if an output is a file or holds files already.
-        NotADirectoryError: if a file is where one of its parent folders should be.
-        PermissionError: if the folder around it cannot be written.
-        BlockingIOError: if another process is writing one of them now.
-        ValueError: if an output is no place for a folder: see `resolve_outputs`.
+    Gives the hidden folders, which are empty, in the order of `outputs`; "" where an output has no path. The names
+    of outputs are those that the user knows. A BlockingIOError says that another process is writing one of them.
     """
     wanted = {name: os.fspath(path) for name, path in outputs.items() if path}
     places = resolve_outputs(wanted)
@@ -198,18 +155,7 @@ def atomic_folders(outputs: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
 def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note: str = "") -> Iterator[None]:
     """Keeps other processes from writing outputs, and takes back what a dead one had not committed.
 
-    Object stores have no locks, so nothing is locked there.
-
-    Args:
-        outputs: folders to create, by the names that the user knows them by.
-        places: what `resolve_outputs` makes of them.
-        note: stands in the lock files; see `process_lock`.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        BlockingIOError: if another process is writing one of them, or an output of a commit that must be taken back.
+    Object stores have no locks, so nothing is locked there. `places` is what `resolve_outputs` makes of `outputs`.
     """
     with contextlib.ExitStack() as locks:
         # In one order for all: of two runs with the same outputs one gets all of them.
@@ -233,15 +179,7 @@ def held_outputs(outputs: Mapping[str, str], places: Mapping[str, str], *, note:
 
 
 def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """Gives finished folders their names, on local disks all of them or none.
-
-    Args:
-        folders: finished folders by name of the output.
-        places: what they become, absent or empty, by the same names.
-
-    Raises:
-        FileExistsError: if a place was filled meanwhile.
-    """
+    """Renames finished folders to their places, on local disks all of them or none."""
     for name, place in places.items():
         check_absent_or_empty(place, name=name)
     local = [name for name, place in places.items() if has_locks(place)]
@@ -260,14 +198,7 @@ def commit_outputs(folders: Mapping[str, str], places: Mapping[str, str]) -> Non
 
 
 def make_partial_folder(path: str) -> str:
-    """Makes a hidden sibling of a folder to be.
-
-    Args:
-        path: the folder to be.
-
-    Returns:
-        Path of the new, empty sibling.
-    """
+    """Makes a new, empty hidden sibling of a folder to be."""
     partial = partial_path(path)
     if has_locks(path):
         os.makedirs(partial)
@@ -279,12 +210,7 @@ def make_partial_folder(path: str) -> str:
 
 
 def rename_to(folder: str, path: str) -> None:
-    """Renames a finished folder to the path that was asked for, on a local disk so that a power failure keeps the name.
-
-    Args:
-        folder: the finished folder.
-        path: its new place, absent or an empty folder.
-    """
+    """Renames a finished folder to an absent or empty place, on a local disk so that a power failure keeps the name."""
     if has_locks(path):
         os.rename(folder, path)
         sync_path(os.path.dirname(os.path.abspath(path)))
@@ -330,20 +256,7 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
     One run at a time may hold a hidden folder on a local disk; it goes free when
     its process ends, however it ends. Object stores know no such lock.
 
-    Args:
-        path: folder to create; it may exist already if it is empty.
-        fingerprint: text that is equal for equal work, of letters and digits.
-        name: what the user calls the folder.
-
-    Yields:
-        Path of the hidden folder, which exists; empty unless work is taken up.
-
-    Raises:
-        FileExistsError: if `path` is a file or holds files already.
-        NotADirectoryError: if a file is where one of its parent folders should be.
-        PermissionError: if the folder around it cannot be written.
-        BlockingIOError: if another process is doing the same work there now, or writing `path`.
-        ValueError: if `path` is no place for a folder: see `resolve_outputs`.
+    The fingerprint is a text of letters and digits that is equal for equal work.
     """
     import tensorflow as tf
 
@@ -367,15 +280,7 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
 
 
 def unfinished_folder(path: str, *, fingerprint: str) -> str:
-    """Tells where `resumable_folder` lets a folder be made, whether anything is there or not.
-
-    Args:
-        path: the folder to create.
-        fingerprint: as for `resumable_folder`.
-
-    Returns:
-        Path of the hidden folder.
-    """
+    """Returns the hidden folder in which `resumable_folder` makes `path`, whether it exists or not."""
     return os.path.join(os.path.dirname(path.rstrip("/")), f"{UNFINISHED_MARK}{fingerprint[:24]}")
 
 

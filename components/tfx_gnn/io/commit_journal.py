@@ -1,11 +1,11 @@
 """Commits several folders together: after a kill, either all are there or none.
 
 No file system renames two folders at once. So a journal is written beside each output before the first rename, and the
-commit counts from the moment when the first of these files is removed. Whoever finds that one still there knows that
-the commit was cut short, and takes back what it had renamed; the work is then done again. (SQLite commits transactions
-over several databases the same way.) A folder is taken back only if it is still what that commit had put there, to the
-last time of change; anything else is the user's and stays. A single folder gets its name by one rename and needs none
-of this.
+commit counts from the moment when the first of these files is removed. Where that one is still there, the commit
+was interrupted, and the next run takes back what it had renamed; the work is then done again. (SQLite commits
+transactions over several databases the same way.) A folder is taken back only if it is still what that commit had put
+there, to the last time of change; anything else is the user's and stays. A single folder gets its name by one rename
+and needs none of this.
 
 What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
 `.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
@@ -37,7 +37,7 @@ COMMIT_MARK = ".commit-"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Commit:
-    """What a journal tells.
+    """The content of a journal.
 
     Attributes:
         journals: where the journals are, the deciding one first.
@@ -55,16 +55,11 @@ class _Commit:
 
 
 def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
-    """Gives finished folders their names, all or none.
+    """Renames finished folders to their places, all or none.
 
     Everything is on the disk before the first rename, so a power failure has the same effect as a killed process.
-
-    Args:
-        folders: pairs of a finished folder and its place on the same disk, which is absent or an empty folder. The
-            caller holds the locks of the places.
-
-    Raises:
-        OSError: if a place was filled meanwhile, or the disk fails. Of several folders none has its name then.
+    The pairs are a finished folder and its place on the same disk, which is absent or an empty folder, and whose
+    lock the caller holds. Of several folders none has its name after an OSError.
     """
     for folder, _ in folders:
         sync_tree(folder)
@@ -99,11 +94,9 @@ def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
 
 
 def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
-    """Takes back what commits that were cut short had renamed, and removes their journals.
+    """Rolls back the interrupted commits of an output, and removes their journals.
 
-    Args:
-        path: an output, whose lock the caller holds.
-        hold: gets the lock of another output of the same commit, for as long as the caller has its own.
+    The caller holds the lock of the output; `hold` gets that of another output of the same commit, for as long.
     """
     for journal in _journals_of(path):
         commit = _read(journal)
@@ -118,14 +111,7 @@ def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
 
 
 def has_unfinished_commit(path: str) -> bool:
-    """Tells whether a commit of an output was cut short, so that it does not count yet.
-
-    Args:
-        path: the output, on a local disk.
-
-    Returns:
-        Whether the next run that writes it will take it back.
-    """
+    """Returns whether a commit of an output was interrupted, so that the next run rolls it back."""
     return any(commit is not None and commit.is_open for commit in map(_read, _journals_of(path)))
 
 
@@ -213,26 +199,12 @@ _LOCK = re.compile(r"\.(?P<base>.+)\.lock")
 
 
 def partial_path(path: str) -> str:
-    """Names a hidden sibling of a folder to be, another one each time.
-
-    Args:
-        path: the folder to be.
-
-    Returns:
-        Path of the sibling, which does not exist.
-    """
+    """Names a hidden sibling of a folder to be, another one each time."""
     return f"{_partial_prefix(path)}{uuid.uuid4().hex[:12]}"
 
 
 def partial_folders(path: str) -> list[str]:
-    """Lists what processes have left, or are writing, beside a folder.
-
-    Args:
-        path: the folder, which need not exist.
-
-    Returns:
-        Paths of hidden siblings, sorted.
-    """
+    """Lists the hidden siblings that processes have left, or are writing, beside a folder, which need not exist."""
     parent, prefix = os.path.split(_partial_prefix(path))
     # A second dot: of an output with a longer name.
     names = [name for name in _names(parent or ".") if name.startswith(prefix) and "." not in name[len(prefix) :]]
@@ -243,10 +215,8 @@ def partial_folders(path: str) -> list[str]:
 def remove_partial_folders(path: str) -> None:
     """Removes what dead processes have left beside a folder.
 
-    On an object store, live and dead writers look alike, so nothing is removed there.
-
-    Args:
-        path: the folder, whose lock the caller holds: who had begun to write it is dead.
+    The caller holds its lock, so the process that had begun to write it is dead. On an object store, live and dead
+    writers look alike, so nothing is removed there.
     """
     if has_locks(path):
         for partial in partial_folders(path):
@@ -257,10 +227,7 @@ def sweep_beside(paths: Sequence[str]) -> None:
     """Removes what dead processes of this machine left of other outputs in the same parent folders.
 
     These stay: what is locked; commits that were cut short, which a run of one of their outputs takes back; and work
-    that can be taken up.
-
-    Args:
-        paths: outputs on local disks, whose locks the caller holds.
+    that can be taken up. The caller holds the locks of the paths, which are on local disks.
     """
     for parent in sorted({os.path.dirname(path) for path in paths}):
         doomed = []
@@ -276,11 +243,7 @@ def sweep_beside(paths: Sequence[str]) -> None:
 
 
 def remove_output(path: str) -> None:
-    """Removes an output and all that processes left beside it.
-
-    Args:
-        path: a folder on a local disk that no living process writes; need not exist.
-    """
+    """Removes an output on a local disk that no living process writes, and all that processes left beside it."""
     parent, base = os.path.split(path)
     marks = (f".{base}{PARTIAL_MARK}", f".{base}{COMMIT_MARK}")
     for entry in os.scandir(parent) if os.path.isdir(parent) else ():

@@ -10,14 +10,7 @@ _NO_SYNC = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EBADF}
 
 
 def sync_tree(folder: str) -> None:
-    """Puts a folder and everything in it on the disk.
-
-    Args:
-        folder: on a local or mounted disk.
-
-    Raises:
-        OSError: if the disk fails, or is full.
-    """
+    """Puts a folder and everything in it on the disk."""
     for parent, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(parent, name)
@@ -29,11 +22,7 @@ def sync_tree(folder: str) -> None:
 def sync_path(path: str) -> None:
     """Puts one file, or the list of names in one folder, on the disk.
 
-    Args:
-        path: on a local or mounted disk. A folder on a file system that cannot do this stays as it is.
-
-    Raises:
-        OSError: if the disk fails, or is full.
+    A folder on a file system that cannot do this stays as it is.
     """
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -12,18 +12,9 @@ _CHUNK_BYTES = 1 << 22
 
 
 def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
-    """Hashes base names and contents of files, whatever the order they are given in.
+    """Hashes base names and contents of files, whatever the order they are given in, to 64 hexadecimal digits.
 
-    Args:
-        paths: files on any file system that TensorFlow reads; at least one.
-        base_name: what counts instead of the base name of each; empty: its own.
-
-    Returns:
-        SHA-256 as 64 hexadecimal digits.
-
-    Raises:
-        ValueError: if `paths` is empty.
-        tf.errors.NotFoundError: if a file does not exist.
+    `base_name` counts instead of the base name of each.
     """
     ordered = sorted(paths, key=lambda path: (os.path.basename(path), path))
     if not ordered:
@@ -38,12 +29,7 @@ def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
 def fingerprint_folders(folders: Sequence[str]) -> str:
     """Hashes the files of folders as if these were one: their paths in it, and their contents.
 
-    Args:
-        folders: on any file system that TensorFlow reads; those that do not exist hold nothing. A file that is in
-            several counts as it is in the first of them.
-
-    Returns:
-        SHA-256 as 64 hexadecimal digits.
+    A folder that does not exist holds nothing. A file that is in several counts as it is in the first of them.
     """
     files: dict[str, str] = {}
     for folder in folders:
@@ -59,14 +45,7 @@ def fingerprint_folders(folders: Sequence[str]) -> str:
 
 
 def fingerprint_text(text: str) -> str:
-    """Hashes a text.
-
-    Args:
-        text: any string.
-
-    Returns:
-        SHA-256 of its UTF-8 form as 64 hexadecimal digits.
-    """
+    """Hashes a text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 

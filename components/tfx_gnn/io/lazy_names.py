@@ -4,8 +4,8 @@ A package whose `__init__.pyi` says `from tfx_gnn.pkg.module import Name as Name
 
     __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)
 
-One list serves both sides: type checkers and editors read the stub, and nobody pays for a module whose names
-they do not use.
+One list serves both sides: type checkers and editors read the stub, and a module is imported only if its
+names are used.
 """
 
 from __future__ import annotations
@@ -19,15 +19,7 @@ from typing import Any
 
 
 def lazy_names(package: str, init_file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Returns `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`.
-
-    Args:
-        package: the package's `__name__`.
-        init_file: its `__file__`; the stub is the same path with the ending ".pyi".
-
-    Raises:
-        AttributeError: by the returned `__getattr__`, for names that the stub does not have.
-    """
+    """Returns `__getattr__`, `__dir__` and `__all__` of a package, from the stub beside its `__init__.py`."""
     stub = ast.parse(Path(init_file).with_suffix(".pyi").read_text(encoding="utf-8"))
     modules = {
         alias.name: statement.module

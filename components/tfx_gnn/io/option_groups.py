@@ -19,53 +19,24 @@ _Options = TypeVar("_Options")
 
 
 def option_group(group: type[_Options]) -> _Options:
-    """Declares a field that holds a group, with the group's defaults.
-
-    Args:
-        group: frozen dataclass whose fields all have defaults.
-
-    Returns:
-        A field for a dataclass; typed as what it will hold, as `dataclasses.field` is.
-    """
+    """Declares a field that holds a group, with the group's defaults: a frozen dataclass whose fields all have one."""
     field: Any = dataclasses.field(default_factory=group, metadata={_IS_GROUP: True})
     return typing.cast(_Options, field)
 
 
 def grouped_option(default: _Options, *, flat_name: str) -> _Options:
-    """Declares an option of a group that has another name outside of it.
-
-    Args:
-        default: its default.
-        flat_name: its name among all options of the classes that hold the group.
-
-    Returns:
-        A field for a dataclass; typed as its value.
-    """
+    """Declares an option of a group that has another name among all options of the classes that hold the group."""
     field: Any = dataclasses.field(default=default, metadata={_FLAT_NAME: flat_name})
     return typing.cast(_Options, field)
 
 
 def flat_options(options_class: type) -> dict[str, Any]:
-    """Lists all options of a class, those of its groups included.
-
-    Args:
-        options_class: a dataclass.
-
-    Returns:
-        Flat name to type, in the order of the fields.
-    """
+    """Lists the types of all options of a class by flat name, those of its groups included, in the order of fields."""
     return {name: kind for _, name, kind in _paths(options_class)}
 
 
 def flat_values(options: object) -> dict[str, Any]:
-    """Reads the values of all options, those of groups included.
-
-    Args:
-        options: a dataclass.
-
-    Returns:
-        Flat name to value, in the order of the fields.
-    """
+    """Reads the values of all options by flat name, those of groups included, in the order of the fields."""
     values: dict[str, Any] = {}
     for path, name, _ in _paths(type(options)):
         value: Any = options
@@ -76,18 +47,7 @@ def flat_values(options: object) -> dict[str, Any]:
 
 
 def from_flat(options_class: type[_Options], values: Mapping[str, Any]) -> _Options:
-    """Builds options of flat values.
-
-    Args:
-        options_class: dataclass to build.
-        values: flat name to value; options that are absent keep their defaults.
-
-    Returns:
-        The options, which have checked themselves.
-
-    Raises:
-        TypeError: if a name is not that of an option, or an option without a default is absent.
-    """
+    """Builds options of values by flat name; options that are absent keep their defaults."""
     known = flat_options(options_class)
     unknown = sorted(values.keys() - known.keys())
     if unknown:
@@ -103,14 +63,7 @@ def from_flat(options_class: type[_Options], values: Mapping[str, Any]) -> _Opti
 
 
 def check_groups(options: object) -> None:
-    """Refuses a bare value where a group belongs; call it in `__post_init__`.
-
-    Args:
-        options: a dataclass.
-
-    Raises:
-        TypeError: if a group is not of its class.
-    """
+    """Refuses a bare value where a group belongs; call it in `__post_init__`."""
     for field, hint in _fields(type(options)):
         value = getattr(options, field.name)
         if field.metadata.get(_IS_GROUP) and not isinstance(value, hint):

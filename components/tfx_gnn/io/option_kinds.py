@@ -15,12 +15,8 @@ _DEFAULTS: dict[type, str] = {}
 def register_kinds(base: type, kinds: Mapping[str, type[Any]], *, default: str = "") -> None:
     """Declares the names that JSON has for the subclasses of an abstract class.
 
-    Called by the module that defines them, so that whoever can name the class can read its options.
-
-    Args:
-        base: the abstract class.
-        kinds: its subclasses by name.
-        default: the name that is meant where none is given; empty if one must be.
+    Called by the module that defines them, so that code that can name the class can read its options. `default` is
+    the name that is meant where none is given; empty if one must be.
     """
     _KINDS[base] = kinds
     _DEFAULTS[base] = default

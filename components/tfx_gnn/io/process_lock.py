@@ -18,14 +18,7 @@ _TEXT = re.compile(r"process \d+ on (?P<host>.+) since \d+-\d\d-\d\d \d\d:\d\d:\
 
 
 def has_locks(path: str) -> bool:
-    """Tells whether a path is on a file system, where files can be locked; object stores know no locks.
-
-    Args:
-        path: a folder or file.
-
-    Returns:
-        False for an object store, as in "gs://bucket/folder".
-    """
+    """Returns whether a path is on a file system, which has locks; object stores ("gs://bucket/...") have none."""
     return "://" not in path
 
 
@@ -34,20 +27,9 @@ def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: floa
     """Holds a lock file, which is removed at the end.
 
     The lock is on the file system, so processes of other machines that mount it are kept out, too, if it has locks
-    between machines, as NFS has.
-
-    Args:
-        path: the lock file, on a file system. Its folder is made if need be.
-        rule: what an error begins with: "`name` must <rule>; got <value>".
-        note: stands in the file behind the holder, for those who find it when the holder is dead.
-        patience_seconds: how long to try: those who only look whether a holder is dead have the lock for a moment.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        BlockingIOError: if another process holds it. The message tells which one, and what to do.
-        OSError: if the file system has no locks.
+    between machines, as NFS has. `rule` begins the error "`name` must <rule>; got <value>" where another process holds
+    the lock. `note` stands in the file behind the holder, to be read when the holder is dead. A process that only
+    checks whether a holder is dead has the lock for a moment, so it is tried for `patience_seconds`.
     """
     lock = _acquire(path, rule, note, patience_seconds)
     try:
@@ -59,14 +41,10 @@ def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: floa
 
 
 def left_by_this_machine(path: str) -> str | None:
-    """Reads a lock file whose holder, dead or alive, was a process of this machine and this user.
+    """Reads the note of a lock file whose holder, dead or alive, was a process of this machine and this user.
 
-    Args:
-        path: any file.
-
-    Returns:
-        The note of the lock; None for a lock of another machine, which this one may be unable to see, for one of
-        another user, and for what is no lock.
+    None for a lock of another machine, which this one may be unable to see, for one of another user, and for what
+    is no lock.
     """
     try:
         found = os.lstat(path)
@@ -127,5 +105,5 @@ def _is_at(lock: TextIO, path: str) -> bool:
 
 def _holder(lock: TextIO) -> str:
     lock.seek(0)
-    # Whoever has just locked it has yet to write its name.
+    # A process that has just locked it has not yet written its name.
     return lock.read() or "another process"

@@ -30,14 +30,7 @@ _KINDS = {
 def check_regular_file(path: str) -> None:
     """Refuses paths whose reading would block or never end.
 
-    A folder, or a path at which there is nothing, is left to whoever opens it.
-
-    Args:
-        path: path, or URL of a file system that `tf.io.gfile` knows. Only local ones are looked
-            at: others hold nothing but files.
-
-    Raises:
-        ValueError: if it is a named pipe, a socket or a device, or a link to one.
+    A folder, or a path at which there is nothing, is left to the code that opens it. Object stores hold files only.
     """
     local = path.removeprefix(_LOCAL_SCHEME)
     if "://" in local:
@@ -60,16 +53,7 @@ _MAX_SHOWN = 240
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Reads JSON that may be anything.
-
-    Args:
-        text: the JSON; UTF-8 if bytes.
-
-    Returns:
-        Plain values, at most 100 levels deep.
-
-    Raises:
-        ValueError: if it is no JSON, or nested more deeply.
+    """Reads JSON that may be anything; a ValueError if it is none, or nested more than 100 levels deep.
 
     Example:
         >>> parse_json('{"batch_size": 32}')
@@ -95,18 +79,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: str) -> Any:
-    """Reads a JSON file that may hold anything.
-
-    Args:
-        path: path, or URL of a file system that `tf.io.gfile` knows.
-
-    Returns:
-        Plain values, see `parse_json`.
-
-    Raises:
-        ValueError: if it holds no JSON, or JSON that is nested too deeply; the message names the file.
-        tf.errors.NotFoundError: if there is no such file.
-    """
+    """Reads a JSON file that may hold anything; see `parse_json`. A ValueError names the file."""
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()
     try:
@@ -117,15 +90,9 @@ def read_json(path: str) -> Any:
 
 
 def describe_mistake(error: Exception, data: bytes | str, message: Message) -> str:
-    """Says what is wrong with a message in text format.
+    """Describes in one line what `text_format.Parse` raised about a message in text format, and where.
 
-    Args:
-        error: what `text_format.Parse` raised.
-        data: the text.
-        message: an instance of the message that it was to be.
-
-    Returns:
-        One line with the place. It shows some of the text only if the text speaks of such a message at all.
+    Shows some of the text only if it has a field of such a message.
     """
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is no UTF-8"

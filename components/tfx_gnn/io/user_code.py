@@ -38,18 +38,7 @@ class _TopLevels:
 
 
 def load_function(reference: str) -> Callable[..., Any]:
-    """Imports the function that a reference names.
-
-    Args:
-        reference: "package.module:function".
-
-    Returns:
-        The function.
-
-    Raises:
-        ValueError: if the reference has another form, or names no callable.
-        ModuleNotFoundError: if the module cannot be found.
-    """
+    """Imports the function that a reference such as "package.module:function" names."""
     function = load_object(reference)
     if not callable(function):
         raise _no_function(reference, type(function).__name__)
@@ -57,18 +46,7 @@ def load_function(reference: str) -> Callable[..., Any]:
 
 
 def load_object(reference: str) -> Any:
-    """Imports what a reference names, a function or anything else.
-
-    Args:
-        reference: "package.module:NAME".
-
-    Returns:
-        The object.
-
-    Raises:
-        ValueError: if the reference has another form, or names nothing of the module.
-        ModuleNotFoundError: if the module cannot be found.
-    """
+    """Imports what a reference such as "package.module:NAME" names, a function or anything else."""
     module_name, name = _split_reference(reference)
     try:
         module = importlib.import_module(module_name)
@@ -100,16 +78,6 @@ def fingerprint_function(reference: str) -> str:
     The named module counts, and every module that it imports, directly or not,
     from its own top-level package or from the folder in which that lies, unless
     packages are installed there. Of other packages only this library's version counts.
-
-    Args:
-        reference: "package.module:function".
-
-    Returns:
-        SHA-256 as 64 hexadecimal digits.
-
-    Raises:
-        ValueError: if the reference has another form.
-        ModuleNotFoundError: if the module cannot be found or has no source file.
     """
     module_name, function_name = _split_reference(reference)
     digest = hashlib.sha256(f"{tfx_gnn.__version__}:{function_name}".encode())
@@ -132,7 +100,7 @@ def _split_reference(reference: str) -> tuple[str, str]:
 
 
 def _own_top_levels(module_name: str) -> _TopLevels:
-    """Tells which top-level packages and modules are the user's, given one module of them."""
+    """Finds the top-level packages and modules that are the user's, given one module of them."""
     top_level = module_name.partition(".")[0]
     path = _source_path(top_level)
     if path is None:  # A namespace package.

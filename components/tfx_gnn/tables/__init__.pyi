@@ -2,8 +2,8 @@ from tfx_gnn.tables.graph_tables import ContextTable as ContextTable
 from tfx_gnn.tables.graph_tables import EdgeTable as EdgeTable
 from tfx_gnn.tables.graph_tables import GraphTables as GraphTables
 from tfx_gnn.tables.graph_tables import NodeTable as NodeTable
+from tfx_gnn.tables.graph_tables import TablesCheck as TablesCheck
+from tfx_gnn.tables.graph_tables import check_tables as check_tables
 from tfx_gnn.tables.graph_tables import read_tables as read_tables
 from tfx_gnn.tables.graph_tables import read_tables_schema as read_tables_schema
 from tfx_gnn.tables.schema_inference import infer_schema as infer_schema
-from tfx_gnn.tables.tables_check import TablesCheck as TablesCheck
-from tfx_gnn.tables.tables_check import check_tables as check_tables

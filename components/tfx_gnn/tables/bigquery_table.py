@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import BigQuery
+from tfx_gnn.tables.column_types import is_list, list_lengths
 from tfx_gnn.tables.row_rules import RowRules, show_value
 from tfx_gnn.tables.table_files import TableBlock, TableUnit, type_block
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 _ROWS_AT_ONCE = 8192
-_NUM_NUMBERS = (1 << 63) - 1
+_NUM_NUMBERS = (1 << 63) - 1  # of non-negative int64 values, all but the last
 _SEPARATOR = "\x1f"
 _COLLECT = RowRules(invalid_rows="drop", max_dropped_share=1.0)
 _PROBLEMS = "problems"
@@ -44,11 +45,7 @@ class BigQueryFormat(TableFormat):
     missing_value = "NULL"
 
     def list_units(self, path: str) -> tuple[int, ...]:
-        """Refuses; see `TableFormat`.
-
-        Raises:
-            ValueError: always; nothing but Beam's connector reads BigQuery.
-        """
+        """Refuses, as nothing but Beam's connector reads BigQuery; see `TableFormat`."""
         raise self._refusal()
 
     def column_names(self, path: str) -> Sequence[str]:
@@ -68,17 +65,7 @@ class BigQueryFormat(TableFormat):
 
 
 def bigquery_unit(layout: TableLayout) -> TableUnit:
-    """Names the one unit of a BigQuery table.
-
-    Args:
-        layout: a table whose rows are in BigQuery.
-
-    Returns:
-        The unit; its path is "<project>:<dataset>.<table>", or the beginning of the query.
-
-    Raises:
-        ValueError: if the layout does not say where the rows are.
-    """
+    """Names the one unit of a BigQuery table: "<project>:<dataset>.<table>", or the beginning of the query."""
     arguments = _source_arguments(layout)
     return TableUnit(path=arguments.get("table") or show_value(" ".join(arguments["query"].split())), part=0, index=0)
 
@@ -93,27 +80,13 @@ def bigquery_blocks(
 ) -> beam.PCollection[TableBlock]:
     """Reads a BigQuery table as blocks of typed columns, under the rules of all tables.
 
-    A query is in BigQuery's standard SQL, unless it begins with "#legacySQL".
+    A query is in BigQuery's standard SQL, unless it begins with "#legacySQL". `gcs_location` is where the read method
+    EXPORT writes, by default the pipeline's `temp_location`. A worker holds one of `num_partitions` parts of the
+    table at a time; no result depends on their number.
 
-    Args:
-        pipeline: the pipeline to read in.
-        layout: a table whose rows are in BigQuery.
-        rules: only `invalid_rows` matters here, as for `read_unit`.
-        gcs_location: folder for what the read method EXPORT writes; by default the
-            pipeline's `temp_location`.
-        num_partitions: parts of the table, of which a worker holds one at a time. No
-            result depends on it.
-
-    Returns:
-        Blocks as of `read_unit`, in no order, all of unit 0. `rows` are the numbers of
-        the rows (see this module), ascending in a block and different in all blocks;
-        for edges the column `#id` became them. Problems are in blocks without rows,
-        each with its row as part of its `value`.
-
-    Raises:
-        ValueError: if the layout does not say where the rows are. While the pipeline
-            runs: if a column is missing or cannot be of the declared type, `#id`
-            repeats or is negative, or a row breaks a rule that refuses it.
+    Blocks are as of `read_unit`, in no order, all of unit 0. `rows` are the numbers of the rows (see this module),
+    ascending in a block and different in all blocks; for edges the column `#id` became them. Problems are in
+    blocks without rows, each with its row as part of its `value`.
     """
     import apache_beam as beam
 
@@ -139,7 +112,7 @@ def bigquery_blocks(
 
 
 def _source_arguments(layout: TableLayout) -> dict[str, Any]:
-    """Gives the arguments of Beam's connector."""
+    """Returns the arguments of Beam's connector."""
     source = layout.bigquery
     kind = source.WhichOneof("source") if source is not None else None
     if source is None or kind is None:
@@ -170,7 +143,7 @@ def _file_columns(layout: TableLayout) -> set[str]:
 
 @dataclasses.dataclass(frozen=True)
 class _Steps:
-    """What is done to the rows of one table."""
+    """The steps of the pipeline for the rows of one table."""
 
     layout: TableLayout
     rules: RowRules
@@ -208,7 +181,7 @@ class _Steps:
     def number_rows(
         self, element: tuple[int, Iterable[tuple[npt.NDArray[np.int64], Mapping[str, pa.Array]]]]
     ) -> Iterator[TableBlock]:
-        """Gives rows that are alike different numbers, and makes blocks in the order of the numbers."""
+        """Assigns different numbers to equal rows, and makes blocks in the order of the numbers."""
         parts = list(element[1])
         numbers = np.concatenate([part[0] for part in parts])
         columns = {key: pa.concat_arrays([part[1][key] for part in parts]) for key in parts[0][1]}
@@ -238,15 +211,9 @@ class _Steps:
 
 
 def hash_rows(columns: Mapping[str, pa.Array]) -> npt.NDArray[np.int64]:
-    """Hashes what is in the rows of typed columns.
+    """Hashes what is in the rows of typed columns without nulls, to values in [0, 2**63 - 1).
 
-    Args:
-        columns: at least one, by key; arrays of `TableColumn.arrow_type`, shape
-            [num_rows], without nulls.
-
-    Returns:
-        int64 array, shape [num_rows], values in [0, 2**63 - 1): the same for rows
-        of the same values under the same keys, on every machine.
+    Rows of the same values under the same keys have the same hash, on every machine.
     """
     texts = [_unambiguous(columns[key]) for key in sorted(columns)]
     joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_string()))
@@ -262,8 +229,8 @@ def _fingerprints(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 def _unambiguous(array: pa.Array) -> pa.Array:
     """Spells values as large_string, different ones differently."""
     text = pa.large_string()
-    if pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
-        lengths = _lengths(array)
+    if is_list(array.type):
+        lengths = list_lengths(array)
         offsets = pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
         lists = pa.LargeListArray.from_arrays(offsets, _unambiguous(array.flatten()))
         spelled = pc.binary_join(lists, pa.scalar(",", text))
@@ -276,14 +243,8 @@ def _unambiguous(array: pa.Array) -> pa.Array:
     return array.cast(text)
 
 
-def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
-    if pa.types.is_fixed_size_list(array.type):
-        return np.full(len(array), array.type.list_size, np.int64)
-    return np.asarray(pc.list_value_length(array).to_numpy(zero_copy_only=False), np.int64)
-
-
 def _part_twins(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Gives all but one of equal numbers another one."""
+    """Replaces all but one of equal numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -291,6 +252,7 @@ def _part_twins(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     repeated = np.flatnonzero(occurrences)
     if not len(repeated):
         return numbers
+    # Hashes of the shared number and the count, so that no other row changes them.
     texts = [f"{ordered[i]}/{occurrences[i]}".encode() for i in repeated.tolist()]
     parted = numbers.copy()
     parted[order[repeated]] = _fingerprints(np.array(texts, object))

@@ -14,7 +14,7 @@ from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn
 
-DECIMAL_INTEGER = r"^-?[0-9]+$"
+_DECIMAL_INTEGER = r"^-?[0-9]+$"
 """How a text spells an integer: decimal digits, nothing before them but a minus sign, nothing between or behind."""
 
 _Positions = npt.NDArray[np.int64]
@@ -37,19 +37,9 @@ def convert_column(
     decimal text is; integers that float32 cannot hold exactly are refused. A list of a fixed
     shape may be nested as the shape is, or flat.
 
-    Args:
-        array: values as the format has them, shape [num_rows].
-        column: what they shall be.
-        name: name of the column in the file.
-        path: the file.
-        missing_value: what a missing value is called.
-
-    Returns:
-        Array of `column.arrow_type`, shape [num_rows], with anything at all in the rows
-        that have a problem; and the problems, whose rows are positions in the array.
-
-    Raises:
-        ValueError: if no value of the column's type can become one of the declared type.
+    Gives an array of `column.arrow_type`, shape [num_rows], with anything at all in the rows that have a problem;
+    and the problems, whose rows are positions in the array. If no value of the array's type can become one of the
+    declared type, that is a ValueError.
     """
     problems = _Problems(column, name, missing_value)
     if isinstance(array, pa.ChunkedArray):
@@ -71,15 +61,7 @@ def convert_column(
 
 
 def check_default(column: TableColumn, place: str) -> None:
-    """Refuses a default that is not of the column's type.
-
-    Args:
-        column: a column, with a default or without.
-        place: what it is for, as in "feature 'age' of node set 'user'".
-
-    Raises:
-        ValueError: if the default cannot be converted.
-    """
+    """Refuses a default that is not of the column's type."""
     if column.default is None or column.is_ragged:
         return
     scalar = dataclasses.replace(column, shape=(), default=None)
@@ -183,7 +165,7 @@ class _Cells:
             raise _UnsuitableTypeError
         if pa.types.is_integer(self._dtype):
             # Arrow reads hexadecimal digits too, which no other format of tables and no inference takes for a number.
-            is_decimal = pc.fill_null(pc.match_substring_regex(self.values, DECIMAL_INTEGER), fill_value=True)
+            is_decimal = pc.fill_null(pc.match_substring_regex(self.values, _DECIMAL_INTEGER), fill_value=True)
             self._drop(_where(pc.invert(is_decimal)), row_rules.TYPE)
         elif pa.types.is_floating(self._dtype):
             # Newer releases of Arrow read a plus sign, older ones do not.
@@ -243,7 +225,7 @@ def _convert_lists(array: pa.Array, column: TableColumn, problems: _Problems) ->
     num_rows = len(array)
     if pa.types.is_null(array.type):
         array = array.cast(pa.large_list(column.dtype))
-    if pa.types.is_dictionary(array.type) or not _is_list(array.type):
+    if pa.types.is_dictionary(array.type) or not is_list(array.type):
         raise _UnsuitableTypeError
     is_missing = array.is_null().to_numpy(zero_copy_only=False)
     if column.default is None:
@@ -285,7 +267,7 @@ def _flatten(array: pa.Array, column: TableColumn, problems: _Problems) -> tuple
         if level:
             for position in np.flatnonzero(is_null):
                 problems.add_missing(int(parents[position]), "null among the values")
-        lengths = _list_lengths(array)
+        lengths = list_lengths(array)
         parents = parents[~is_null]
         if size >= 0:
             for position in np.flatnonzero(lengths != size):
@@ -301,7 +283,7 @@ def _flatten(array: pa.Array, column: TableColumn, problems: _Problems) -> tuple
     return array, parents
 
 
-def _list_lengths(array: pa.Array) -> _Positions:
+def list_lengths(array: pa.Array) -> _Positions:
     """Returns the length of each list that is not null."""
     if pa.types.is_fixed_size_list(array.type):
         return np.full(len(array) - array.null_count, array.type.list_size, np.int64)
@@ -349,12 +331,13 @@ def _is_binary(dtype: pa.DataType) -> bool:
     ) and not pa.types.is_decimal(dtype)
 
 
-def _is_list(dtype: pa.DataType) -> bool:
+def is_list(dtype: pa.DataType) -> bool:
+    """Returns whether values of a type are lists, of a fixed length or not."""
     return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
 
 
 def _depth(dtype: pa.DataType) -> int:
-    return 1 + _depth(dtype.value_type) if _is_list(dtype) else 0
+    return 1 + _depth(dtype.value_type) if is_list(dtype) else 0
 
 
 def _widen_halves(array: pa.Array) -> pa.Array:

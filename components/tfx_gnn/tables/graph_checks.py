@@ -22,6 +22,7 @@ from tfx_gnn.tables.row_rules import (
     dangling_edge_problem,
     duplicate_edge_problem,
     duplicate_node_problem,
+    refusal,
 )
 from tfx_gnn.tables.table_files import Table
 from tfx_gnn.tables.table_format import table_format
@@ -66,18 +67,7 @@ class CheckedEdges:
 
 
 def check_nodes(table: Table, rules: RowRules) -> CheckedNodes:
-    """Sorts nodes by id and finds ids that come again.
-
-    Args:
-        table: a node table.
-        rules: what to do with later nodes of an id.
-
-    Returns:
-        The nodes.
-
-    Raises:
-        ValueError: if an id comes again and the rules refuse that.
-    """
+    """Sorts nodes by id and finds ids that come again."""
     ids = table.columns[ID_FEATURE]
     order = np.asarray(pc.sort_indices(ids).to_numpy(), np.int64)  # equal ids stay in the order of the files
     in_order = ids.take(pa.array(order))
@@ -92,7 +82,7 @@ def check_nodes(table: Table, rules: RowRules) -> CheckedNodes:
         for place, position in zip(problems.places(again[:1] if refuse else again), again.tolist(), strict=False):
             problems.add(duplicate_node_problem(column=column, value=ids[position].as_py(), **place))
         if refuse:
-            raise _refusal(problems.added[0], len(again))
+            raise refusal(problems.added[0], len(again))
     return CheckedNodes(
         positions=order[~is_again],
         report=problems.report(),
@@ -109,22 +99,11 @@ def check_edges(
 ) -> CheckedEdges:
     """Finds the nodes at the ends of edges, and edges that come again.
 
-    Args:
-        table: an edge table.
-        rules: what to do with edges to nodes that are not there, and with later edges
-            of the same ends.
-        ends: for the keys `#source` and `#target`, the node set, its file as declared, and
-            the ids of its nodes.
-        time_feature: integer feature that also must be the same for an edge to come again.
-
-    Returns:
-        The edges.
-
-    Raises:
-        ValueError: if the rules refuse an edge, or more edges dangle than may be dropped.
+    `ends` has for the keys `#source` and `#target` the node set, its file as declared, and the ids of its nodes.
+    With a `time_feature` (integer), only edges of the same time come again.
     """
     problems = _Problems(table)
-    found = {key: _find_nodes(table.columns[key], ids) for key, (_, _, ids) in ends.items()}
+    found = {key: find_nodes(table.columns[key], ids) for key, (_, _, ids) in ends.items()}
     is_used = np.ones(table.num_rows, np.bool_)
     for key, rule in ((SOURCE_KEY, DANGLING_SOURCE), (TARGET_KEY, DANGLING_TARGET)):
         dangling = np.flatnonzero((found[key] < 0) & is_used)
@@ -143,7 +122,7 @@ def check_edges(
                 )
             )
         if refuse and len(dangling):
-            raise _refusal(problems.added[0], len(dangling))
+            raise refusal(problems.added[0], len(dangling))
     positions = np.flatnonzero(is_used).astype(np.int64)
     again = positions[_repeated(table, positions, found, len(ends[TARGET_KEY][2]), time_feature)]
     num_again = len(again)
@@ -154,7 +133,7 @@ def check_edges(
             value = tuple(table.columns[key][position].as_py() for key in keys)
             problems.add(duplicate_edge_problem(value=value, **place))
         if refuse:
-            raise _refusal(problems.added[0], num_again)
+            raise refusal(problems.added[0], num_again)
         is_used[again] = False
         positions = np.flatnonzero(is_used).astype(np.int64)
     sources, targets = found[SOURCE_KEY][positions], found[TARGET_KEY][positions]
@@ -202,7 +181,7 @@ class _Problems:
         )
 
 
-def _find_nodes(ids: pa.Array, node_ids: pa.Array) -> _Rows:
+def find_nodes(ids: pa.Array, node_ids: pa.Array) -> _Rows:
     """Returns positions in `node_ids`; -1 for ids that are not there."""
     found = pc.index_in(ids, value_set=node_ids)
     return np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)
@@ -210,6 +189,7 @@ def _find_nodes(ids: pa.Array, node_ids: pa.Array) -> _Rows:
 
 def _repeated(table: Table, positions: _Rows, found: Mapping[str, _Rows], num_targets: int, time_feature: str) -> _Rows:
     """Returns which of the edges, ascending, have the same ends (and time) as an earlier one."""
+    # One number a pair: Arrow counts positions in int32, so their product fits int64.
     pairs = found[SOURCE_KEY][positions] * num_targets + found[TARGET_KEY][positions]
     if time_feature:
         times = np.asarray(table.columns[time_feature].to_numpy(zero_copy_only=False))[positions]
@@ -219,7 +199,3 @@ def _repeated(table: Table, positions: _Rows, found: Mapping[str, _Rows], num_ta
         order = np.argsort(pairs, kind="stable")
         is_same = np.diff(pairs[order]) == 0
     return np.sort(order[1:][is_same])
-
-
-def _refusal(problem: RowProblem, count: int) -> ValueError:
-    return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")

@@ -1,4 +1,4 @@
-"""A whole graph in memory: its tables typed, checked and joined."""
+"""A whole graph's tables: typed, checked and joined in memory, or checked for everything that is wrong."""
 
 from __future__ import annotations
 
@@ -14,24 +14,21 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.graph.schema import schema_validation
-from tfx_gnn.tables import table_layout
 from tfx_gnn.tables.graph_checks import check_edges, check_nodes
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
 from tfx_gnn.tables.schema_layouts import (
-    CONTEXT,
     ColumnsByTable,
     DecodersByTable,
     TableLayouts,
     layouts_of,
+    try_layouts,
 )
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import no_records, read_table
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX, SOURCE_KEY, TARGET_KEY, TableLayout
-
-ID_FEATURE = table_layout.ID_FEATURE
-"""Feature with the original id of a node, or the row of an edge in its table."""
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableLayout
 
 _NO_ROWS = np.zeros(0, np.int64)
+_RULES_OF_CHECK = RowRules(invalid_rows="drop", duplicate_nodes="keep_first", dangling_edges="drop")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -171,18 +168,9 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
 
 
 def list_table_files(tables_dir: str, *, access: TableAccess | None = None) -> tuple[str, ...]:
-    """Lists the files of a tables folder that a change of the data would change.
+    """Lists the files of a tables folder that a change of the data would change, each once, in ascending order.
 
-    Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the files it names.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        Paths of the schema and of every file of every table, each once, in ascending
-        order. Tables in BigQuery have none.
-
-    Raises:
-        ValueError: see `read_tables_schema`.
+    These are the schema and every file of every table; tables in BigQuery have none.
     """
     access = access or TableAccess()
     schema = read_tables_schema(tables_dir, access=access)
@@ -255,18 +243,7 @@ def read_layouts(
 ) -> GraphTables:
     """Reads tables that a schema has been laid out as, wherever the schema is from.
 
-    Args:
-        schema: a valid graph schema.
-        layouts: its tables, see `layouts_of`; node sets at the ends of edge sets are there.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        edge_rules: by edge set, rules for its table instead of `rules`.
-        edge_times: see `read_tables`; integer features of edge sets that are read.
-
-    Returns:
-        The graph.
-
-    Raises:
-        ValueError: if tables break a rule.
+    Node sets at the ends of edge sets are among the layouts. `edge_rules` has, by edge set, rules in place of `rules`.
     """
     reader = _Reader(rules or RowRules(), edge_rules or {}, edge_times or {})
     node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}
@@ -341,10 +318,7 @@ class _Reader:
         table = read_table(layout, self._rules)
         features, extra_columns = _parted(table.columns)
         if table.num_rows != 1 and not extra_columns:
-            raise ValueError(
-                f"`{CONTEXT}` must have exactly one row, for the whole graph; got {table.num_rows} in "
-                f"{layout.declared_as}. Keep one, or read the tables as many graphs by their graph ids."
-            )
+            raise _not_one_row(layout, table.num_rows)
         self._gather(table.report, table.problems)
         return ContextTable(
             path=layout.declared_as, features=features, extra_columns=extra_columns, num_rows=table.num_rows
@@ -355,8 +329,123 @@ class _Reader:
         self.problems += problems
 
 
+def _not_one_row(layout: TableLayout, num_rows: int) -> ValueError:
+    return ValueError(
+        f"`{layout.label}` must have exactly one row, for the whole graph; got {num_rows} in {layout.declared_as}. "
+        "Keep one, or read the tables as many graphs by their graph ids."
+    )
+
+
 def _parted(arrays: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
     """Returns features, and the columns that were asked for by name."""
     features = {key: array for key, array in arrays.items() if not key.startswith(EXTRA_PREFIX)}
     extra = {key.removeprefix(EXTRA_PREFIX): array for key, array in arrays.items() if key.startswith(EXTRA_PREFIX)}
     return features, extra
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TablesCheck:
+    """What a check of tables found.
+
+    Attributes:
+        reports: by label of the table, what becomes of its rows, for those that can be read.
+        problems: rows that cannot be used, table by table.
+        faults: by label of the table, why nothing of it can be used, or what could not be
+            checked.
+    """
+
+    reports: Mapping[str, TableReport]
+    problems: tuple[RowProblem, ...]
+    faults: Mapping[str, str]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was found."""
+        return not (self.problems or self.faults)
+
+
+def check_tables(tables_dir: str, *, access: TableAccess | None = None) -> TablesCheck:
+    """Reads all tables of a folder, and goes on where one is broken.
+
+    An edge is good if the nodes at its ends are rows with an id, even if these rows break other
+    rules: they are problems themselves, and what mends them mends their edges. Node tables with
+    such rows are read twice.
+
+    Of node tables, only ids stay in memory; of edge tables, one at a time is in memory.
+
+    Args:
+        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
+        access: another name of the schema, and which files may be read.
+
+    Returns:
+        What is there, and what is wrong with it.
+
+    Raises:
+        ValueError: if the schema itself is missing or invalid.
+    """
+    schema = read_tables_schema(tables_dir, access=access, check_files=False)
+    checker = _Checker(schema)
+    for label, layout in try_layouts(schema, tables_dir, access):
+        try:
+            if isinstance(layout, ValueError):
+                raise layout
+            checker.check(layout)
+        except (ValueError, OSError, tf.errors.OpError) as fault:
+            checker.faults[label] = " ".join(str(getattr(fault, "message", fault)).split())
+    return TablesCheck(reports=checker.reports, problems=tuple(checker.problems), faults=checker.faults)
+
+
+class _Checker:
+    """Checks one table after the other, those of nodes first."""
+
+    def __init__(self, schema: GraphSchema) -> None:
+        self._schema = schema
+        self._nodes: dict[str, tuple[TableLayout, pa.Array]] = {}
+        self.reports: dict[str, TableReport] = {}
+        self.problems: list[RowProblem] = []
+        self.faults: dict[str, str] = {}
+
+    def check(self, layout: TableLayout) -> None:
+        table = read_table(layout, _RULES_OF_CHECK)
+        # What is found out below replaces it.
+        self._note(table.report, ())
+        if layout.kind == "node":
+            nodes = check_nodes(table, _RULES_OF_CHECK)
+            ids = table.columns[ID_FEATURE].take(pa.array(nodes.positions))
+            self._nodes[layout.name] = layout, _readable_ids(layout) if table.problems else ids
+            self._note(nodes.report, nodes.problems)
+        elif layout.kind == "edge":
+            edge_set = self._schema.edge_sets[layout.name]
+            sets = {SOURCE_KEY: edge_set.source, TARGET_KEY: edge_set.target}
+            unknown = sorted({f"nodes/{name}" for name in sets.values() if name not in self._nodes})
+            if unknown:
+                self._note(table.report, table.problems)
+                raise ValueError(
+                    f"`{layout.label}` must lead to nodes that are there; got none to compare with, as {unknown} "
+                    "cannot be read. Mend those first, and check again."
+                )
+            for name in sets.values():
+                if table.num_rows and not len(self._nodes[name][1]):
+                    raise no_records(self._nodes[name][0])
+            edges = check_edges(
+                table,
+                _RULES_OF_CHECK,
+                ends={
+                    key: (name, self._nodes[name][0].declared_as, self._nodes[name][1]) for key, name in sets.items()
+                },
+            )
+            self._note(edges.report, edges.problems)
+        else:
+            self._note(table.report, table.problems)
+            if table.num_rows != 1:
+                raise _not_one_row(layout, table.num_rows)
+
+    def _note(self, report: TableReport, problems: tuple[RowProblem, ...]) -> None:
+        self.reports[report.table] = report
+        self.problems += problems
+
+
+def _readable_ids(layout: TableLayout) -> pa.Array:
+    """Reads the ids of a node table, also those of rows that break a rule by another column."""
+    only_ids = dataclasses.replace(layout, columns={ID_FEATURE: layout.columns[ID_FEATURE]}, decoders={})
+    return read_table(only_ids, _RULES_OF_CHECK).columns[ID_FEATURE].unique()

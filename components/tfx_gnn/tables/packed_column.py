@@ -85,17 +85,11 @@ class PackedColumn:
         return tuple(part.name for part in self.parts if part.name)
 
     def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
-        """Splits packed cells into a column for each part.
+        """Splits packed cells into a column for each part; see `ColumnDecoder`.
 
-        Args:
-            texts: large_string array, shape [num_rows], no nulls.
-
-        Returns:
-            By name of the part, an array of shape [num_rows]: large_string, null where
-            the part is empty; a large_list of large_string for a list, without values
-            where the part is empty; or int64 instead of large_string where texts are
-            hashed. And a problem for each cell with another number of parts, which is
-            null in all arrays; rows are positions in `texts`.
+        A column is large_string, null where the part is empty; a large_list of large_string for a list, without
+        values where the part is empty; or int64 in place of large_string where texts are hashed. A cell with another
+        number of parts is a problem, and null in all columns.
 
         Example:
             >>> import pyarrow as pa
@@ -152,17 +146,6 @@ def parse_packed_column(name: str, template: str, place: str = "") -> PackedColu
     brackets, what parts the values of a list, and `#` with the number of buckets that texts are
     hashed to. A part without a name is not read. The same delimiter is between all parts.
 
-    Args:
-        name: name of the column in the table.
-        template: such as "{age}:{gender}:{score}:{city#1000}:{tags[,]}:{}".
-        place: where the template stands, for error messages, such as "node set 'user'".
-
-    Returns:
-        The column.
-
-    Raises:
-        ValueError: if the template is none.
-
     Example:
         >>> parse_packed_column("user", "{age}:{tags[,]}").parts[1]
         PackedPart(name='tags', value_delimiter=',', num_buckets=None)
@@ -212,13 +195,6 @@ def _values(part: PackedPart, texts: pa.Array) -> pa.Array:
 
 def hash_buckets(texts: pa.Array, num_buckets: int) -> npt.NDArray[np.int64]:
     """Hashes texts to buckets as `tf.strings.to_hash_bucket_fast` does.
-
-    Args:
-        texts: large_string array without nulls.
-        num_buckets: number of buckets, at least 1.
-
-    Returns:
-        int64 array of the same length, values in [0, num_buckets).
 
     Example:
         >>> import pyarrow as pa

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tfx_gnn.tables.table_bytes import TableBytes
+from tfx_gnn.tables.data_files import TableBytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import TableLayout
 

@@ -1,9 +1,12 @@
-"""Rules for rows, what to do with rows that break them, and their counts."""
+"""Rules for rows, what to do with rows that break them, their counts, and the files of those that are dropped."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+import os
+import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 CELLS = "cells"
@@ -38,6 +41,9 @@ INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMP
 
 DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET, UNKNOWN_GRAPH)
 """Rules about nodes or graphs that are not there: `RowRules.dangling_edges` says what happens."""
+
+DEAD_LETTERS_DIR = "dead_letters"
+"""Folder for `write_dead_letters` within the output of a stage."""
 
 _MAX_VALUE_LENGTH = 120
 
@@ -137,14 +143,7 @@ class RowProblem:
 
 
 def show_value(value: object) -> str:
-    """Writes a value as error messages and dead letters show it.
-
-    Args:
-        value: anything that has a `repr`.
-
-    Returns:
-        At most about 120 characters.
-    """
+    """Writes a value as error messages and dead letters show it."""
     text = repr(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}... ({len(text)} characters)"
 
@@ -181,15 +180,7 @@ class TableReport:
 
 
 def check_dropped_share(report: TableReport, rules: RowRules) -> None:
-    """Refuses a table that lost too many rows.
-
-    Args:
-        report: what became of its rows.
-        rules: what was allowed.
-
-    Raises:
-        ValueError: if more than `rules.max_dropped_share` of the rows were dropped.
-    """
+    """Refuses a table that lost too many rows."""
     dropped = {
         rule: count for rule, count in sorted(report.dropped.items()) if rule in INVALID_ROW_RULES + DANGLING_RULES
     }
@@ -201,20 +192,13 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
         )
 
 
+def refusal(problem: RowProblem, count: int) -> ValueError:
+    """Returns the error for `count` rows that break a rule, of which `problem` is the first."""
+    return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
+
+
 def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, column: str, value: object) -> RowProblem:
-    """Describes a node whose id an earlier one has.
-
-    Args:
-        table: label of the table.
-        file: file of the later node.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        column: name of the id column.
-        value: the id.
-
-    Returns:
-        The problem.
-    """
+    """Describes a node whose id an earlier one has."""
     return RowProblem(
         table=table,
         file=file,
@@ -229,18 +213,7 @@ def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, co
 
 
 def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, value: object) -> RowProblem:
-    """Describes an edge whose ends (and time) an earlier one has.
-
-    Args:
-        table: label of the table.
-        file: file of the later edge.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        value: the ids of both ends, and the time if there is one.
-
-    Returns:
-        The problem.
-    """
+    """Describes an edge whose ends (and time) an earlier one has."""
     return RowProblem(
         table=table,
         file=file,
@@ -265,22 +238,7 @@ def dangling_edge_problem(
     node_file: str,
     value: object,
 ) -> RowProblem:
-    """Describes an edge to or from a node that is not there.
-
-    Args:
-        table: label of the table.
-        file: file of the edge.
-        row: where it is, in `row_word`s.
-        row_word: what is counted, see `RowProblem`.
-        rule: `DANGLING_SOURCE` or `DANGLING_TARGET`.
-        column: name of the column with the node's id.
-        node_set: node set in which it is missing.
-        node_file: file of that node set, as declared.
-        value: the id.
-
-    Returns:
-        The problem.
-    """
+    """Describes an edge to or from a node that is not there."""
     return RowProblem(
         table=table,
         file=file,
@@ -292,3 +250,36 @@ def dangling_edge_problem(
         value=show_value(value),
         advice="Add the nodes or remove the edges, or drop them by dangling_edges.",
     )
+
+
+def dead_letters_file(table: str) -> str:
+    """Names the file of a table's dead letters, such as "nodes.user.jsonl"; names of sets are percent-encoded."""
+    kind, _, name = table.partition("/")
+    return f"{kind}.{urllib.parse.quote(name, safe='')}.jsonl" if name else f"{kind}.jsonl"
+
+
+def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
+    """Writes dropped rows, one file a table, one JSON object a line, in the order of files and rows.
+
+    The keys are those of `RowProblem` and `message`. Without problems not even the folder is made.
+    """
+    # The rules are part of options, which cost no import of TensorFlow.
+    import tensorflow as tf
+
+    by_table: dict[str, list[RowProblem]] = {}
+    for problem in problems:
+        by_table.setdefault(problem.table, []).append(problem)
+    paths = []
+    for table, dropped in sorted(by_table.items()):
+        tf.io.gfile.makedirs(folder)
+        paths.append(os.path.join(folder, dead_letters_file(table)))
+        with tf.io.gfile.GFile(paths[-1], "w") as file:
+            for problem in sorted(dropped, key=lambda problem: (problem.file, problem.row, problem.rule)):
+                file.write(dead_letter_line(problem))
+    return tuple(paths)
+
+
+def dead_letter_line(problem: RowProblem) -> str:
+    """Writes one dropped row as a line of JSON with its end."""
+    fields = dataclasses.asdict(problem) | {"message": problem.message}
+    return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

@@ -8,17 +8,16 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
+from tfx_gnn.tables.column_types import is_list, list_lengths
+from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import show_columns, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
-from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 from tfx_gnn.tables.tfrecord_table import read_examples
 
 # "007" and "+1" are names rather than integers: as numbers they could not be told from "7" and "1".
@@ -57,12 +56,7 @@ class ColumnEvidence:
     _cell_kinds: set[str] = dataclasses.field(default_factory=lambda: {"bool", "int", "float"})
 
     def add(self, array: pa.Array, *, are_cells: bool = False) -> None:
-        """Takes in a block.
-
-        Args:
-            array: values of some rows, null where one is missing.
-            are_cells: whether they are cells of a CSV file, as large_binary.
-        """
+        """Takes in a block, null where a value is missing; cells of a CSV file are large_binary."""
         self.num_rows += len(array)
         self.num_missing += array.null_count
         array = array.drop_null()
@@ -72,8 +66,8 @@ class ColumnEvidence:
             self._add_cells(array)
             return
         level = 0
-        while _is_list(array.type):
-            lengths = _lengths_of(array)
+        while is_list(array.type):
+            lengths = list_lengths(array)
             if len(lengths):
                 self.add_lengths(level, int(lengths.min()), int(lengths.max()))
             array, level = array.flatten(), level + 1
@@ -85,13 +79,7 @@ class ColumnEvidence:
             self._count_infinite(array)
 
     def add_lengths(self, level: int, least: int, greatest: int) -> None:
-        """Takes in lengths of lists.
-
-        Args:
-            level: how deep the lists are nested in others, from 0.
-            least: number of values of the shortest one.
-            greatest: number of values of the longest one.
-        """
+        """Takes in the least and the greatest length of lists at a level of nesting, from 0."""
         if level == len(self.lengths):
             self.lengths.append((least, greatest))
         self.lengths[level] = min(least, self.lengths[level][0]), max(greatest, self.lengths[level][1])
@@ -166,16 +154,6 @@ def _casts(texts: pa.Array, dtype: pa.DataType) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _is_list(dtype: pa.DataType) -> bool:
-    return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
-
-
-def _lengths_of(array: pa.Array) -> npt.NDArray[np.int64]:
-    if pa.types.is_fixed_size_list(array.type):
-        return np.full(len(array), array.type.list_size, np.int64)
-    return np.asarray(pc.list_value_length(array).drop_null().to_numpy(zero_copy_only=False), np.int64)
 
 
 _DTYPES = {
@@ -456,14 +434,7 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
 
 
 def schema_notes(schema: GraphSchema) -> Iterator[tuple[str, str]]:
-    """Lists what `infer_schema` found worth telling.
-
-    Args:
-        schema: an inferred schema.
-
-    Yields:
-        Pairs of a place, such as "node set 'user', feature 'age'", and the note.
-    """
+    """Lists what `infer_schema` found worth telling, by place, such as "node set 'user', feature 'age'"."""
     for kind, sets in (("node set", schema.node_sets), ("edge set", schema.edge_sets)):
         for name in sorted(sets):
             if sets[name].description:

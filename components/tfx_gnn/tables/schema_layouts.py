@@ -1,4 +1,4 @@
-"""The table layouts that a graph schema declares."""
+"""The table layouts that a graph schema declares: files, format, and columns of the declared features."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Final
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, GraphSchema, Metadata, NodeSet
+from tfx_gnn.graph.proto.graph_schema_pb2 import Context, EdgeSet, Feature, GraphSchema, Metadata, NodeSet
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
-from tfx_gnn.tables.feature_columns import ARROW_TYPES, extra_value, extra_values, feature_columns
+from tfx_gnn.tables.column_types import check_default
+from tfx_gnn.tables.data_files import format_of_name, resolve_table_files
 from tfx_gnn.tables.packed_column import parse_packed_column
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_format import FORMAT_NAMES
@@ -27,10 +28,30 @@ from tfx_gnn.tables.table_layout import (
     TableKind,
     TableLayout,
 )
-from tfx_gnn.tables.table_paths import format_of_name, resolve_table_files
 
 CONTEXT: Final = "context"
 """Key of the context table among extra columns and decoders, and its label."""
+
+_ARROW_TYPES = {
+    tf.bool: pa.bool_(),
+    tf.int8: pa.int8(),
+    tf.int16: pa.int16(),
+    tf.int32: pa.int32(),
+    tf.int64: pa.int64(),
+    tf.uint8: pa.uint8(),
+    tf.uint16: pa.uint16(),
+    tf.uint32: pa.uint32(),
+    tf.uint64: pa.uint64(),
+    # A tf.Example keeps every float type as float32, so what float32 cannot hold is refused here.
+    tf.float16: pa.float32(),
+    tf.bfloat16: pa.float32(),
+    tf.float32: pa.float32(),
+    tf.float64: pa.float32(),
+    tf.string: pa.large_string(),
+}
+"""Types of arrays by the dtype that a feature is declared with."""
+
+_DEFAULT_PREFIX = "default."
 
 ColumnsByTable = Mapping[str, Sequence[str]]
 DecodersByTable = Mapping[str, Mapping[str, ColumnDecoder]]
@@ -83,22 +104,9 @@ def layouts_of(
     "default.<feature>" stands what a missing value is, and under
     "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
 
-    Args:
-        schema: the graph schema.
-        tables_dir: folder that file names are relative to.
-        node_sets: node sets to read; by default all but `_readout` and such without a table.
-        edge_sets: edge sets to read, likewise.
-        extra_columns: columns to read as text, declared or not, by the name of the
-            set or by the label of its table ("nodes/<set>", "edges/<set>", "context").
-        decoders: decoders by column, beside the declared ones, by set or label too.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layouts; their files exist.
-
-    Raises:
-        ValueError: if the schema asks for what cannot be read from tables, or names an
-            absent file.
+    By default all sets are read but `_readout` and such that have no table. `extra_columns` (read as text) and
+    `decoders` are by the name of the set, or by the label of its table: "nodes/<set>", "edges/<set>", "context".
+    The files of the layouts exist.
     """
     _check_known("node_sets", node_sets or (), schema.node_sets)
     _check_known("edge_sets", edge_sets or (), schema.edge_sets)
@@ -118,14 +126,8 @@ def try_layouts(
 ) -> Iterator[tuple[str, TableLayout | ValueError]]:
     """Finds the tables of a graph one by one, and goes on where one cannot be read.
 
-    Args:
-        schema: the graph schema.
-        tables_dir: folder that file names are relative to.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Yields:
-        The label of each table, node sets first and the context last, with its layout or
-        with what is wrong about it; see `layouts_of`.
+    Yields the label of each table, node sets first and the context last, with its layout or with what is wrong
+    about it.
     """
     maker = _LayoutMaker(schema, tables_dir, {}, {}, access or TableAccess())
     makers: list[tuple[str, Callable[[], TableLayout | None]]] = [
@@ -151,21 +153,7 @@ def seeds_layout(
     delimiter: str = "",
     access: TableAccess | None = None,
 ) -> TableLayout:
-    """Describes a table that stands beside the schema and is not declared there.
-
-    Args:
-        tables_dir: folder that the file name is relative to.
-        filename: a file, a glob or shards.
-        columns: what to read, by key.
-        delimiter: character between the cells of a text file; by default told by its name.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layout; its files exist.
-
-    Raises:
-        ValueError: if there is no such file, or its name does not tell the format.
-    """
+    """Describes a table beside the schema that is not declared there; its name tells the delimiter if none is given."""
     metadata = Metadata(filename=filename)
     if delimiter:
         metadata.extra.add(key="delimiter", value=delimiter)
@@ -183,18 +171,7 @@ def seeds_layout(
 
 
 def id_type(node_set: NodeSet, place: str) -> pa.DataType:
-    """Tells of which type the ids of nodes are.
-
-    Args:
-        node_set: as declared.
-        place: what it is, for messages.
-
-    Returns:
-        large_string or int64.
-
-    Raises:
-        ValueError: if another type is declared.
-    """
+    """Returns the type of the ids of nodes: large_string or int64."""
     if ID_FEATURE not in node_set.features:
         return pa.large_string()
     dtype = tf.dtypes.as_dtype(node_set.features[ID_FEATURE].dtype)
@@ -202,7 +179,7 @@ def id_type(node_set: NodeSet, place: str) -> pa.DataType:
         raise ValueError(
             f"`{ID_FEATURE}` must be DT_STRING or DT_INT64; got {dtype.name} in {place}. Declare one of the two."
         )
-    return ARROW_TYPES[dtype]
+    return _ARROW_TYPES[dtype]
 
 
 def _check_known(argument: str, names: Iterable[str], known: Collection[str]) -> None:
@@ -239,7 +216,7 @@ class _LayoutMaker:
     def edge_layout(self, name: str) -> TableLayout:
         edge_set, place = self._schema.edge_sets[name], f"edge set {name!r}"
         columns = {}
-        is_reversed = extra_value(edge_set.metadata, "edge_type") == "reversed"  # TF-GNN's way to say it
+        is_reversed = _extra_value(edge_set.metadata, "edge_type") == "reversed"  # TF-GNN's way to say it
         ends = ("target", "source") if is_reversed else ("source", "target")
         node_sets = edge_set.source, edge_set.target
         for key, end, node_set in zip((SOURCE_KEY, TARGET_KEY), ends, node_sets, strict=True):
@@ -270,10 +247,10 @@ class _LayoutMaker:
         label = TableLayout(kind=kind, name=name, files=(), format="", columns={}).label
         decoders: dict[str, ColumnDecoder] = {
             key: parse_packed_column(key, template, place)
-            for key, template in extra_values(declared.metadata, "decoder.").items()
+            for key, template in _extra_values(declared.metadata, "decoder.").items()
         }
         decoders.update(self._decoders.get(label, self._decoders.get(name or CONTEXT, {})))
-        columns = columns | feature_columns(declared, decoders, place)
+        columns = columns | _feature_columns(declared, decoders, place)
         for column in self._extra_columns.get(label, self._extra_columns.get(name or CONTEXT, ())):
             columns[EXTRA_PREFIX + column] = TableColumn(name=column, dtype=pa.large_string())
         return _make_layout(
@@ -337,7 +314,7 @@ def _make_layout(
 def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
     """Returns the name of the format, and the delimiter of a text format."""
     told = format_of_name(metadata.filename)
-    declared = extra_value(metadata, "format")
+    declared = _extra_value(metadata, "format")
     if declared is not None:
         if declared not in FORMAT_NAMES or declared == "bigquery":
             raise ValueError(
@@ -350,7 +327,7 @@ def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
             "`metadata.filename` must name a table as .csv, .tsv, .parquet or .tfrecord; got "
             f'{metadata.filename!r} for {where}. Rename the file, or add metadata {{ extra {{ key: "format" }} }}.'
         )
-    delimiter = extra_value(metadata, "delimiter")
+    delimiter = _extra_value(metadata, "delimiter")
     if delimiter is None:
         return told
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
@@ -363,7 +340,7 @@ def _format_of(metadata: Metadata, where: str) -> tuple[str, str]:
 
 
 def _key_column(declared: NodeSet | EdgeSet, end: str, dtype: pa.DataType) -> TableColumn:
-    name = extra_value(declared.metadata, f"{end}_column")
+    name = _extra_value(declared.metadata, f"{end}_column")
     if not name and end == "id" and ID_FEATURE in declared.features:
         name = declared.features[ID_FEATURE].source
     return TableColumn(name=name or end, dtype=dtype, alternatives=() if name else (f"#{end}",))
@@ -375,3 +352,68 @@ def _names(declared: Mapping[str, NodeSet | EdgeSet], wanted: Iterable[str] | No
     # Without a table it says what examples will have, as TF-GNN wants it for pairs of seeds.
     is_table = {name: not get_aux_type_prefix(name) or declared[name].HasField("metadata") for name in declared}
     return sorted(name for name in declared if is_table[name])
+
+
+def _feature_columns(
+    declared: NodeSet | EdgeSet | Context, decoders: Mapping[str, ColumnDecoder], place: str
+) -> dict[str, TableColumn]:
+    """Lists the columns that become features, by feature; that of ids is not among them."""
+    features = declared.features
+    defaults = _extra_values(declared.metadata, _DEFAULT_PREFIX)
+    for name in defaults:
+        if name not in features:
+            raise ValueError(
+                f"`metadata.extra` must give defaults to declared features; got {_DEFAULT_PREFIX + name!r} in {place}, "
+                f"which declares {sorted(features)}. Check the spelling."
+            )
+    packed_in: dict[str, str] = {}
+    for packed, decoder in decoders.items():
+        for name in decoder.feature_names:
+            if name not in features or name in packed_in:
+                raise ValueError(
+                    f"`decoder.{packed}` must make declared features, each once; got {name!r} in {place}, which "
+                    f"declares {sorted(features)}. Declare the feature, or leave it out of the decoder."
+                )
+            packed_in[name] = packed
+    columns = {}
+    for name in sorted(features):
+        if name == ID_FEATURE:
+            continue
+        where = f"feature {name!r} of {place}"
+        shape = _shape(features[name], where)
+        default = defaults.get(name)
+        if shape == (-1,) and default:
+            raise ValueError(
+                "`metadata.extra` must give the empty default to a feature with any number of values; got "
+                f'{default!r} for {where}. Write "" for no values.'
+            )
+        columns[name] = TableColumn(
+            name=name if name in packed_in else features[name].source or name,
+            dtype=_ARROW_TYPES[tf.dtypes.as_dtype(features[name].dtype)],
+            default=default,
+            shape=shape,
+            packed_in=packed_in.get(name, ""),
+        )
+        check_default(columns[name], where)
+    return columns
+
+
+def _shape(feature: Feature, where: str) -> tuple[int, ...]:
+    shape = tuple(dim.size for dim in feature.shape.dim)
+    if -1 in shape and shape != (-1,):
+        raise ValueError(
+            f"`shape` must be fixed, or [-1] alone; got {list(shape)} for {where}. "
+            "Flatten the values, or keep the inner dimensions as features of their own."
+        )
+    return shape
+
+
+def _extra_value(metadata: Metadata, key: str) -> str | None:
+    """Reads a setting of `metadata.extra`; the last one if there are several, None if there is none."""
+    values = [entry.value for entry in metadata.extra if entry.key == key]
+    return values[-1] if values else None
+
+
+def _extra_values(metadata: Metadata, prefix: str) -> dict[str, str]:
+    """Reads the settings of `metadata.extra` whose keys have a prefix, by what follows it."""
+    return {entry.key.removeprefix(prefix): entry.value for entry in metadata.extra if entry.key.startswith(prefix)}

@@ -54,12 +54,5 @@ class TableAccess:
         return self.max_record_mib << 20
 
     def schema_path(self, tables_dir: str) -> str:
-        """Says where the schema is.
-
-        Args:
-            tables_dir: folder of the tables.
-
-        Returns:
-            Path of the schema file.
-        """
+        """Returns the path of the schema."""
         return os.path.join(tables_dir, self.schema_file)

@@ -90,14 +90,7 @@ class Table:
         return len(self.rows)
 
     def locate(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
-        """Finds rows in their files.
-
-        Args:
-            rows: int64 array, shape [n]: positions as in `Table.rows`, ascending.
-
-        Returns:
-            Path, and number in the file in `row_word`s of the format, of each row.
-        """
+        """Finds ascending positions as in `Table.rows`: the path and number in the file, in `row_word`s, of each."""
         places: list[tuple[str, int]] = []
         reader = table_format(self.layout)
         bounds = np.searchsorted(rows, self.unit_starts)
@@ -109,17 +102,7 @@ class Table:
 
 
 def list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
-    """Lists the parts of a table in the order in which its rows are counted.
-
-    Args:
-        layout: a table of files.
-
-    Returns:
-        The units, at least one for each file.
-
-    Raises:
-        ValueError: if a file is not of its format, or the table is not in files.
-    """
+    """Lists the parts of a table in the order in which its rows are counted, at least one for each file."""
     reader = table_format(layout)
     # What is not in files has a name all the same; its format refuses to list it.
     parts = [(path, part) for path in layout.files or (layout.declared_as,) for part in reader.list_units(path)]
@@ -127,21 +110,10 @@ def list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
 
 
 def read_unit(layout: TableLayout, unit: TableUnit, rules: RowRules) -> Iterator[TableBlock]:
-    """Reads a part of a table, types its columns and checks each row by itself.
+    """Reads a part of a table in blocks of at most `MAX_BLOCK_ROWS` rows, typed and each row checked by itself.
 
-    Args:
-        layout: the table.
-        unit: one of its units.
-        rules: only `invalid_rows` matters here. How much was dropped is for the caller
-            to sum up and check.
-
-    Yields:
-        Blocks of at most `MAX_BLOCK_ROWS` rows; one without rows may be among them.
-
-    Raises:
-        ValueError: if a column is missing or of a type that the declared one cannot be
-            made from, the file is broken, or a row breaks a rule and
-            `rules.invalid_rows` is "refuse". The message names file, row and rule.
+    Only `rules.invalid_rows` matters here: how much was dropped is for the caller to sum up and check. A block
+    may be without rows. A refusal names file, row and rule.
     """
     reader = table_format(layout)
     names = {
@@ -162,21 +134,9 @@ def type_block(
     raw: RawBlock,
     names: Mapping[str, str],
 ) -> TableBlock:
-    """Types the columns of a block and checks each row by itself.
+    """Types the columns of a block and checks each row by itself; see `read_unit`.
 
-    Args:
-        layout: the table.
-        unit: the unit that the block is from.
-        rules: what to do with rows that break a rule.
-        reader: the layout's format.
-        raw: the block as the format has it.
-        names: name of the column in the file by key; for a decoder's column by its own name.
-
-    Returns:
-        The block.
-
-    Raises:
-        ValueError: see `read_unit`.
+    `names` are those of the columns in the file by key; a decoder's column has its own name for a key.
     """
     problems: dict[int, CellProblem] = {}  # by position in the block; the first of a row counts
 
@@ -228,19 +188,9 @@ def type_block(
 
 
 def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
-    """Reads a whole table.
+    """Reads a whole table in the order of its files; by default every row that breaks a rule is refused.
 
-    Args:
-        layout: a table of files.
-        rules: what to do with rows that cannot be used; by default they are refused.
-
-    Returns:
-        The table, in the order of its files.
-
-    Raises:
-        ValueError: if a row breaks a rule, see `read_unit`; if more rows were dropped
-            than the rules allow; if all were dropped; or if a table that is not of nodes
-            or edges has none.
+    So is a table that has lost more rows than the rules allow, or all of them.
     """
     rules = rules or RowRules()
     units = list_units(layout)
@@ -282,14 +232,7 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
 
 
 def no_records(layout: TableLayout) -> ValueError:
-    """Refuses a table without records. Those of nodes and edges may have none, as long as nothing refers to them.
-
-    Args:
-        layout: the table.
-
-    Returns:
-        The error.
-    """
+    """Refuses a table without records. Those of nodes and edges may have none, as long as nothing refers to them."""
     only_header = "a header line only" if layout.format == "csv" else "none"
     return ValueError(
         f"`{layout.files[0] if len(layout.files) == 1 else layout.declared_as}` must hold at least one record; "

@@ -66,108 +66,42 @@ class TableFormat(abc.ABC):
     """What a missing value is called in messages."""
 
     def __init__(self, layout: TableLayout) -> None:
-        """Takes what the layout says about the format.
-
-        Args:
-            layout: a table of this format.
-        """
+        """Prepares to read a table of this format."""
         self.layout = layout
 
     def list_units(self, path: str) -> tuple[int, ...]:
-        """Names the units of a file, in the order of their rows.
-
-        Args:
-            path: one of the table's files.
-
-        Returns:
-            Numbers that the other methods take; by default the file is one unit, 0.
-        """
+        """Numbers the units of a file in the order of their rows; by default the file is one unit, 0."""
         del path
         return (0,)
 
     @abc.abstractmethod
     def column_names(self, path: str) -> Sequence[str]:
-        """Lists the columns of a file, as often as they are there.
-
-        Args:
-            path: one of the table's files.
-
-        Returns:
-            Names in the order of the file.
-
-        Raises:
-            ValueError: if the file is not of this format.
-        """
+        """Lists the columns of a file in its order, as often as they are there."""
 
     def column_types(self, path: str) -> Mapping[str, pa.DataType]:
-        """Lists the types of columns with one value a row, as far as a file without rows tells them.
-
-        Args:
-            path: one of the table's files.
-
-        Returns:
-            Types by name; by default none, as text has none.
-        """
+        """Lists the types of columns with one value a row, as far as a file without rows tells them; text has none."""
         del path
         return {}
 
     @abc.abstractmethod
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
-        """Reads a unit from beginning to end, in bounded memory.
+        """Reads a unit from beginning to end, in blocks of at most `MAX_BLOCK_ROWS` rows.
 
-        Args:
-            path: one of the table's files.
-            unit: one of its units.
-            column_names: columns that it has exactly once.
-
-        Yields:
-            Blocks of at most `MAX_BLOCK_ROWS` rows.
-
-        Raises:
-            ValueError: if the file as a whole is broken, so that what follows cannot be
-                told apart. The message names the file, and the place in it.
+        Where the file as a whole is broken, so that what follows cannot be told apart, the ValueError names the
+        file and the place in it. Each of the columns is in the file exactly once.
         """
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
-        """Finds rows of a unit again, so that a person finds them in the file.
-
-        Args:
-            path: one of the table's files.
-            unit: one of its units.
-            rows: positions in the unit, ascending.
-
-        Returns:
-            For each row its number in the whole file, in `row_word`s; by default the row itself.
-        """
+        """Numbers ascending rows of a unit as the whole file counts them, in `row_word`s; by default they stay."""
         del path, unit
         return [int(row) for row in rows]
 
     def place(self, path: str, unit: int, row: int) -> str:
-        """Says where a row stands, for error messages.
-
-        Args:
-            path: one of the table's files.
-            unit: one of its units.
-            row: position in the unit.
-
-        Returns:
-            Text of the form "/data/nodes.csv, line 12".
-        """
+        """Describes the place of a row of a unit, as in "/data/nodes.csv, line 12"."""
         return f"{path}, {self.row_word} {self.locate(path, unit, [row])[0]}"
 
     def resolve_column(self, path: str, column: TableColumn) -> str:
-        """Finds the name under which a column is in a file.
-
-        Args:
-            path: one of the table's files.
-            column: a column that is not made by a decoder.
-
-        Returns:
-            `column.name` or one of its alternatives.
-
-        Raises:
-            ValueError: if it is not there, or more than once.
-        """
+        """Finds the name under which a column that no decoder makes is in a file, where it must be exactly once."""
         names = list(self.column_names(path))
         for name in (column.name, *column.alternatives):
             if names.count(name) == 1:
@@ -184,17 +118,7 @@ class TableFormat(abc.ABC):
 
 
 def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a larger one") -> str:
-    """Says that a record holds more than is read at once.
-
-    Args:
-        path: the file.
-        layout: the table.
-        place: where in the file, as in "line 12".
-        cause: what was found there.
-
-    Returns:
-        The error message.
-    """
+    """Returns the error message for a record that is too large, at a place such as "line 12"."""
     return (
         f"`{path}` must have records of at most {layout.max_record_bytes >> 20} MiB; got {cause} in {path}, {place}. "
         "Split the record, or raise `max_record_mib`."
@@ -206,13 +130,6 @@ def show_columns(names: Sequence[str], declared: Collection[str]) -> str:
 
     A file that has none of the declared columns may be no table at all, so what stands in
     its first line is not shown: it could be a secret.
-
-    Args:
-        names: columns of the file.
-        declared: columns that the file is known to have, or expected to.
-
-    Returns:
-        Their names, at most about 50; or only their number.
     """
     if set(declared).isdisjoint(names):
         return f"{len(names)} column{'s' if len(names) != 1 else ''}, of which none is declared,"
@@ -222,17 +139,7 @@ def show_columns(names: Sequence[str], declared: Collection[str]) -> str:
 
 
 def table_format(layout: TableLayout) -> TableFormat:
-    """Makes the reader of a table's format.
-
-    Args:
-        layout: the table.
-
-    Returns:
-        An instance of the format's class.
-
-    Raises:
-        ValueError: if there is no such format.
-    """
+    """Makes the reader of a table's format."""
     if layout.format not in _FORMATS:
         raise ValueError(
             f"`format` must be one of {sorted(_FORMATS)}; got {layout.format!r} for {layout.label}. "

@@ -35,15 +35,10 @@ class ColumnDecoder(Protocol):
         ...
 
     def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
-        """Decodes one block.
+        """Decodes one block of texts, a large_string array of shape [num_rows] without nulls.
 
-        Args:
-            texts: large_string array, shape [num_rows], no nulls.
-
-        Returns:
-            One array a feature, shape [num_rows], of any type that the feature's own
-            type can be made from (see `convert_column`), null where nothing was given; and
-            problems, whose rows are positions in `texts`.
+        Gives one array a feature, shape [num_rows], null where nothing was given, of any type that
+        `convert_column` takes; and problems, whose rows are positions in `texts`.
         """
         ...
 

@@ -16,8 +16,8 @@ from google.protobuf.message import DecodeError
 
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
 from tfx_gnn.tables import row_rules
+from tfx_gnn.tables.data_files import TableBytes, is_gzip, open_table_bytes
 from tfx_gnn.tables.row_rules import show_value
-from tfx_gnn.tables.table_bytes import TableBytes, is_gzip, open_table_bytes
 from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, too_large_record
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
@@ -33,14 +33,9 @@ _READ_BYTES = 1 << 20  # of data that is passed over, where a stream cannot seek
 
 
 def record_heads(stream: io.BufferedReader) -> Iterator[bytes]:
-    """Goes through the records of a file without keeping their data.
+    """Yields the head of each record of an unzipped file without keeping the data.
 
-    Args:
-        stream: the file from its beginning, unzipped.
-
-    Yields:
-        The head of each record, up to the end of the file or to where it is damaged,
-        which whoever reads the records will tell.
+    Ends where the file is damaged; the error comes when the records are read.
     """
     num_bytes = 0
     if stream.seekable():
@@ -69,14 +64,7 @@ def _pass_over(stream: io.BufferedReader, num_bytes: int) -> None:
 
 
 def is_record_head(head: bytes) -> bool:
-    """Tells the head of a record, by its checksum.
-
-    Args:
-        head: `HEAD_BYTES` bytes.
-
-    Returns:
-        Whether the checksum is that of the length.
-    """
+    """Returns whether `HEAD_BYTES` bytes are the head of a record, by their checksum."""
     crc, table = 0xFFFFFFFF, _crc_table()
     for byte in head[:8]:
         crc = (crc >> 8) ^ table[(crc ^ byte) & 0xFF]
@@ -201,7 +189,7 @@ class TFRecordFormat(TableFormat):
         return shapes
 
     def _declared_kinds(self, column_names: Iterable[str]) -> dict[str, tf.DType]:
-        """Says which kind of feature each column would be by its declared type."""
+        """Returns the kind of feature that each column would be by its declared type."""
         kinds = dict.fromkeys(column_names, tf.string)
         for column in self.layout.columns.values():
             if column.packed_in:
@@ -217,15 +205,7 @@ class TFRecordFormat(TableFormat):
 def read_examples(path: str, layout: TableLayout) -> Iterator[tf.train.Example | None]:
     """Reads the records of a file one by one, which is slow but sees every feature.
 
-    Args:
-        path: a TFRecord file, gzipped or not.
-        layout: the table that it is of.
-
-    Yields:
-        The records; None for one that is no tf.Example.
-
-    Raises:
-        ValueError: if the file is damaged, or a record larger than the layout allows.
+    Yields None for a record that is no tf.Example.
     """
     for records in _batches(path, _records_at_once(path, layout)):
         yield from map(_example, records.numpy())
@@ -237,11 +217,8 @@ def _parse(
     """Parses the records of a block.
 
     Where a feature is of another kind than `kinds` says, `kinds` is corrected for this and the
-    following blocks; a record that disagrees with the others is a problem.
-
-    Returns:
-        Positions of the records that could be parsed, problems of the others (rows are positions
-        in the block), and by feature the values of the former.
+    following blocks; a record that disagrees with the others is a problem. Gives the positions of
+    the records that could be parsed, problems of the others, and by feature the values of the former.
     """
     everything = np.arange(len(records))
     try:
@@ -378,7 +355,7 @@ def _blocks(batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
 
 
 def _records_at_once(path: str, layout: TableLayout) -> int:
-    """Tells how many records fit into memory, and refuses one that is too large before TensorFlow reads it."""
+    """Returns how many records fit into memory; refuses one that is too large before TensorFlow reads it."""
     with TableBytes(path) as file:
         num_bytes = file.seek(0, io.SEEK_END)
     if num_bytes * (_MOST_DEFLATED if _compression(path) else 1) <= min(_BLOCK_BYTES, layout.max_record_bytes):
@@ -433,7 +410,7 @@ def _count_whole(dataset: tf.data.Dataset) -> int:
 
 
 def _compression(path: str) -> str:
-    """Tells by its first bytes how a file is compressed.
+    """Detects by its first bytes how a file is compressed.
 
     The length that begins an uncompressed record may look like the beginning of a gzip file, so
     its checksum decides.

@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.io.hidden_stderr import hidden_stderr
+from tfx_gnn.io.quiet_libraries import hidden_stderr
 
 _METADATA = re.compile(r'metadata=\{op_type="([^"]*)" op_name="([^"]*)"')
 _BOUNDED = re.compile(r"\[([^\]]*<=[^\]]*)\]")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
-from tfx_gnn.io.hidden_stderr import hidden_stderr
+from tfx_gnn.io.quiet_libraries import hidden_stderr
 
 _DEVICE = "XLA_CPU_JIT"
 

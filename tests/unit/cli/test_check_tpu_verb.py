@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli import app
 from tfx_gnn.cli.check_tpu_verb import check_tpu
-from tfx_gnn.cli.train_verb import train
+from tfx_gnn.cli.training_verbs import train
 from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.examples_folder import write_split_shard

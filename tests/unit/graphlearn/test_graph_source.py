@@ -1,12 +1,9 @@
-"""GraphLearn's graph, from its files to tables and to sampled subgraphs."""
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
-from tfx_gnn.graphlearn.graph_source import Graph, Mask
-from tfx_gnn.graphlearn.node_masks import MASK_COLUMN, UNMASKED
+from tfx_gnn.graphlearn.graph_source import MASK_COLUMN, UNMASKED, Graph, Mask, add_reverse_edges
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
@@ -300,3 +297,22 @@ def test_masks_that_do_not_fit_are_refused(folder, train, message):
 def test_mistakes_are_refused(build, error, message):
     with pytest.raises(error, match=message):
         build().init()
+
+
+def test_each_pair_is_there_once_in_both_directions():
+    given = [(1, 2), (2, 1), (1, 3), (2, 3), (3, 3), (1, 4)]
+
+    sources, targets, rows = add_reverse_edges(*np.array(given).T)
+
+    pairs = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    assert len(pairs) == 9
+    assert pairs == sorted({*given, *((target, source) for source, target in given)})
+    assert {pair: given[row] for pair, row in zip(pairs, rows.tolist(), strict=True)} == {
+        pair: pair if pair in given else pair[::-1] for pair in pairs
+    }
+
+
+def test_a_graph_without_edges_has_none():
+    empty = np.empty(0, np.int64)
+
+    assert [array.tolist() for array in add_reverse_edges(empty, empty)] == [[], [], []]

@@ -39,9 +39,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tfx_gnn.tables.dead_letters import dead_letters_file, write_dead_letters
 from tfx_gnn.tables.graph_tables import read_tables
-from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.row_rules import RowRules, dead_letters_file, write_dead_letters
 
 USERS = "id,age,color,part\nbob,30,red,train\nann,20,blue,train\ndan,50,red,test\ncid,40,blue,val\n"
 CUT_GZIP = gzip.compress(USERS.encode() * 1000)[:-200]

@@ -13,10 +13,9 @@ from tfx_gnn.components.subgraph_example_gen.stage import generate_subgraph_exam
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.tables.graph_tables import read_tables
+from tfx_gnn.tables.graph_tables import check_tables, read_tables
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.schema_inference import infer_schema
-from tfx_gnn.tables.tables_check import check_tables
 
 SCHEMA = """
 node_sets {{ key: "user" value {{ features {{ key: "age" value {{ dtype: DT_INT64 }} }}

@@ -5,8 +5,15 @@ import pytest
 
 from tfx_gnn.io.options_json import from_json, to_json
 from tfx_gnn.tables import row_rules
-from tfx_gnn.tables.dead_letters import dead_letters_file, write_dead_letters
-from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share, show_value
+from tfx_gnn.tables.row_rules import (
+    RowProblem,
+    RowRules,
+    TableReport,
+    check_dropped_share,
+    dead_letters_file,
+    show_value,
+    write_dead_letters,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.tables.graph_tables import list_table_files, read_tables, read_tables_schema
+from tfx_gnn.tables.graph_tables import check_tables, list_table_files, read_tables, read_tables_schema
 from tfx_gnn.tables.schema_inference import infer_schema
 from tfx_gnn.tables.table_access import TableAccess
-from tfx_gnn.tables.tables_check import check_tables
 
 ANYWHERE = TableAccess(allow_outside_files=True)
 SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXk\n"

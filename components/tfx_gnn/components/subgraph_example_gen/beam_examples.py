@@ -22,8 +22,7 @@ from tfx_gnn.sampling.examples.seed_selection import splits_with_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
-from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, TableReport, write_dead_letters
 from tfx_gnn.tables.table_access import TableAccess
 
 _INDEX_DIR = ".index"

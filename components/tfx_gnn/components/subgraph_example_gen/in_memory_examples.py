@@ -27,9 +27,8 @@ from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
 from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
-from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, write_dead_letters
 from tfx_gnn.tables.graph_tables import read_tables
-from tfx_gnn.tables.row_rules import RowRules, TableReport
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, TableReport, write_dead_letters
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import read_table
 

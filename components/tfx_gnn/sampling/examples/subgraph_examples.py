@@ -20,7 +20,8 @@ from tfx_gnn.sampling.plan.subgraph_schema import (
     readout_edge_set,
     shadow_node_set,
 )
-from tfx_gnn.tables.graph_tables import ID_FEATURE, GraphTables
+from tfx_gnn.tables.graph_tables import GraphTables
+from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _Rows = npt.NDArray[np.int64]
 

@@ -16,6 +16,7 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import SplitColumns
 from tfx_gnn.sampling.plan.split_tables import tables_with_splits
 from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.data_files import resolve_table_files
 from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.row_rules import (
     DANGLING_SOURCE,
@@ -32,7 +33,6 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table
 from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
-from tfx_gnn.tables.table_paths import resolve_table_files
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema

@@ -10,7 +10,7 @@ from tfx_gnn.graph.proto.graph_schema_pb2 import SUBGRAPH, EdgeSet, Feature, Gra
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.plan.plan import LABEL_FEATURE, SamplingPlan, reached_node_sets, root_node_sets
 from tfx_gnn.sampling.plan.plan_checks import check_plan
-from tfx_gnn.tables.graph_tables import ID_FEATURE
+from tfx_gnn.tables.table_layout import ID_FEATURE
 
 READOUT_NODE_SET = "_readout"
 """Auxiliary node set with one node a readout; it carries the labels."""

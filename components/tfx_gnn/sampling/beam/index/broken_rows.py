@@ -15,15 +15,17 @@ import tensorflow as tf
 from tfx_gnn.sampling.beam.index.job import IndexJob
 from tfx_gnn.sampling.beam.index.messages import BrokenRows
 from tfx_gnn.sampling.beam.messages import unpack
-from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, dead_letter_line, dead_letters_file
 from tfx_gnn.tables.row_rules import (
     DANGLING_SOURCE,
     DANGLING_TARGET,
+    DEAD_LETTERS_DIR,
     DUPLICATE_EDGE,
     DUPLICATE_NODE,
     RowProblem,
     RowRules,
     dangling_edge_problem,
+    dead_letter_line,
+    dead_letters_file,
     duplicate_edge_problem,
     duplicate_node_problem,
 )

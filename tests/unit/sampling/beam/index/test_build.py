@@ -29,9 +29,8 @@ from tfx_gnn.sampling.plan.seed_splits import pair_keys
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.sampling.random_choice import hash_ids
-from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, dead_letter_line
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
-from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, dead_letter_line
 
 WriteIndex = Callable[..., IndexInfo]
 

@@ -1,5 +1,3 @@
-"""`tfx-gnn report` and what `tfx-gnn tune` refuses before anything is read."""
-
 from __future__ import annotations
 
 import pytest

@@ -1,18 +1,19 @@
-"""Silences start-up messages of other libraries. Imports nothing heavy, as it must be imported first."""
+"""Hides messages of other libraries that users can do nothing about. Imports nothing heavy, as it comes first."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.util
 import logging
 import os
+import shutil
 import sys
+import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-
-from tfx_gnn.io.hidden_stderr import hidden_stderr
 
 _NOISE = (
     "You are using a non-supported Python version",
@@ -43,7 +44,7 @@ def quiet_start() -> None:
 
 
 def quiet_first_compilation() -> None:
-    """Has XLA say now, where nobody sees it, what it says once in a process: that it started, and that it compiled.
+    """Compiles once with XLA now, with stderr hidden: its messages about starting and compiling come once a process.
 
     TensorFlow initializes its devices by it: call this after whatever configures them.
     """
@@ -57,9 +58,6 @@ class QuietImport(importlib.abc.MetaPathFinder):
     """Hides what native code writes to stderr while one module is imported for the first time.
 
     If the import fails, what was written is shown.
-
-    Args:
-        module: name of the module.
     """
 
     def __init__(self, module: str) -> None:
@@ -82,3 +80,27 @@ class QuietImport(importlib.abc.MetaPathFinder):
 
             spec.loader.exec_module = execute_quietly  # type: ignore[method-assign]
         return spec
+
+
+@contextlib.contextmanager
+def hidden_stderr(*, show_on_error: bool = True) -> Iterator[None]:
+    """Keeps what this process writes to its standard error off the terminal while the context lasts.
+
+    It silences other threads too, so keep it short. What was hidden is shown if an exception leaves the context,
+    unless `show_on_error` is False.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with tempfile.TemporaryFile() as hidden:
+        os.dup2(hidden.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            if show_on_error:
+                hidden.seek(0)
+                with os.fdopen(os.dup(terminal), "wb") as shown:
+                    shutil.copyfileobj(hidden, shown)
+            raise
+        finally:
+            os.dup2(terminal, 2)
+            os.close(terminal)

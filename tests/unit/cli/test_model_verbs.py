@@ -1,5 +1,3 @@
-"""`evaluate` and `predict` show every task."""
-
 from __future__ import annotations
 
 import json

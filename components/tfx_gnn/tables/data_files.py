@@ -1,14 +1,20 @@
-"""Resolves a declared file name: one file, a glob, or shards."""
+"""The files of a table on any file system that TensorFlow reads: which ones a name stands for, and their bytes."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import re
+import zlib
+from typing import Any
 
 import tensorflow as tf
 
 from tfx_gnn.io.text_files import check_regular_file
 
+_GZIP_MAGIC = b"\x1f\x8b"
+_BUFFER_BYTES = 1 << 20
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})")
 _SHARD_PATTERN = re.compile(r"-\?{5}-of-(\d{5}|\?{5})")
 _SHARD_COUNT = re.compile(r"@(\d+|\*)(?=\.|$)")
@@ -18,18 +24,10 @@ _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tfrecord": "
 
 
 def resolve_files(path: str) -> tuple[str, ...]:
-    """Lists the files of a table.
+    """Lists the files of a table in ascending order; none if there is no such file.
 
-    Args:
-        path: a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4",
-            "nodes@4.csv", "nodes.csv@*" or "nodes-?????-of-00004.csv".
-
-    Returns:
-        Paths in ascending order; none if there is no such file.
-
-    Raises:
-        ValueError: if files are numbered shards and one of them is missing, shards of
-            several totals are mixed, or one is a named pipe or a device.
+    The path is a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4", "nodes@4.csv",
+    "nodes.csv@*" or "nodes-?????-of-00004.csv". Shards must be complete and of one total.
     """
     if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
         files = [path]
@@ -60,21 +58,10 @@ def resolve_files(path: str) -> tuple[str, ...]:
 def resolve_table_files(
     folder: str, filename: str, *, allow_outside_files: bool = True, place: str = ""
 ) -> tuple[str, ...]:
-    """Lists the files of a table that a schema declares.
+    """Lists the files of a table that a schema declares, in the order of their names; none if there is no such file.
 
-    Args:
-        folder: folder that file names are relative to.
-        filename: what `resolve_files` takes, or several of these joined by commas.
-        allow_outside_files: whether the files may lie outside of `folder`.
-        place: what declares the name, for messages, as in "node set 'user' in schema.pbtxt".
-
-    Returns:
-        Paths in the order of the names, those of one name in ascending order; none if
-        there is no such file.
-
-    Raises:
-        ValueError: see `resolve_files`; or if one of several names is of no file, a file
-            is named twice, or one lies outside of `folder` and must not.
+    The name is what `resolve_files` takes, or several of these joined by commas, each for a file of its own.
+    `place` says in messages what declares it, as in "node set 'user' in schema.pbtxt".
     """
     if allow_outside_files:
         return _resolve_names(folder, filename)
@@ -105,13 +92,13 @@ def _resolve_names(folder: str, filename: str) -> tuple[str, ...]:
 
 
 def _links_stay_below(folder: str, path: str) -> bool:
-    """Tells whether a path stays inside of a folder once links are followed, which only local files have."""
+    """Returns whether a path stays inside of a folder once links are followed, which only local files have."""
     start, end = (text.removeprefix(_LOCAL_SCHEME) for text in (folder, path))
     return "://" in start or _is_below(os.path.realpath(start), os.path.realpath(end))
 
 
 def _is_below(folder: str, path: str) -> bool:
-    """Tells by the names whether a path stays inside of a folder."""
+    """Returns whether a path stays inside of a folder, judged by the names alone."""
     start, end = (text if "://" in text else os.path.abspath(text or ".") for text in (folder, path))
     if "://" in start:
         scheme, _, rest = start.partition("://")
@@ -133,14 +120,9 @@ def _outside(folder: str, filename: str, place: str) -> ValueError:
 
 
 def format_of_name(name: str) -> tuple[str, str] | None:
-    """Tells a table's format by its declared name.
+    """Infers a table's format and delimiter ("" where it has none) from its declared name; None if that does not say.
 
-    Args:
-        name: a file name, glob or name of shards.
-
-    Returns:
-        The format and its delimiter ("" where it has none); None if the name does not
-        tell. Shards without another suffix are TFRecord files.
+    Shards without another suffix are TFRecord files.
     """
     base = os.path.basename(name)
     is_sharded = bool(_SHARD.search(base) or _SHARD_PATTERN.search(base) or _SHARD_COUNT.search(base))
@@ -170,3 +152,95 @@ def _check_shards(path: str, files: list[str], total: int) -> None:
             f"`metadata.filename` must name every shard once; got {len(present)} of {total} files for {path!r}, "
             f"without {missing[:10]}. Wait for the table to be written, or put the missing files there."
         )
+
+
+class TableBytes(io.RawIOBase):
+    """A file of TensorFlow's file system as a seekable Python file."""
+
+    def __init__(self, path: str) -> None:
+        """Opens a file; refuses a folder, a named pipe and a device."""
+        super().__init__()
+        if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
+            raise ValueError(
+                f"`path` must be a file; got {path!r}, which is none. Correct the name or put the file there."
+            )
+        check_regular_file(path)
+        self._file = tf.io.gfile.GFile(path, "rb")
+        self._size: int = self._file.size()
+
+    def readable(self) -> bool:
+        """A table can be read."""
+        return True
+
+    def seekable(self) -> bool:
+        """A table can be read from any position."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills a buffer with the bytes that come next, fewer at the end."""
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to a position and returns it, counted from the beginning."""
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._size}[whence]
+        self._file.seek(start + offset)
+        return start + offset
+
+    def tell(self) -> int:
+        """Returns the position."""
+        position: int = self._file.tell()
+        return position
+
+    def close(self) -> None:
+        """Closes the file."""
+        # What has been refused was never opened, but is closed all the same.
+        if not self.closed and hasattr(self, "_file"):
+            self._file.close()
+        super().close()
+
+
+class _UnzippedBytes(io.RawIOBase):
+    """The unzipped content of a gzip file, with errors that name the file."""
+
+    def __init__(self, path: str, zipped: io.BufferedReader) -> None:
+        super().__init__()
+        self._path = path
+        self._file = gzip.GzipFile(fileobj=zipped)
+        self._zipped = zipped
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            data = self._file.read(len(buffer))
+        except (OSError, EOFError, zlib.error) as error:
+            raise ValueError(
+                f"`{self._path}` must be a whole gzip file; got {error}. Compress or copy the file again."
+            ) from error
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+            self._zipped.close()
+        super().close()
+
+
+def open_table_bytes(path: str) -> io.BufferedReader:
+    """Opens a file to be read from its beginning, unzipped if it is a gzip file.
+
+    Reading raises a ValueError where a gzip file is damaged.
+    """
+    file: io.BufferedReader = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
+    if not is_gzip(file.peek(len(_GZIP_MAGIC))):
+        return file
+    return io.BufferedReader(_UnzippedBytes(path, file), _BUFFER_BYTES)
+
+
+def is_gzip(start: bytes) -> bool:
+    """Returns whether the first bytes of a file, at least two, are those of a gzip file."""
+    return start.startswith(_GZIP_MAGIC)

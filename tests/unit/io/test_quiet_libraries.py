@@ -31,7 +31,7 @@ def test_native_messages_of_an_import_are_hidden_and_later_ones_are_not(run_pyth
     done = run_python(
         """
         import os, sys
-        from tfx_gnn.cli.quiet_start import QuietImport
+        from tfx_gnn.io.quiet_libraries import QuietImport
         sys.meta_path.insert(0, QuietImport("chatty"))
         import chatty
         assert chatty.VALUE == 1
@@ -48,7 +48,7 @@ def test_messages_of_an_import_that_fails_are_shown(run_python):
     done = run_python(
         """
         import sys
-        from tfx_gnn.cli.quiet_start import QuietImport
+        from tfx_gnn.io.quiet_libraries import QuietImport
         sys.meta_path.insert(0, QuietImport("broken"))
         import broken
         """,
@@ -64,7 +64,7 @@ def test_module_that_is_missing_is_missing(run_python):
     done = run_python(
         """
         import sys
-        from tfx_gnn.cli.quiet_start import QuietImport
+        from tfx_gnn.io.quiet_libraries import QuietImport
         sys.meta_path.insert(0, QuietImport("absent"))
         import absent
         """
@@ -76,7 +76,7 @@ def test_module_that_is_missing_is_missing(run_python):
 def test_xla_has_nothing_left_to_say_after_the_first_compilation(run_python):
     done = run_python(
         """
-        from tfx_gnn.cli.quiet_start import quiet_first_compilation, quiet_start
+        from tfx_gnn.io.quiet_libraries import quiet_first_compilation, quiet_start
         quiet_start()
         quiet_first_compilation()
         import tensorflow as tf
@@ -92,7 +92,7 @@ def test_what_the_user_set_stays(run_python):
         """
         import os
         os.environ["TF_CPP_MIN_LOG_LEVEL"] = "0"
-        from tfx_gnn.cli.quiet_start import quiet_start
+        from tfx_gnn.io.quiet_libraries import quiet_start
         quiet_start()
         print(os.environ["TF_CPP_MIN_LOG_LEVEL"])
         """
@@ -105,7 +105,7 @@ def test_only_named_warnings_are_silenced(run_python):
     done = run_python(
         """
         import warnings
-        from tfx_gnn.cli.quiet_start import quiet_start
+        from tfx_gnn.io.quiet_libraries import quiet_start
         quiet_start()
         warnings.warn("You are using a non-supported Python version (3.10.13).", FutureWarning)
         warnings.warn("your own warning", FutureWarning)
@@ -120,7 +120,7 @@ def test_processes_that_are_started_later_are_quiet_too(run_python):
     done = run_python(
         """
         import subprocess, sys
-        from tfx_gnn.cli.quiet_start import quiet_start
+        from tfx_gnn.io.quiet_libraries import quiet_start
         quiet_start()
         warn = "import warnings; warnings.warn('{}', FutureWarning)"
         for text in ("You are using a non-supported Python version (3.10.13).", "grpcio < 1.83.0", "your own warning"):

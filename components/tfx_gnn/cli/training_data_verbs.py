@@ -1,0 +1,390 @@
+"""Verbs that prepare examples for training: `transform`, `sizes` and `batches`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tfx_gnn.cli import arguments
+from tfx_gnn.io.quiet_libraries import quiet_first_compilation
+from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
+
+if TYPE_CHECKING:
+    from tfx_gnn.records.size_constraints_file import SizeConstraintsFile
+
+sizes = typer.Typer(no_args_is_help=True, help="Learn how large batches of graphs are padded, and see what it costs.")
+"""The group of verbs of `tfx-gnn sizes`."""
+
+_TABLES, _SPANS = "Statistics from tables", "Statistics of several spans"
+_TABLE_WIDTH = 132
+
+
+def transform(
+    *,
+    examples_dir: arguments.Examples,
+    graph_schema_dir: arguments.GraphSchema,
+    preprocessing_fn: Annotated[
+        str,
+        typer.Option(
+            help="Your feature transform over a graph view, as 'package.module:function'; tf.Transform's analyzers "
+            "may be used in it.",
+            show_default=False,
+        ),
+    ],
+    transform_graph_dir: Annotated[str, arguments.folder("Where to write the transform, for training and serving.")],
+    transformed_examples_dir: Annotated[str, arguments.folder("Where to write the transformed examples.")],
+    transformed_graph_schema_dir: Annotated[
+        str, arguments.folder("Where to write the graph schema after the transform.")
+    ],
+    analyze_splits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--analyze-split", help="Split that statistics are taken from; repeat for several.", show_default="train"
+        ),
+    ] = None,
+    analyze: Annotated[
+        str,
+        typer.Option(
+            help="What statistics count: `unique_items` (every node and edge of the examples once), `tables` (every "
+            "row of --tables) or `as_sampled` (every occurrence in an example)."
+        ),
+    ] = "unique_items",
+    tables_dir: Annotated[
+        str,
+        typer.Option(
+            "--tables",
+            help="Folder of the tables that the examples were sampled from.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_TABLES,
+        ),
+    ] = "",
+    invalid_rows: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    duplicate_nodes: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `keep_first`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    duplicate_edges: Annotated[
+        str, typer.Option(help="As for `sample`: `keep`, `refuse` or `keep_first`.", rich_help_panel=_TABLES)
+    ] = "keep",
+    dangling_edges: Annotated[
+        str, typer.Option(help="As for `sample`: `refuse` or `drop`.", rich_help_panel=_TABLES)
+    ] = "refuse",
+    max_dropped_share: Annotated[
+        float | None, typer.Option(help="As for `sample`.", show_default=False, rich_help_panel=_TABLES)
+    ] = None,
+    schema_file: arguments.SchemaFile = SCHEMA_FILE,
+    allow_outside_files: arguments.AllowOutsideFiles = False,
+    max_record_mib: arguments.MaxRecordMib = 16,
+    earlier_examples_dirs: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--earlier-examples-dir",
+            help="Raw graph tf.Examples of an earlier span, of which statistics are taken too; repeat for several, in "
+            "order.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = None,
+    analyzer_cache_dir: Annotated[
+        str,
+        typer.Option(
+            help="What an earlier run wrote to its --updated-analyzer-cache-dir: spans in it are not read.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = "",
+    updated_analyzer_cache_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to keep the statistics of these spans for the next run.",
+            show_default=False,
+            metavar="FOLDER",
+            rich_help_panel=_SPANS,
+        ),
+    ] = "",
+    pre_transform_stats_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to write statistics of the raw features, every item once.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    post_transform_stats_dir: Annotated[
+        str,
+        typer.Option(
+            help="Where to write statistics of the transformed features, every item once.",
+            show_default=False,
+            metavar="FOLDER",
+        ),
+    ] = "",
+    nonfinite_features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--nonfinite-feature",
+            help="Transformed feature, as 'nodes/item.x', that may be NaN or infinite; repeat for several.",
+            show_default=False,
+        ),
+    ] = None,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Transform features by full-pass statistics in which every node and edge counts once."""
+    from tfx_gnn.components.graph_transform.options import GraphTransformOptions
+    from tfx_gnn.components.graph_transform.stage import transform_graphs
+
+    rules = arguments.make_row_rules(
+        invalid_rows=invalid_rows,
+        duplicate_nodes=duplicate_nodes,
+        duplicate_edges=duplicate_edges,
+        dangling_edges=dangling_edges,
+        max_dropped_share=max_dropped_share,
+    )
+    access = TableAccess(
+        schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
+    )
+    if access != TableAccess() and not tables_dir:
+        raise ValueError(
+            "`--schema-file`, `--allow-outside-files` and `--max-record-mib` must go with `--tables`, which they are "
+            f"about; got {schema_file}, {allow_outside_files} and {max_record_mib} alone. Add it, or leave them out."
+        )
+    # Whether the text is one of the choices is checked by the options, as for every caller.
+    how: dict[str, Any] = {"analyze": analyze}
+    transform_graphs(
+        examples_dir=examples_dir,
+        graph_schema_dir=graph_schema_dir,
+        transform_graph_dir=transform_graph_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        options=GraphTransformOptions(
+            preprocessing_fn=preprocessing_fn,
+            analyze_splits=tuple(analyze_splits or ("train",)),
+            rules=rules,
+            access=access,
+            nonfinite_features=tuple(nonfinite_features or ()),
+            **how,
+        ),
+        tables_dir=tables_dir,
+        earlier_examples_dirs=tuple(earlier_examples_dirs or ()),
+        analyzer_cache_dir=analyzer_cache_dir,
+        updated_analyzer_cache_dir=updated_analyzer_cache_dir,
+        pre_transform_stats_dir=pre_transform_stats_dir,
+        post_transform_stats_dir=post_transform_stats_dir,
+        beam_args=tuple(beam_args or ()),
+    )
+    more = {
+        "pre_transform_stats": pre_transform_stats_dir,
+        "post_transform_stats": post_transform_stats_dir,
+        "updated_analyzer_cache": updated_analyzer_cache_dir,
+    }
+    arguments.say_written(
+        transform_graph=transform_graph_dir,
+        transformed_examples=transformed_examples_dir,
+        transformed_graph_schema=transformed_graph_schema_dir,
+        **{name: folder for name, folder in more.items() if folder},
+    )
+
+
+@sizes.command()
+def learn(
+    *,
+    transformed_examples_dir: arguments.TransformedExamples,
+    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
+    size_constraints_dir: Annotated[str, arguments.folder("Where to write the padding budgets and their report.")],
+    batch_size: Annotated[int, typer.Option(help="Graphs in a batch.")] = 32,
+    extra_batch_sizes: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--extra-batch-size", help="A further batch size to learn for; repeat for several.", show_default=False
+        ),
+    ] = None,
+    success_ratios: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--success-ratio",
+            help="Share of random batches that shall fit a fit-or-skip budget; repeat for several budgets.",
+            show_default="0.99",
+        ),
+    ] = None,
+    splits: arguments.Splits = None,
+    train_split: Annotated[str, typer.Option(help="Split that is trained on.")] = "train",
+    window: Annotated[int, typer.Option(help="Graphs that packing looks at in advance.")] = 128,
+    label_feature: Annotated[
+        str,
+        typer.Option(help="Label feature of node set `_readout`, to tell what each class loses.", show_default=False),
+    ] = "",
+    class_vocabulary: Annotated[
+        str, typer.Option(help="`vocab_filename` of the vocabulary that names the classes.", show_default=False)
+    ] = "",
+    transform_graph_dir: Annotated[
+        str, arguments.folder("The transform that holds this vocabulary: an output of `transform`.")
+    ] = "",
+    warn_slice_loss: Annotated[
+        float, typer.Option(help="Share of a class or degree bucket above which its loss is warned of.")
+    ] = 0.05,
+    max_slice_loss: Annotated[
+        float, typer.Option(help="Share of a class or degree bucket above which its loss is refused.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of the random batches that budgets are measured on.")] = 0,
+    beam_args: arguments.BeamArgs = None,
+) -> None:
+    """Learn how large a batch of graphs must be padded, in one pass over the sizes."""
+    from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+    from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
+
+    quiet_first_compilation()
+    content = learn_size_constraints(
+        examples_dir=transformed_examples_dir,
+        graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        transform_graph_dir=transform_graph_dir,
+        options=SizeConstraintLearnerOptions(
+            batch_size=batch_size,
+            extra_batch_sizes=tuple(extra_batch_sizes or ()),
+            success_ratios=tuple(success_ratios or (0.99,)),
+            splits=tuple(splits or ()),
+            train_split=train_split,
+            window=window,
+            label_feature=label_feature,
+            class_vocabulary=class_vocabulary,
+            warn_slice_loss=warn_slice_loss,
+            max_slice_loss=max_slice_loss,
+            seed=seed,
+        ),
+        beam_args=tuple(beam_args or ()),
+    )
+    _show_budgets(content)
+    arguments.say_written(size_constraints=size_constraints_dir)
+
+
+@sizes.command()
+def report(
+    size_constraints_dir: Annotated[
+        str, typer.Argument(help="Padding budgets: the output of `sizes learn`.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        str,
+        typer.Option(
+            help="Where to write the whole report as an HTML page; a file that is there is replaced.",
+            metavar="FILE",
+            show_default=False,
+        ),
+    ] = "",
+) -> None:
+    """Show what padding budgets cost and what they skip."""
+    import tensorflow as tf
+
+    from tfx_gnn.components.size_constraint_learner.size_report import write_size_report
+    from tfx_gnn.records.size_constraints_file import read_size_constraints
+    from tfx_gnn.reports.report_page import REPORT_FILE
+
+    content = read_size_constraints(size_constraints_dir)
+    _show_budgets(content)
+    page = os.path.join(size_constraints_dir, REPORT_FILE)
+    if output:
+        write_size_report(content, output)
+        page = output
+    if tf.io.gfile.exists(page):
+        arguments.say_written(report=page)
+
+
+def _show_budgets(content: SizeConstraintsFile) -> None:
+    from tfx_gnn.components.size_constraint_learner.size_report import padded_work, sorted_budgets
+    from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP
+    from tfx_gnn.reports.number_texts import as_amount, as_bytes, as_count, as_percent
+
+    shown = Table(
+        "budget", "components", "nodes", "edges", "full", "graphs", "work for a graph", "fits: asked", "measured",
+        "memory", title="Padding budgets for a batch",
+    )  # fmt: skip
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for budget in sorted_budgets(content):
+        skips = budget.kind == FIT_OR_SKIP
+        shown.add_row(
+            budget.name,
+            as_count(budget.total_num_components),
+            as_count(sum(budget.total_num_nodes.values())),
+            as_count(sum(budget.total_num_edges.values())),
+            as_percent(budget.fill),
+            as_amount(budget.graphs_per_batch),
+            as_amount(padded_work(budget)),
+            as_percent(budget.success_ratio, 2) if skips else "all",
+            as_percent(budget.achieved_success_ratio, 2) if skips else "all",
+            as_bytes(budget.bytes_per_batch),
+        )
+    # Ten columns; where lines are shorter, cut names and numbers would tell nothing.
+    Console(highlight=False, width=max(arguments.console.width, _TABLE_WIDTH)).print(shown, crop=False)
+    for warning in content.warnings:
+        arguments.console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+
+
+def batches(
+    *,
+    transformed_examples_dir: arguments.TransformedExamples,
+    transformed_graph_schema_dir: arguments.TransformedGraphSchema,
+    size_constraints_dir: arguments.SizeConstraints,
+    precomputed_batches_dir: Annotated[str, arguments.folder("Where to write the batches.")],
+    num_epochs: Annotated[
+        int, typer.Option(help="Passes over the split to store, each in another order and batched anew.")
+    ] = 1,
+    split: Annotated[str, typer.Option(help="Split to read.")] = "train",
+    batching: Annotated[
+        str, typer.Option(help="How graphs are batched: 'packed', 'fit_or_skip' or 'tight'.")
+    ] = "packed",
+    batch_size: Annotated[
+        int, typer.Option(help="Batch size whose budget is taken; 0 for the one that was learned first.")
+    ] = 0,
+    success_ratio: Annotated[
+        float, typer.Option(help="Share of random batches that fit, of the fit-or-skip budget to take.")
+    ] = 0.99,
+    shuffle_buffer_size: Annotated[int, typer.Option(help="Graphs in the shuffle buffer.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
+) -> None:
+    """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
+    from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
+    from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions
+
+    quiet_first_compilation()
+    manifest = write_precomputed_batches(
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        size_constraints_dir=size_constraints_dir,
+        precomputed_batches_dir=precomputed_batches_dir,
+        options=PrecomputedBatchesOptions(
+            num_epochs=num_epochs,
+            split=split,
+            batching=batching,
+            batch_size=batch_size,
+            success_ratio=success_ratio,
+            shuffle_buffer_size=shuffle_buffer_size,
+            seed=seed,
+        ),
+    )
+    title = f"{batching} batches of split '{split}', {_as_mebibytes(manifest.num_bytes)} on disk"
+    table = Table("epoch", "batches", "graphs", "in a batch", "graphs removed", "on disk", title=title)
+    for column in table.columns:
+        column.justify = "right"
+    for number, epoch in enumerate(manifest.epochs):
+        table.add_row(
+            str(number),
+            f"{epoch.num_batches:,}",
+            f"{epoch.num_graphs:,}",
+            f"{epoch.num_graphs / epoch.num_batches:.1f}",
+            f"{epoch.num_removed_graphs:,}",
+            _as_mebibytes(epoch.num_bytes),
+        )
+    arguments.console.print(table)
+    arguments.say_written(precomputed_batches=precomputed_batches_dir)
+
+
+def _as_mebibytes(num_bytes: int) -> str:
+    return f"{num_bytes / 2**20:,.1f} MiB"
