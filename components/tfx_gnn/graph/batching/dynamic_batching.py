@@ -26,29 +26,14 @@ _Key = tuple[const.SetType, const.SetName, "const.FieldName | tuple[str, str]"]
 
 
 def map_fields(function: Callable[..., const.Field], *graphs: GraphTensor) -> GraphTensor:
-    """Applies a function to corresponding fields of graphs of one type.
-
-    Args:
-        function: maps fields (features, sizes and node indices), one of each graph, to a field.
-        *graphs: graphs with the same sets and features, of rank 1.
-
-    Returns:
-        Graph made of the results.
-    """
+    """Applies a function to corresponding fields of graphs of one type."""
     spec = graphs[0].spec
     fields = [_fields(graph) for graph in graphs]
     return _from_fields(spec, {key: function(*(field[key] for field in fields)) for key in fields[0]})
 
 
 def empty_batch(spec: GraphTensorSpec) -> GraphTensor:
-    """Makes a batch of no graphs.
-
-    Args:
-        spec: spec of a batch, of shape [None].
-
-    Returns:
-        Graph of shape [0].
-    """
+    """Makes a batch of no graphs."""
     return _from_fields(spec, {key: _empty_field(field_spec) for key, field_spec in _field_specs(spec).items()})
 
 
@@ -188,15 +173,8 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
 def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
     """Batches consecutive graphs by a plan.
 
-    Args:
-        dataset: data set of scalar graphs.
-        plan: maps a batch of graphs, and whether they are the last ones, to the lengths of the
-            batches to make of them from the front; int64, shape [num_batches], of sum at most the
-            number of graphs. What is left comes again, with more graphs behind, unless it was the
-            last.
-
-    Returns:
-        Data set of graphs of shape [num_graphs].
+    `plan` maps a batch of graphs, and whether they are the last ones, to the lengths of the batches to cut from the
+    front, int64 of shape [num_batches]. Graphs beyond their sum come again with the next chunk.
     """
     # Nothing here needs AutoGraph, which takes seconds to read it all.
     as_written = tf.autograph.experimental.do_not_convert

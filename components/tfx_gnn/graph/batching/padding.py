@@ -211,17 +211,7 @@ def _pad_features(
 
 
 def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> const.Field:
-    """Appends items that are all alike to a feature of a scalar graph.
-
-    Args:
-        value: dense or ragged, shape [n, *feature_shape].
-        num_items: how many items to append, as int or scalar tensor.
-        fill_value: scalar of the same dtype for the elements of dense dimensions; ragged
-            dimensions of the new items are empty.
-
-    Returns:
-        Field of shape [n + num_items, *feature_shape].
-    """
+    """Appends equal items to a feature of shape [n, *feature_shape]; their ragged dimensions are empty."""
     if isinstance(num_items, int) and num_items == 0:
         return value
     if not isinstance(value, tf.RaggedTensor):

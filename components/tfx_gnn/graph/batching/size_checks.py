@@ -88,21 +88,13 @@ assert_satisfies_total_sizes = assert_satisfies_size_constraints
 
 
 def num_components_of(graph: GraphTensor) -> Size:
-    """Returns the number of components of a graph, as an int if it is static.
-
-    Args:
-        graph: a graph of any rank.
-    """
+    """Returns the number of components of a graph, as an int if it is static."""
     static = graph.spec.total_num_components
     return as_size(graph.total_num_components) if static is None else int(static)
 
 
 def num_items_of(piece: NodeSet | EdgeSet) -> Size:
-    """Returns the number of nodes or edges of a set, as an int if it is static.
-
-    Args:
-        piece: a node set or edge set of any rank.
-    """
+    """Returns the number of nodes or edges of a set, as an int if it is static."""
     static = piece.spec.total_size
     return as_size(piece.total_size) if static is None else int(static)
 

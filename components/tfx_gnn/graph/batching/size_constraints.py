@@ -41,17 +41,9 @@ def with_room_for_padding(
     """Enlarges the sizes of the largest batch to constraints that every smaller batch can be padded to.
 
     Padding goes into components of its own, so there must be room for one; that component has the
-    smallest number of nodes that is demanded; and a padding edge needs a padding node at each end.
-    With a demand, graphs must all have the same number of components: a graph with fewer needs
-    more padding components, and each of them takes its share of nodes.
-
-    Args:
-        sizes: largest sizes of a batch; `min_nodes_per_component` is the demand.
-        padded_incident_node_sets: node sets at either end of an edge set that may need padding.
-
-    Returns:
-        Constraints with one more component; each node set has its demand more, at least one if it
-        is among `padded_incident_node_sets`. The demand is carried along unchanged.
+    smallest number of nodes that is demanded; and a padding edge needs a padding node at each end,
+    in `padded_incident_node_sets`. With a demand, graphs must all have the same number of components:
+    a graph with fewer needs more padding components, and each of them takes its share of nodes.
     """
     demand = dict(sizes.min_nodes_per_component)
     room = {
@@ -72,25 +64,11 @@ def tight_size_constraints_from_maxima(
     max_num_components: int = 1,
     min_nodes_per_component: Mapping[const.NodeSetName, int] | None = None,
 ) -> SizeConstraints:
-    """Makes constraints that any batch of graphs fits whose single sizes are known to be bounded.
+    """Makes constraints for any batch of graphs whose largest single sizes are known.
 
     This is `find_tight_size_constraints` for callers that have measured the maxima by other means,
     such as one distributed pass over a data set. It holds for graphs of variable size.
-
-    Args:
-        max_num_nodes: largest number of nodes of one graph, by node set.
-        max_num_edges: largest number of edges of one graph, by edge set.
-        incident_node_sets: the node sets at the ends of each edge set of `max_num_edges`.
-        batch_size: number of graphs in a batch, at least 1.
-        max_num_components: largest number of components of one graph, at least 1.
-        min_nodes_per_component: smallest number of nodes, by node set, that each component has
-            and that a padding component must have too. Default 0.
-
-    Returns:
-        `batch_size` times the maxima, and room for padding (see `with_room_for_padding`).
-
-    Raises:
-        ValueError: if a size is negative, or a name is not among the sets.
+    `incident_node_sets` maps each edge set to the node sets at its ends.
 
     Example:
         >>> tight_size_constraints_from_maxima(

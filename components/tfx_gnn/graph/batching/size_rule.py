@@ -42,15 +42,7 @@ class SizeRule:
 
     @classmethod
     def from_constraints(cls, spec: GraphTensorSpec, constraints: SizeConstraints) -> SizeRule:
-        """Makes the rule for graphs of a type.
-
-        Args:
-            spec: spec of graphs of any rank.
-            constraints: the constraints; they must name each node set and edge set.
-
-        Raises:
-            ValueError: if they do not.
-        """
+        """Makes the rule for graphs of a type; the constraints must name each node set and edge set."""
         minima = dict(constraints.min_nodes_per_component)
         nodes, edges = list(spec.node_sets_spec), list(spec.edge_sets_spec)
         ends = [
@@ -72,14 +64,9 @@ class SizeRule:
         )
 
     def fits(self, num_components: Array, sizes: Array) -> Array:
-        """Tells whether total sizes can be padded to the targets.
+        """Tells whether total sizes, int64 of shape [..., num_sets], can be padded to the targets.
 
-        Args:
-            num_components: int64, shape [...].
-            sizes: int64, shape [..., num_sets].
-
-        Returns:
-            bool, shape [...]: a NumPy array if everything is known, else a tensor.
+        The result, of shape [...], is a NumPy array if everything is known, else a tensor.
         """
         num_fake = self.target_components - num_components
         num_fake_per_set = num_fake[..., np.newaxis]
@@ -98,13 +85,6 @@ class SizeRule:
         """Tells the same as `fits` of many graphs, from one vector a set instead of a matrix.
 
         XLA makes one loop of this, which matrices with a short last dimension prevent.
-
-        Args:
-            num_components: int64, shape [num_graphs].
-            sizes: for each set int64, shape [num_graphs].
-
-        Returns:
-            bool, shape [num_graphs].
         """
         num_fake = self.target_components - num_components
         is_full = [size == self.targets[row] for row, size in enumerate(sizes)]
@@ -118,12 +98,7 @@ class SizeRule:
     def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
         """Tells whether a size exceeds its target, among those that are known already.
 
-        Args:
-            num_components: number of components.
-            sizes: number of items of each set, in the order of `sets`.
-
-        Returns:
-            False if nothing is known to exceed; `fits` may still say no at run time.
+        False means that nothing is known to exceed; `fits` may still say no at run time.
         """
         targets = [self.target_components, *(self.targets.tolist() if isinstance(self.targets, np.ndarray) else [])]
         known = zip([num_components, *sizes], targets, strict=False)
@@ -131,19 +106,7 @@ class SizeRule:
 
 
 def target_size(sizes: Any, name: str, kind: str) -> Size:
-    """Looks up the total number of nodes or edges of a set.
-
-    Args:
-        sizes: `total_num_nodes` or `total_num_edges` of size constraints.
-        name: the set.
-        kind: "nodes" or "edges".
-
-    Returns:
-        A non-negative int, or a scalar tensor of dtype int64.
-
-    Raises:
-        ValueError: if the set is not named.
-    """
+    """Looks up the total number of nodes or edges of a set, which the constraints must name."""
     if name not in sizes:
         raise ValueError(
             f"The target total number of <{name}> {kind} must be specified as "
@@ -154,14 +117,7 @@ def target_size(sizes: Any, name: str, kind: str) -> Size:
 
 
 def as_size(size: Size) -> Size:
-    """Makes a size comparable with others.
-
-    Args:
-        size: int, or scalar tensor of any integer dtype.
-
-    Returns:
-        An int if the value is known, else a scalar int64 tensor.
-    """
+    """Makes a size comparable with others: an int if its value is known, else an int64 scalar tensor."""
     if isinstance(size, (tf.Tensor, tf.Variable)):
         value = tf.get_static_value(size)
         return tf.cast(size, tf.int64) if value is None else int(value)
@@ -169,14 +125,7 @@ def as_size(size: Size) -> Size:
 
 
 def stack_sizes(sizes: list[Size]) -> Array:
-    """Makes a vector of sizes.
-
-    Args:
-        sizes: ints or scalar tensors.
-
-    Returns:
-        int64, shape [len(sizes)]: a NumPy array if all are ints, else a tensor.
-    """
+    """Makes an int64 vector of sizes: a NumPy array if all are ints, else a tensor."""
     if all(isinstance(size, int) for size in sizes):
         return np.array(sizes, dtype=np.int64)
     return tf.stack([tf.cast(size, tf.int64) for size in sizes])

@@ -60,14 +60,7 @@ def find_tight_size_constraints(
 
 
 def check_graph_dataset(dataset: tf.data.Dataset) -> GraphTensorSpec:
-    """Returns the spec of a data set's graphs.
-
-    Args:
-        dataset: data set of graphs.
-
-    Raises:
-        ValueError: if its elements are not graphs.
-    """
+    """Returns the spec of a data set's graphs; refuses other elements."""
     spec = dataset.element_spec
     if not isinstance(spec, GraphTensorSpec):
         raise ValueError(
@@ -78,14 +71,7 @@ def check_graph_dataset(dataset: tf.data.Dataset) -> GraphTensorSpec:
 
 
 def size_names(spec: GraphTensorSpec) -> list[tuple[const.SetType, const.SetName]]:
-    """Says what the elements of a size vector count.
-
-    Args:
-        spec: spec of graphs of any rank.
-
-    Returns:
-        ("context", "") for components, then ("nodes", name), then ("edges", name).
-    """
+    """Names what a size vector counts: ("context", ""), then ("nodes", name), then ("edges", name)."""
     return [
         (const.CONTEXT, ""),
         *((const.NODES, name) for name in spec.node_sets_spec),
@@ -94,14 +80,7 @@ def size_names(spec: GraphTensorSpec) -> list[tuple[const.SetType, const.SetName
 
 
 def size_vector(graph: GraphTensor) -> tf.Tensor:
-    """Counts components, nodes and edges.
-
-    Args:
-        graph: a graph of any rank.
-
-    Returns:
-        int64 tensor in the order of `size_names`; sums over a batch.
-    """
+    """Counts components, nodes and edges, int64 in the order of `size_names`; sums over a batch."""
     sizes = [
         graph.total_num_components,
         *(node_set.total_size for node_set in graph.node_sets.values()),
@@ -113,16 +92,7 @@ def size_vector(graph: GraphTensor) -> tf.Tensor:
 def constraints_from_vector(
     spec: GraphTensorSpec, sizes: Any, min_nodes_per_component: Mapping[const.NodeSetName, int] | None
 ) -> SizeConstraints:
-    """Makes constraints of the sizes of the largest batch.
-
-    Args:
-        spec: spec of the graphs that were measured.
-        sizes: int64 tensor or array in the order of `size_names`.
-        min_nodes_per_component: the demand to make room for, or None.
-
-    Returns:
-        Constraints, with room for padding unless all sizes are static.
-    """
+    """Makes constraints of the largest sizes, in the order of `size_names`, with room for padding."""
     values: list[Size]
     if isinstance(sizes, tf.Tensor) and not tf.executing_eagerly():
         values = tf.unstack(sizes)

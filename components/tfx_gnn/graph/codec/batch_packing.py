@@ -146,15 +146,7 @@ class _Items(Protocol):
     """What is packed, as tensors with one row for each graph."""
 
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
-        """Counts components, nodes and edges.
-
-        Args:
-            fields: the items.
-
-        Returns:
-            int64 of shape [num_graphs, 1 + num_sets], and bool of shape [num_graphs] that tells
-            whether all components have as many nodes as is demanded.
-        """
+        """Counts components, nodes and edges."""
         ...
 
     def nothing(self) -> _Fields:

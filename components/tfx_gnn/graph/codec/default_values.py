@@ -27,25 +27,11 @@ class DefaultFill:
     value: np.ndarray[Any, Any]
 
     def splits(self, parsed: tf.RaggedTensor, expected: tf.Tensor) -> tf.Tensor:
-        """Returns the running number of values after filling, int64 of shape [num_examples + 1].
-
-        Args:
-            parsed: values as they are stored, shape [num_examples, (values)].
-            expected: int64 of shape [num_examples + 1], running number of values if none are wrong.
-        """
+        """Returns the running number of values after filling, int64 of shape [num_examples + 1]."""
         return tf.pad(tf.cumsum(_fill_lengths(parsed, expected)[1]), [[1, 0]])
 
     def values(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tf.Tensor:
-        """Inserts the value for every item of the examples that have no values at all.
-
-        Args:
-            parsed: values as they are stored, shape [num_examples, (values)].
-            expected: int64 of shape [num_examples + 1], running number of values.
-            num_values: number of values of an item.
-
-        Returns:
-            All values in one vector.
-        """
+        """Inserts the value for every item of the examples that have no values at all; gives all in one vector."""
         if num_values == 0:
             return parsed.flat_values
         missing, filled = _fill_lengths(parsed, expected)
@@ -69,19 +55,7 @@ def _fill_lengths(parsed: tf.RaggedTensor, expected: tf.Tensor) -> tuple[tf.Tens
 
 
 def default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | None) -> dict[str, DefaultFill]:
-    """Checks default values against the spec of the graph.
-
-    Args:
-        spec: spec of the graph in one tf.Example.
-        default_values: keys without prefix, such as "nodes/paper.label", to a scalar or to a
-            value of the shape of one item.
-
-    Returns:
-        The same keys to fills.
-
-    Raises:
-        ValueError: if a key names no feature, the feature is ragged, or the value does not fit.
-    """
+    """Checks default values against the spec of the graph; keys have no prefix, as in "nodes/paper.label"."""
     field_specs: dict[str, FieldSpec] = {}
     for layout in example_layout.set_layouts(spec, None):
         piece = example_layout.piece_spec(spec, layout)

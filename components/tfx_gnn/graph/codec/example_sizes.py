@@ -14,13 +14,7 @@ class ExampleItems:
     """Serialized tf.Examples, as items to be packed."""
 
     def __init__(self, spec: GraphTensorSpec, prefix: str | None, demands: dict[str, Any]) -> None:
-        """Looks up where sizes are stored.
-
-        Args:
-            spec: spec of the scalar graph in one tf.Example.
-            prefix: put before every key.
-            demands: smallest number of nodes that each component must have, by node set.
-        """
+        """Looks up where sizes are stored."""
         self._layouts = list(example_layout.set_layouts(spec, prefix))[1:]
         num_components = [example_layout.piece_spec(spec, layout).sizes_spec.shape[0] for layout in self._layouts]
         # What a set without `#size` has: zeros for components that there must be.
@@ -37,13 +31,6 @@ class ExampleItems:
         """Counts components, nodes and edges.
 
         What the counts promise is checked when the examples are parsed.
-
-        Args:
-            fields: one tensor, strings of shape [num_examples].
-
-        Returns:
-            int64 of shape [num_examples, 1 + num_sets], and bool of shape [num_examples] that
-            tells whether all components have as many nodes as is demanded.
         """
         parsed = tf.io.parse_example(fields[0], self._features)
         sizes = [parsed[layout.size_key] for layout in self._layouts]
@@ -67,14 +54,7 @@ class ExampleItems:
         return self.box((tf.zeros([0], tf.string),))
 
     def box(self, fields: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        """Puts each string into a variant, which is moved without copying the string.
-
-        Args:
-            fields: one tensor, strings of shape [num_examples].
-
-        Returns:
-            One variant tensor of shape [num_examples].
-        """
+        """Puts each string into a variant, which is moved without copying the string."""
         splits = tf.range(tf.size(fields[0], out_type=tf.int64) + 1)
         boxed = tf.raw_ops.RaggedTensorToVariant(
             rt_nested_splits=[splits], rt_dense_values=fields[0], batched_input=True
@@ -82,14 +62,7 @@ class ExampleItems:
         return (boxed,)
 
     def unbox(self, fields: tuple[tf.Tensor, ...]) -> tuple[tf.Tensor, ...]:
-        """Undoes `box`.
-
-        Args:
-            fields: one variant tensor of shape [num_examples].
-
-        Returns:
-            One tensor, strings of shape [num_examples].
-        """
+        """Undoes `box`."""
         unboxed = tf.raw_ops.RaggedTensorFromVariant(
             encoded_ragged=fields[0], input_ragged_rank=0, output_ragged_rank=1, Tvalues=tf.string, Tsplits=tf.int64
         )

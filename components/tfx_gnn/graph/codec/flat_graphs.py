@@ -43,12 +43,7 @@ class FlatField:
         return self.spec.shape.rank == 1
 
     def items(self, row_splits_dtype: tf.DType, total: int | None) -> Field:
-        """Returns the field with the items of all examples in dimension 0.
-
-        Args:
-            row_splits_dtype: for the ragged dimensions.
-            total: static number of items, if known.
-        """
+        """Returns the field with the items of all examples in dimension 0; `total` is their static number, if known."""
         ragged_rank = len(self.partitions)
         inner = self.spec.shape[ragged_rank + 1 :].as_list()
         values: Any = example_layout.from_stored(self.values, self.spec.dtype)
@@ -118,12 +113,9 @@ class FlatGraphs:
 
 
 def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool) -> None:
-    """Adds sizes and node indices to the sets, and completes features.
+    """Adds sizes and node indices to the sets, and completes features; called under dependencies on the checks.
 
-    Args:
-        spec: as for `read_flat`.
-        flat: the graphs; in a function, called under control dependencies on the checks.
-        merge_indices: whether node indices count from the first node of all examples.
+    With `merge_indices`, node indices count from the first node of all examples.
     """
     dtype = spec.indices_dtype
     for flat_set, sizes in zip(flat.sets[1:], flat.table.flat_sizes(dtype), strict=True):
@@ -137,11 +129,9 @@ def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool)
 
 
 def finish_features(flat: FlatGraphs, *, keep_vectors: bool) -> None:
-    """Fills in default values, and makes values wait for the checks.
+    """Fills in default values, and makes values wait for the checks, under whose control dependencies it is called.
 
-    Args:
-        flat: the graphs; in a function, called under control dependencies on the checks.
-        keep_vectors: whether plain vectors need not wait: nothing that is done to them can fail.
+    With `keep_vectors` plain vectors need not wait: nothing that is done to them can fail.
     """
     for flat_set in flat.sets:
         for field in flat_set.features.values():

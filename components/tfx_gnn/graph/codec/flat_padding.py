@@ -41,18 +41,7 @@ class FlatPadder:
         num_examples: int | None,
         padding_values: FeatureDefaultValues,
     ) -> None:
-        """Prepares everything that does not depend on the graphs.
-
-        Args:
-            spec: spec of the scalar graph in one tf.Example; see `can_pad`.
-            constraints: the sizes of the result.
-            num_examples: number of graphs in a batch; None if it varies.
-            padding_values: scalars for features of padding items.
-
-        Raises:
-            ValueError: if a padding value is not scalar or names an unknown feature, or the
-                constraints lack a set.
-        """
+        """Prepares everything that does not depend on the graphs; their number is None if it varies."""
         self._spec = spec
         self._constraints = constraints
         self._num_examples = num_examples
@@ -63,13 +52,7 @@ class FlatPadder:
 
     @staticmethod
     def can_pad(spec: GraphTensorSpec, constraints: SizeConstraints, num_examples: int | None) -> bool:
-        """Tells whether graphs and sizes are of the usual kind, that of this class.
-
-        Args:
-            spec: spec of the scalar graph in one tf.Example.
-            constraints: the sizes to pad to.
-            num_examples: number of graphs in a batch; None if it varies.
-        """
+        """Tells whether graphs and sizes are of the usual kind, that of this class."""
         pieces = [spec.context_spec, *spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
         if len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
             return False
@@ -82,14 +65,7 @@ class FlatPadder:
         return bool((products < _LARGEST_PRODUCT).all())
 
     def assert_fit(self, table: SizeTable) -> list[tf.Operation]:
-        """Asserts that graphs can be padded.
-
-        Args:
-            table: their sizes.
-
-        Returns:
-            What must run before `pad`; nothing in eager mode.
-        """
+        """Asserts that graphs of these sizes can be padded; returns what must run before `pad`."""
         rule, demands = self._rule, self._rule.demands[:, np.newaxis]
         num_fake = self._num_fake(table)
         eye = np.eye(len(rule.sets), dtype=np.int64)
@@ -151,14 +127,7 @@ class FlatPadder:
         return []
 
     def pad(self, flat: FlatGraphs) -> tuple[GraphTensor, tf.Tensor]:
-        """Makes one padded graph.
-
-        Args:
-            flat: the graphs; in a function, called under control dependencies on all checks.
-
-        Returns:
-            What `pad_to_total_sizes` returns.
-        """
+        """Makes one padded graph and its mask, like `pad_to_total_sizes`; called under dependencies on all checks."""
         missing = tf.identity(self._missing(flat.table))
         finish_features(flat, keep_vectors=True)
         features = self._features(flat, missing)

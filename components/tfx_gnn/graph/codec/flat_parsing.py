@@ -46,21 +46,10 @@ def read_flat(
     trusted: bool,
     check: Check | None = None,
 ) -> tuple[FlatGraphs, list[tf.Operation]]:
-    """Reads graphs from tf.Examples.
+    """Reads graphs from tf.Examples; the checks that it returns must run before `finish_flat`.
 
-    Args:
-        spec: spec of the scalar graph in one tf.Example.
-        serialized: string tensor of shape [num_examples].
-        prefix: put before every key.
-        default_values: keys without prefix to values for features that an example lacks.
-        validate: whether to check sizes, counts, indices, and that values fit the dtypes of their features.
-        trusted: whether lists are known to be in one piece, of the length that they say; of no effect
-            without `validate`.
-        check: what else is asserted of the sizes, after these.
-
-    Returns:
-        The graphs, without what depends on the checks; and the checks, which must run before
-        `finish_flat`.
+    `trusted` says that lists are in one piece, of the length that they say; of no effect without `validate`.
+    `check` asserts more of the sizes, after these.
     """
     fills = default_fills(spec, default_values)
     trusted = trusted and validate
@@ -214,13 +203,7 @@ class _Reader:
         return self._uniform_splits(0)
 
     def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet) -> FlatField:
-        """Reads a feature and lets its number of values be checked.
-
-        Args:
-            key: key of the feature.
-            spec: spec of the field.
-            flat_set: the piece that has the field.
-        """
+        """Reads a feature and lets its number of values be checked."""
         parsed = self._parsed[key]
         row = flat_set.row
         if not isinstance(parsed, tf.RaggedTensor):

@@ -20,17 +20,7 @@ _Array = Any
 
 
 def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that numbers of items are not negative and add up to something that fits.
-
-    Args:
-        counts: int64 of shape [num_keys, any].
-        running_totals: int64 of shape [num_keys, any], their sums over the examples.
-        limits: the largest sums, int64 array of shape [num_keys].
-        keys: keys of the features with the counts.
-
-    Returns:
-        What must run before the counts are used; nothing in eager mode.
-    """
+    """Asserts that numbers of items, [num_keys, any], are not negative and add up to at most `limits`."""
     # As unsigned numbers, negative counts are beyond the limit.
     values = tf.bitcast(tf.concat([counts, running_totals], axis=1), tf.uint64)
     row_fits = tf.reduce_all(tf.less_equal(values, limits.astype(np.uint64)[:, np.newaxis]), axis=1)
@@ -45,16 +35,9 @@ def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, 
 
 
 def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_keys: list[str]) -> list[tf.Operation]:
-    """Asserts that features hold the expected number of values in every example.
+    """Asserts that features hold the expected running number of values, int64 of shape [num_keys, num_examples + 1].
 
-    Args:
-        actual: int64 of shape [num_keys, num_examples + 1], running number of values.
-        expected: what it must be.
-        keys: keys of the features.
-        size_keys: for each of them, the key of the sizes that it is held against; or "".
-
-    Returns:
-        What must run before the values are used; nothing in eager mode.
+    `size_keys` names for each feature the sizes that it is compared with, or is "".
     """
     equal = tf.equal(actual, expected)
     start = "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
@@ -71,17 +54,9 @@ def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_
 
 
 def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that edges end at nodes of their own example.
+    """Asserts that edges end at nodes of their own example: `indices` are less than `limits`, both of shape [total].
 
-    Args:
-        indices: int64 of shape [total], the node indices of all ends of edge sets one after
-            another, for each end those of all examples.
-        limits: uint64 of shape [total], number of nodes to choose from.
-        lengths: int64 of shape [num_keys, num_examples], how many of `indices` belong to each.
-        keys: feature keys of the ends.
-
-    Returns:
-        What must run before the indices are used; nothing in eager mode.
+    `lengths`, int64 of shape [num_keys, num_examples], tells how many of the indices belong to each end and example.
     """
     # As unsigned numbers, negative indices are beyond every limit.
     fits = tf.less(tf.bitcast(indices, tf.uint64), limits)
@@ -99,11 +74,7 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
 def assert_in_range(stored: list[tuple[tf.Tensor, tf.DType, str]]) -> list[tf.Operation]:
     """Asserts that values fit the dtypes of their features: a cast would wrap integers, and make floats infinite.
 
-    Args:
-        stored: for some features the values as they are stored, int64 or float32, the dtype, and the key.
-
-    Returns:
-        What must run before the values are used; nothing in eager mode.
+    Takes values as they are stored, int64 or float32, with the dtype and the key.
     """
     if not stored:
         return []
@@ -127,15 +98,7 @@ def _out_of_range(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Repeats each value as often as its length says, faster than `tf.repeat`.
-
-    Args:
-        values: int64 of shape [rows].
-        lengths: int64 of shape [rows].
-
-    Returns:
-        int64 tensor of shape [sum(lengths)].
-    """
+    """Repeats each value, int64 of shape [rows], as often as its length says, faster than `tf.repeat`."""
     # Each row counts down from its value plus its position, which counts up.
     first = values - tf.cumsum(lengths, exclusive=True)
     descending = tf.raw_ops.RaggedRange(
@@ -179,16 +142,7 @@ class EdgeEnds:
         node_rows: Sequence[int],
         table: SizeTable,
     ) -> None:
-        """Joins the ends.
-
-        Args:
-            indices: for each end the node indices of all examples, int64 of shape [edges].
-            splits: for each end, in the first rows, the running number of edges, int64 of shape
-                [num_ends or more, num_examples + 1].
-            keys: for each end the key of its feature.
-            node_rows: for each end the row of its node set in `table`.
-            table: sizes of all sets.
-        """
+        """Joins the ends; `splits` is the running number of edges, [num_ends or more, num_examples + 1]."""
         self.keys = list(keys)
         self.node_rows = list(node_rows)
         self._indices = tf.concat(indices, axis=0)
@@ -208,12 +162,7 @@ class EdgeEnds:
     def joined(self, dtype: tf.DType, *, merge: bool) -> tf.Tensor:
         """Returns the indices of all ends, one end after another.
 
-        Args:
-            dtype: tf.int32 or tf.int64.
-            merge: whether to count from the first node of all examples.
-
-        Returns:
-            Tensor of shape [total].
+        With `merge` they count from the first node of all examples.
         """
         if not merge:
             return tf.cast(tf.identity(self._indices), dtype)
@@ -222,15 +171,7 @@ class EdgeEnds:
         return tf.bitwise.bitwise_and(self._sums, tf.constant(2**32 - 1, tf.int64))
 
     def separate(self, dtype: tf.DType, *, merge: bool) -> list[tf.Tensor]:
-        """Returns the indices of each end.
-
-        Args:
-            dtype: tf.int32 or tf.int64.
-            merge: whether to count from the first node of all examples.
-
-        Returns:
-            List of tensors of shape [edges].
-        """
+        """Returns the indices of each end; see `joined`."""
         counts = self.counts if None in self._static_counts else self._static_counts
         parts = tf.split(self.joined(dtype, merge=merge), counts, num=len(self.keys))
         for part, count in zip(parts, self._static_counts, strict=True):

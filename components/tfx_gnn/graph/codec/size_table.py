@@ -28,11 +28,8 @@ class SizeTable:
     ) -> None:
         """Adds up sizes.
 
-        Args:
-            parsed: for each set its sizes, int64 of shape [num_examples, (num_components)]; of
-                shape [num_examples] if all sets have one component.
-            num_components: for each set the number of components, None if it varies.
-            uniform_splits: returns the splits of examples with a given number of components.
+        `parsed` holds, for each set, int64 of shape [num_examples, (num_components)], or [num_examples] if all sets
+        have one component. `num_components` is None for a set where it varies.
         """
         self._parsed = list(parsed)
         self._stacked: tf.Tensor | None = None
@@ -78,14 +75,7 @@ class SizeTable:
         return _flat(self._parsed[row])[tf.newaxis]
 
     def flat_sizes(self, dtype: tf.DType) -> list[tf.Tensor]:
-        """Returns, for each set, the sizes of all components of all examples.
-
-        Args:
-            dtype: tf.int32 or tf.int64.
-
-        Returns:
-            List of tensors of shape [total number of components].
-        """
+        """Returns, for each set, the sizes of all components of all examples."""
         if self._stacked is None:
             return [tf.cast(tf.identity(_flat(sizes)), dtype) for sizes in self._parsed]
         table = tf.cast(tf.identity(self._stacked), dtype)

@@ -24,14 +24,7 @@ _ANY_INDEX = tf.TensorSpec([None], DEFAULT_INDICES_DTYPE)
 
 
 def check_tag(tag: Any) -> str:
-    """Returns the name of the part that holds the indices of one end of the edges.
-
-    Args:
-        tag: tag of the end.
-
-    Raises:
-        ValueError: if it is no integer.
-    """
+    """Returns the name of the part that holds the indices of one end of the edges."""
     if not isinstance(tag, int) or isinstance(tag, bool):
         raise ValueError(
             f"Node set tag must be integer; got {tag!r}. Use tfx_gnn.SOURCE, tfx_gnn.TARGET or another small number."
@@ -40,29 +33,13 @@ def check_tag(tag: Any) -> str:
 
 
 def check_has_ends(ends: Mapping[Any, Any]) -> None:
-    """Refuses edges without ends.
-
-    Args:
-        ends: tag of each end to anything.
-
-    Raises:
-        ValueError: if there are none.
-    """
+    """Refuses edges without ends."""
     if not ends:
         raise ValueError("`indices` must contain at least one entry; got none. Give the nodes of each end.")
 
 
 def check_adjacency_dtype(tag: str, node_set_name: str, dtype: tf.DType) -> None:
-    """Refuses indices of a dtype that cannot count nodes.
-
-    Args:
-        tag: tag of the end of the edges, for the error.
-        node_set_name: name of its node set, for the error.
-        dtype: dtype of the indices.
-
-    Raises:
-        ValueError: if it is neither int32 nor int64.
-    """
+    """Refuses indices of a dtype that cannot count nodes."""
     if dtype not in fields.INDEX_DTYPES:
         raise ValueError(
             f"Adjacency indices ({tag}, {node_set_name}) must have tf.int32 or tf.int64 dtype; got {dtype}."

@@ -6,18 +6,10 @@ import tensorflow as tf
 
 
 def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tensor:
-    """Returns the component of each item of a node set or edge set of a scalar graph.
+    """Returns the component of each item of a set of a scalar graph, of shape [total_size], not decreasing.
 
-    Items of a component are contiguous, and components follow each other in order.
-
-    Args:
-        sizes: int32 or int64 tensor, shape [num_components]: number of items of each component.
-        total_size: sum of `sizes`, as int or scalar. The result has a static shape if this is
-            known statically.
-
-    Returns:
-        Tensor of shape [total_size], dtype of `sizes`, values in [0, num_components), not
-        decreasing. Legal for XLA if `total_size` is static.
+    Items of a component are contiguous, and components follow each other in order. Legal for XLA, and of static shape,
+    if `total_size` is static.
 
     Example:
         >>> component_indices(tf.constant([2, 0, 3]), 5).numpy().tolist()

@@ -54,17 +54,8 @@ def _assert_same_components(graph: GraphTensor) -> list[tf.Operation]:
 def assert_valid(graph: GraphTensor, *, one_end: bool = False) -> list[tf.Operation]:
     """Asserts that all edges join existing nodes.
 
-    Like TF-GNN, this lets pass that sets have different components, which not every function minds.
-
-    Args:
-        graph: scalar or batched graph.
-        one_end: whether to look at the first end only, where several ends of an edge set are in one node set.
-
-    Returns:
-        Operations that make the checks; nothing in eager mode, where they have been made.
-
-    Raises:
-        tf.errors.InvalidArgumentError: at once in eager mode, else when the graph function runs.
+    Like TF-GNN, this lets pass that sets have different components, which not every function minds. With `one_end`,
+    only the first end is looked at where several ends of an edge set are in one node set.
     """
     checks = []
     for edge_set_name, edge_set in graph.edge_sets.items():

@@ -34,16 +34,8 @@ if TYPE_CHECKING:
 def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
     """Makes the smallest field of a type: unknown dimensions are 0, ragged rows are empty.
 
-    Args:
-        spec: spec of the field.
-        fill: what stands at the places that static dimensions demand nevertheless, such as the
-            sizes of one component; None if there must be none.
-
-    Returns:
-        Field that is compatible with `spec`.
-
-    Raises:
-        ValueError: if `fill` is None and the static dimensions demand values.
+    `fill` stands at the places that static dimensions demand nevertheless, such as the sizes of one component; without
+    it, there must be none.
     """
     ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
     dimensions = spec.shape.as_list()

@@ -123,17 +123,7 @@ def check_piece_types(
     edge_sets: Mapping[EdgeSetName, Any],
     expected: tuple[type[Any], type[Any], type[Any]],
 ) -> None:
-    """Refuses pieces, or specs, of the wrong kind.
-
-    Args:
-        context: what is given as the context.
-        node_sets: what is given as node sets.
-        edge_sets: what is given as edge sets.
-        expected: types of the context, of a node set and of an edge set.
-
-    Raises:
-        ValueError: naming the first wrong one.
-    """
+    """Refuses pieces, or specs, of the wrong kind."""
     given = [
         ("Context", context, expected[0]),
         *((f"Node set {name}", piece, expected[1]) for name, piece in node_sets.items()),
@@ -147,12 +137,7 @@ def check_piece_types(
 def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]) -> Any:
     """Returns the set, or its spec, that tells how many components a graph has.
 
-    Args:
-        node_sets: node sets or their specs.
-        edge_sets: edge sets or their specs.
-
-    Returns:
-        The first edge set by name, else node set; None without any set.
+    The first edge set by name, else node set; None without any set.
     """
     for sets in (edge_sets, node_sets):
         if sets:

@@ -19,26 +19,12 @@ import tensorflow as tf
 
 
 def wrong_shape(message: str) -> Exception:
-    """Makes the error for a tensor of a shape that does not fit.
-
-    Args:
-        message: what is wrong.
-
-    Returns:
-        tf.errors.InvalidArgumentError in eager mode, else ValueError.
-    """
+    """Makes the error for a wrong shape: InvalidArgumentError in eager mode, else ValueError."""
     return tf.errors.InvalidArgumentError(None, None, message) if tf.executing_eagerly() else ValueError(message)
 
 
 def wrong_dtype(message: str) -> Exception:
-    """Makes the error for a tensor of a dtype that does not fit.
-
-    Args:
-        message: what is wrong.
-
-    Returns:
-        tf.errors.InvalidArgumentError in eager mode, else TypeError.
-    """
+    """Makes the error for a wrong dtype: InvalidArgumentError in eager mode, else TypeError."""
     return tf.errors.InvalidArgumentError(None, None, message) if tf.executing_eagerly() else TypeError(message)
 
 
@@ -48,12 +34,7 @@ _Value = TypeVar("_Value")
 def after_checks(checks: Iterable[tf.Operation | None], value: _Value) -> _Value:
     """Returns a value whose use makes sure that assertions run first.
 
-    Args:
-        checks: assertion ops; None stands for one that has run already, in eager mode.
-        value: tensor, ragged tensor or graph.
-
-    Returns:
-        The value itself if there is nothing to wait for, else a copy that waits.
+    None stands for an assertion that has run already, in eager mode.
     """
     operations = [check for check in checks if check is not None]
     if not operations:
@@ -103,11 +84,9 @@ def checks_statically() -> bool:
 
 
 def checks_at_runtime(validate: bool | None = None) -> bool:
-    """Tells whether assertion ops are wanted.
+    """Tells whether assertion ops are wanted, by the caller or, for None, by the process-wide switch.
 
-    Args:
-        validate: what the caller asked for; None for the process-wide switch. Without static
-            checks there are none at run time either, whatever the caller asks for.
+    Without static checks there are none at run time either, whatever the caller asks for.
     """
     return _switches.static and (_switches.runtime if validate is None else validate)
 
@@ -115,10 +94,7 @@ def checks_at_runtime(validate: bool | None = None) -> bool:
 def checks_sizes_statically(validate: bool | None = None) -> bool:
     """Tells whether static shapes should stand in for the assertions on sizes.
 
-    That is, to find mistakes even if nobody asked for assertions; but where there are assertions,
+    That is, to find mistakes even if no assertions were asked for; but where there are assertions,
     they are to raise their own error.
-
-    Args:
-        validate: what the caller asked for; None for the process-wide switches.
     """
     return _switches.static and validate is not False and not checks_at_runtime(validate)

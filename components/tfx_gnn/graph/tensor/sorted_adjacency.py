@@ -17,14 +17,9 @@ from tfx_gnn.graph.tensor.run_time_checks import after_checks
 
 
 def stable_order(index: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of indices in the order of their values; equal ones keep their order.
+    """Returns the positions of indices, of shape [num_items] and from 0, in the order of their values.
 
-    Args:
-        index: int32 or int64, shape [num_items], values from 0.
-
-    Returns:
-        Tensor of the same shape and dtype, a permutation of 0, ..., num_items-1, such that
-        `tf.gather(index, result)` does not decrease. Legal for XLA.
+    Equal ones keep their order. Legal for XLA.
 
     Example:
         >>> stable_order(tf.constant([2, 0, 2, 1])).numpy().tolist()
