@@ -93,12 +93,11 @@ from tfx_gnn.graph.schema.schema_validation import ValidationError as Validation
 from tfx_gnn.graph.schema.schema_validation import check_required_features as check_required_features
 from tfx_gnn.graph.schema.schema_validation import validate_schema as validate_schema
 from tfx_gnn.graph.tensor.adjacency import Adjacency as Adjacency
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec as AdjacencySpec
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency as HyperAdjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec as AdjacencySpec
-from tfx_gnn.graph.tensor.adjacency_spec import HyperAdjacencySpec as HyperAdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacencySpec as HyperAdjacencySpec
 from tfx_gnn.graph.tensor.fields import is_dense_tensor as is_dense_tensor
 from tfx_gnn.graph.tensor.fields import is_ragged_tensor as is_ragged_tensor
-from tfx_gnn.graph.tensor.graph_assertions import assert_constraints as assert_constraints
 from tfx_gnn.graph.tensor.graph_checks import check_homogeneous_graph_tensor as check_homogeneous_graph_tensor
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor as check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix as get_aux_type_prefix
@@ -107,14 +106,15 @@ from tfx_gnn.graph.tensor.graph_checks import (
 )
 from tfx_gnn.graph.tensor.graph_checks import is_graph_tensor as is_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor as GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor import graph_tensor_to_values as graph_tensor_to_values
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec as GraphTensorSpec
-from tfx_gnn.graph.tensor.graph_values import graph_tensor_to_values as graph_tensor_to_values
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec as ContextSpec
 from tfx_gnn.graph.tensor.piece_specs import EdgeSetSpec as EdgeSetSpec
 from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec as NodeSetSpec
 from tfx_gnn.graph.tensor.pieces import Context as Context
 from tfx_gnn.graph.tensor.pieces import EdgeSet as EdgeSet
 from tfx_gnn.graph.tensor.pieces import NodeSet as NodeSet
+from tfx_gnn.graph.tensor.run_time_checks import assert_constraints as assert_constraints
 from tfx_gnn.graph.tensor.run_time_checks import disable_graph_tensor_validation as disable_graph_tensor_validation
 from tfx_gnn.graph.tensor.run_time_checks import (
     disable_graph_tensor_validation_at_runtime as disable_graph_tensor_validation_at_runtime,

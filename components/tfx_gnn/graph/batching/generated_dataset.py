@@ -7,10 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph.tensor.adjacency_spec import HyperAdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacencySpec
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
-from tfx_gnn.graph.tensor.graph_piece import GraphPiece
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPiece, GraphPieceSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import EdgeSetSpec, NodeSetSpec
 

@@ -13,8 +13,8 @@ from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints
 from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints
 from tfx_gnn.graph.batching.size_rule import as_size, target_size
 from tfx_gnn.graph.tensor import fields
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacency, make_adjacency
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
@@ -182,9 +182,7 @@ def _pad_adjacency(
     indices = {
         tag: (end, _pad_index(index, edges, nodes[end])) for tag, (end, index) in adjacency.get_indices_dict().items()
     }
-    if isinstance(adjacency, Adjacency):
-        return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-    return HyperAdjacency.from_indices(indices)
+    return make_adjacency(indices, like=adjacency)
 
 
 def _pad_index(index: tf.Tensor, edges: _Extent, nodes: _Extent) -> tf.Tensor:

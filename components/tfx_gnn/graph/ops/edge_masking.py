@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_checks import num_items_of
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.adjacency import make_adjacency
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet
@@ -90,7 +90,5 @@ def _selected(edge_set: EdgeSet, mask: tf.Tensor) -> EdgeSet:
     return EdgeSet.from_fields(
         sizes=sizes,
         features={name: tf.gather(value, positions) for name, value in edge_set.features.items()},
-        adjacency=Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-        if isinstance(edge_set.adjacency, Adjacency)
-        else HyperAdjacency.from_indices(indices),
+        adjacency=make_adjacency(indices, like=edge_set.adjacency),
     )

@@ -11,7 +11,7 @@ from tfx_gnn.graph.batching.size_checks import num_items_of
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet

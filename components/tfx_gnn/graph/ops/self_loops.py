@@ -8,7 +8,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.padding import append_items
 from tfx_gnn.graph.batching.size_checks import num_items_of
 from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet

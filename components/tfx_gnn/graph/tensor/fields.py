@@ -246,3 +246,61 @@ def describe_field(field: Any) -> str:
     if isinstance(field, tf.Tensor):
         return f"<tf.Tensor: shape={field.shape}, dtype={field.dtype!r}>"
     return repr(field)
+
+
+def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tensor:
+    """Returns the component of each item of a set of a scalar graph, of shape [total_size], not decreasing.
+
+    Items of a component are contiguous, and components follow each other in order. Legal for XLA, and of static shape,
+    if `total_size` is static.
+
+    Example:
+        >>> component_indices(tf.constant([2, 0, 3]), 5).numpy().tolist()
+        [0, 0, 2, 2, 2]
+    """
+    ends = tf.cumsum(sizes)
+    if tf.get_static_value(total_size) is not None:
+        # XLA sums up long vectors slowly, so it had better search in the short one.
+        positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
+        return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
+    # TensorFlow Lite knows no search.
+    steps = tf.scatter_nd(
+        ends[:-1, tf.newaxis], tf.ones_like(ends[:-1]), [tf.cast(total_size, sizes.dtype) + tf.ones([], sizes.dtype)]
+    )
+    return tf.cumsum(steps)[:-1]
+
+
+def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
+    """Makes the smallest field of a type: unknown dimensions are 0, ragged rows are empty.
+
+    `fill` stands at the places that static dimensions demand nevertheless, such as the sizes of one component; without
+    it, there must be none.
+    """
+    ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
+    dimensions = spec.shape.as_list()
+    rows = dimensions[0] or 0
+    num_rows = [rows]
+    for size in dimensions[1 : ragged_rank + 1]:
+        rows *= size or 0
+        num_rows.append(rows)
+    flat_shape = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
+    if fill is None and all(flat_shape):
+        raise ValueError(
+            f"`spec` must allow a field without values; got non-empty shape {spec.shape}. Relax the numbers of nodes "
+            "and edges, or make batches without drop_remainder=True."
+        )
+    field: Any = tf.cast(tf.fill(flat_shape, fill), spec.dtype) if fill else tf.zeros(flat_shape, spec.dtype)
+    for level in reversed(range(ragged_rank)):
+        size = dimensions[level + 1]
+        if size is None:
+            field = tf.RaggedTensor.from_row_splits(
+                field, tf.zeros([num_rows[level] + 1], spec.row_splits_dtype), validate=False
+            )
+        else:
+            field = tf.RaggedTensor.from_uniform_row_length(
+                field,
+                tf.constant(size, spec.row_splits_dtype),
+                nrows=tf.constant(num_rows[level], spec.row_splits_dtype),
+                validate=False,
+            )
+    return field

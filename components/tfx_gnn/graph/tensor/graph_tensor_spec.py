@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.graph.graph_constants import EdgeSetName, NodeSetName, SetName
-from tfx_gnn.graph.tensor import run_time_checks as validation_mode
-from tfx_gnn.graph.tensor import tf_hooks
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec, check_relaxable
+from tfx_gnn.graph.tensor import run_time_checks, tf_hooks
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec, check_relaxable
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping
 from tfx_gnn.graph.tensor.piece_specs import (
     ContextSpec,
@@ -147,7 +146,7 @@ def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]
 
 def _context_like(context: FeaturePieceSpec, piece: FeaturePieceSpec) -> ContextSpec:
     """Returns the context spec with the number of components and the dtypes of a set."""
-    if validation_mode.checks_sizes_statically():
+    if run_time_checks.checks_sizes_statically():
         check_component_count(context.features_spec, piece.sizes_spec)
     return ContextSpec.from_field_specs(
         features_spec=context.with_row_splits_dtype(piece.row_splits_dtype).features_spec,

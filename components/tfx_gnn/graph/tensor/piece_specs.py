@@ -15,8 +15,8 @@ from tfx_gnn.graph.graph_constants import (
     ShapeLike,
 )
 from tfx_gnn.graph.tensor import fields
-from tfx_gnn.graph.tensor.adjacency_spec import HyperAdjacencySpec
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec, check_relaxable
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacencySpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec, check_relaxable
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping, Parts, check_batch_shape, check_index_dtype
 
 _Spec = TypeVar("_Spec", bound="FeaturePieceSpec")

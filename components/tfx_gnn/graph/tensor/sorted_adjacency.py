@@ -9,9 +9,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET, Field, FieldSpec, IncidentNodeTag, NodeSetName
 from tfx_gnn.graph.tensor import tf_hooks
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec
 from tfx_gnn.graph.tensor.piece_parts import refuse_positional_arguments
 from tfx_gnn.graph.tensor.run_time_checks import after_checks
 
