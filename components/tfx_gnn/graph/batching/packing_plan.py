@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.size_rule import SetKey, SizeRule
+from tfx_gnn.graph.batching.size_constraints import SetKey, SizeRule
 
 #: How much a large graph is preferred at the beginning of a batch.
 _LARGE_FIRST = 2.0

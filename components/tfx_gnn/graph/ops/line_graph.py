@@ -119,6 +119,7 @@ class _Pairs:
 
 def _pairs(graph: GraphTensor, first: EdgeSet, second: EdgeSet, ends: _Ends, *, non_backtracking: bool) -> _Pairs:
     """Joins edges on their shared nodes."""
+    # A sort-merge join: the partners at a node are `degrees[node]` consecutive edges of the second set, sorted.
     dtype = graph.indices_dtype
     first_node, second_node = first.adjacency[ends.connect_from], second.adjacency[ends.connect_to]
     num_nodes = graph.node_sets[first.adjacency.node_set_name(ends.connect_from)].total_size

@@ -337,5 +337,4 @@ def _first_nodes(node_set: NodeSet, caller: str) -> tf.Tensor:
         node_set.sizes,
         message=f"{caller} called for a graph in which one or more components contain no nodes.",
     )
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.cumsum(node_set.sizes, exclusive=True)
+    return tf.cumsum(after_checks([check], node_set.sizes), exclusive=True)

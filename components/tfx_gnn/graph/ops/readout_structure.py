@@ -137,7 +137,7 @@ def index_checks(
     # A single readout node would be compared with any number of targets, none included.
     checks.append(tf.debugging.assert_equal(num_targets, num_readouts, message=message))
     with tf.control_dependencies([check for check in checks[-1:] if check is not None]):
-        # The number of targets is static where shapes are, as XLA wants the end of a range to be.
+        # XLA needs a static end of the range. The number of targets is static where shapes are.
         checks.append(tf.debugging.assert_equal(merged, tf.range(num_targets), message=message))
     return checks
 

@@ -49,8 +49,8 @@ class SortedEdges:
 
     XLA lacks the fastest operation, so the maps are made of others while a function with
     `jit_compile=True`, or one that it calls, is traced. A function without `jit_compile` keeps
-    what it was traced with first: a part of a compiled function, if called on its own as well,
-    had better be two functions. Forward-mode differentiation is not supported.
+    what it was traced with first: a part of a compiled function that is called on its own as well
+    should be two functions. Forward-mode differentiation is not supported.
     """
 
     def __init__(self, adjacency: SortedAdjacency) -> None:
@@ -148,7 +148,7 @@ def sums_and_means(
 
 
 def _num_rows(value: tf.Tensor) -> int | tf.Tensor:
-    """Static where it can be: XLA wants to know the number of segments."""
+    """Static where possible: XLA must know the number of segments when it compiles."""
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 

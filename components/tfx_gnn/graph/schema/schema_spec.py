@@ -26,7 +26,7 @@ SUPPORTED_DTYPES = (
 def is_schema_dtype(dtype: tf.DType) -> bool:
     """Tells whether a feature of this type can be declared in a schema and kept in a tf.Example."""
     return dtype in (tf.bool, tf.string) or (
-        # Reference types answer for what they refer to, so they are told apart by `base_dtype`.
+        # A reference type has the properties of what it refers to; only `base_dtype` shows the difference.
         dtype == dtype.base_dtype and not dtype.is_quantized and (dtype.is_integer or dtype.is_floating)
     )
 

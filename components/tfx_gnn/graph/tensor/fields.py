@@ -260,10 +260,10 @@ def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tenso
     """
     ends = tf.cumsum(sizes)
     if tf.get_static_value(total_size) is not None:
-        # XLA sums up long vectors slowly, so it had better search in the short one.
+        # XLA is slow at running sums of long vectors; a search in the short one is faster.
         positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
         return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
-    # TensorFlow Lite knows no search.
+    # TensorFlow Lite has no kernel for searchsorted.
     steps = tf.scatter_nd(
         ends[:-1, tf.newaxis], tf.ones_like(ends[:-1]), [tf.cast(total_size, sizes.dtype) + tf.ones([], sizes.dtype)]
     )

@@ -2,7 +2,7 @@
 
 The spec of a piece lets TensorFlow take the piece apart into tensors and rebuild it anywhere:
 in tf.data, tf.function, tf.distribute and SavedModel. It also makes graphs without nodes and edges,
-which tf.distribute asks for when data runs out.
+which tf.distribute needs when data runs out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
             shape: batch shape of the piece.
             indices_dtype: dtype of sizes and indices.
             row_splits_dtype: dtype of row splits.
-            static: what the piece knows beside tensors.
+            static: what the piece holds beside tensors, such as names of node sets.
         """
         super().__init__()
         self._parts_spec = parts_spec
@@ -251,7 +251,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
         return self._from_components(map_parts(empty_leaf, self._parts_spec))
 
-    # Specs do not change, and tf.data asks for what follows with every element.
+    # Cached, as tf.data reads these with every element, and specs do not change.
 
     @functools.cached_property
     def _boxed_leaf_specs(self) -> list[Any]:

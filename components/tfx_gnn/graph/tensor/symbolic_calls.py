@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class SymbolicCallHandler(Protocol):
-    """What `tfx_gnn.keras` knows about symbolic tensors."""
+    """How `tfx_gnn.keras` deals with symbolic tensors."""
 
     def is_symbolic(self, value: object) -> bool:
         """Tells whether a value is a symbolic tensor."""
@@ -43,10 +43,10 @@ def install_handler(handler: SymbolicCallHandler) -> None:
 
 
 def load_handler() -> None:
-    """Imports `tfx_gnn.keras` if Keras is there: whoever uses its functional API has imported it.
+    """Imports `tfx_gnn.keras` if Keras is loaded, as it is in any program that uses its functional API.
 
-    Keras asks its registry of symbolic tensors right after a graph or its spec was made, so this is called then. The
-    graph core alone does not load Keras, which takes seconds.
+    Keras consults its registry of symbolic tensors right after a graph or its spec was made, so this is called then.
+    The graph core alone does not load Keras, which takes seconds.
     """
     if not _handlers and "tf_keras" in sys.modules:
         # The import must not add operations to a graph that is being traced.
@@ -57,7 +57,7 @@ def load_handler() -> None:
 def registered_function(function_name: str) -> Callable[..., Any]:
     """Returns a function that was decorated with `becomes_keras_layer`."""
     if function_name not in _functions:
-        # A model that is loaded names functions that nobody may have imported yet.
+        # A loaded model names functions whose modules may not have been imported yet.
         package = importlib.import_module("tfx_gnn.graph")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)

@@ -38,7 +38,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def supports_keras_tensors(function: _Function) -> _Function:
     """Lets a function take Keras tensors: called with one, it becomes a layer of the model.
 
-    TensorFlow calls the function first and asks its dispatchers, Keras among them, when the
+    TensorFlow calls the function first and tries its dispatchers, Keras among them, when the
     function raises TypeError or ValueError. So a function decorated with this must raise one
     of them when it meets a value that is neither a tensor nor a graph piece.
     """
