@@ -258,7 +258,9 @@ def padding_values_by_set(
             )
     return {
         key: {
-            name: _padding_value(given.get(key, {}).get(name), field_spec.dtype, name, key)
+            name: _padding_value(
+                given.get(key, {}).get(name, tf.zeros([], field_spec.dtype)), field_spec.dtype, name, key
+            )
             for name, field_spec in piece.features_spec.items()
         }
         for key, piece in pieces.items()
@@ -266,7 +268,7 @@ def padding_values_by_set(
 
 
 def _padding_value(value: Any, dtype: tf.DType, feature_name: const.FieldName, key: SetKey) -> tf.Tensor:
-    scalar = tf.zeros([], dtype) if value is None else tf.convert_to_tensor(value, dtype)
+    scalar = tf.convert_to_tensor(value, dtype)
     if scalar.shape.rank != 0:
         raise ValueError(
             f"Default value for feature '{feature_name}' of {_place(key)} must be scalar, got shape={scalar.shape}. "

@@ -117,6 +117,7 @@ class SizeRule:
         conditions = [
             sizes <= self.targets,
             sizes + self.demands * num_fake_per_set <= self.targets,
+            # What is to be filled up needs a padding component, and padding edges a padding node at each end.
             is_full | (num_fake_per_set > 0),
             _take(is_full, self.edge_positions) | _take(sizes < self.targets, self.end_positions),
         ]

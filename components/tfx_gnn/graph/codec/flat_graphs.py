@@ -200,6 +200,7 @@ class FlatField:
         inner = self.spec.shape[ragged_rank + 1 :].as_list()
         values: Any = example_layout.from_stored(self.values, self.spec.dtype)
         if inner:
+            # Beside a dimension of 0, a reshape cannot infer another one.
             outer = self.num_rows[-1] if 0 in inner else -1
             values = tf.reshape(values, [outer, *inner])
         for level in reversed(range(ragged_rank)):
