@@ -19,7 +19,7 @@ import tfx_gnn
 from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
 from tfx_gnn.components.size_constraint_learner.slice_losses import BatchDraws, batches_that_fit
 from tfx_gnn.graph import create_graph_spec_from_schema_pb, parse_schema
-from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records import FIT_OR_SKIP, PACKING, TIGHT, Budget, SizeConstraintsFile
 
 #: Distance in percentage points of the success that is measured from the one that was asked for.

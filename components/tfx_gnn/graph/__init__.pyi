@@ -1,7 +1,6 @@
 from tfx_gnn.graph.batching.dynamic_batching import dynamic_batch as dynamic_batch
-from tfx_gnn.graph.batching.fit_or_skip import dataset_filter_with_summary as dataset_filter_with_summary
-from tfx_gnn.graph.batching.fit_or_skip import learn_fit_or_skip_size_constraints as learn_fit_or_skip_size_constraints
-from tfx_gnn.graph.batching.generated_dataset import dataset_from_generator as dataset_from_generator
+from tfx_gnn.graph.batching.graph_datasets import dataset_filter_with_summary as dataset_filter_with_summary
+from tfx_gnn.graph.batching.graph_datasets import dataset_from_generator as dataset_from_generator
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues as FeatureDefaultValues
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes as pad_to_total_sizes
 from tfx_gnn.graph.batching.padding import padding_mask as padding_mask
@@ -11,6 +10,7 @@ from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints as sat
 from tfx_gnn.graph.batching.size_checks import satisfies_total_sizes as satisfies_total_sizes
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints as SizeConstraints
 from tfx_gnn.graph.batching.size_search import find_tight_size_constraints as find_tight_size_constraints
+from tfx_gnn.graph.batching.size_search import learn_fit_or_skip_size_constraints as learn_fit_or_skip_size_constraints
 from tfx_gnn.graph.codec.batch_packing import pack_batches as pack_batches
 from tfx_gnn.graph.codec.example_layout import get_io_spec as get_io_spec
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge as parse_and_merge
@@ -49,8 +49,9 @@ from tfx_gnn.graph.ops.broadcasting import broadcast_context_to_edges as broadca
 from tfx_gnn.graph.ops.broadcasting import broadcast_context_to_nodes as broadcast_context_to_nodes
 from tfx_gnn.graph.ops.broadcasting import broadcast_node_to_edges as broadcast_node_to_edges
 from tfx_gnn.graph.ops.broadcasting import combine_values as combine_values
-from tfx_gnn.graph.ops.edge_masking import mask_edges as mask_edges
-from tfx_gnn.graph.ops.edge_sorting import sort_edges as sort_edges
+from tfx_gnn.graph.ops.edge_edits import add_self_loops as add_self_loops
+from tfx_gnn.graph.ops.edge_edits import mask_edges as mask_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges as sort_edges
 from tfx_gnn.graph.ops.homogeneous_graph import homogeneous as homogeneous
 from tfx_gnn.graph.ops.line_graph import convert_to_line_graph as convert_to_line_graph
 from tfx_gnn.graph.ops.neighbors import pool_neighbors_to_node as pool_neighbors_to_node
@@ -77,7 +78,6 @@ from tfx_gnn.graph.ops.readout_structure import validate_graph_tensor_for_readou
 from tfx_gnn.graph.ops.readout_structure import (
     validate_graph_tensor_spec_for_readout as validate_graph_tensor_spec_for_readout,
 )
-from tfx_gnn.graph.ops.self_loops import add_self_loops as add_self_loops
 from tfx_gnn.graph.ops.tags import reverse_tag as reverse_tag
 from tfx_gnn.graph.proto.graph_schema_pb2 import Feature as Feature
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema as GraphSchema
@@ -93,12 +93,11 @@ from tfx_gnn.graph.schema.schema_validation import ValidationError as Validation
 from tfx_gnn.graph.schema.schema_validation import check_required_features as check_required_features
 from tfx_gnn.graph.schema.schema_validation import validate_schema as validate_schema
 from tfx_gnn.graph.tensor.adjacency import Adjacency as Adjacency
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec as AdjacencySpec
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency as HyperAdjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec as AdjacencySpec
-from tfx_gnn.graph.tensor.adjacency_spec import HyperAdjacencySpec as HyperAdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacencySpec as HyperAdjacencySpec
 from tfx_gnn.graph.tensor.fields import is_dense_tensor as is_dense_tensor
 from tfx_gnn.graph.tensor.fields import is_ragged_tensor as is_ragged_tensor
-from tfx_gnn.graph.tensor.graph_assertions import assert_constraints as assert_constraints
 from tfx_gnn.graph.tensor.graph_checks import check_homogeneous_graph_tensor as check_homogeneous_graph_tensor
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor as check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix as get_aux_type_prefix
@@ -107,14 +106,15 @@ from tfx_gnn.graph.tensor.graph_checks import (
 )
 from tfx_gnn.graph.tensor.graph_checks import is_graph_tensor as is_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor as GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor import graph_tensor_to_values as graph_tensor_to_values
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec as GraphTensorSpec
-from tfx_gnn.graph.tensor.graph_values import graph_tensor_to_values as graph_tensor_to_values
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec as ContextSpec
 from tfx_gnn.graph.tensor.piece_specs import EdgeSetSpec as EdgeSetSpec
 from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec as NodeSetSpec
 from tfx_gnn.graph.tensor.pieces import Context as Context
 from tfx_gnn.graph.tensor.pieces import EdgeSet as EdgeSet
 from tfx_gnn.graph.tensor.pieces import NodeSet as NodeSet
+from tfx_gnn.graph.tensor.run_time_checks import assert_constraints as assert_constraints
 from tfx_gnn.graph.tensor.run_time_checks import disable_graph_tensor_validation as disable_graph_tensor_validation
 from tfx_gnn.graph.tensor.run_time_checks import (
     disable_graph_tensor_validation_at_runtime as disable_graph_tensor_validation_at_runtime,

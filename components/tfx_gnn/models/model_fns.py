@@ -28,7 +28,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor

@@ -12,7 +12,7 @@ import tf_keras
 from tfx_gnn.graph.batching.padding import pad_to_total_sizes
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet

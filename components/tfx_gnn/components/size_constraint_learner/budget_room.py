@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns, SplitSummary
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.size_constraints_file import Budget, SliceLoss
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tfx_gnn.components.size_constraint_learner.budget_room import BudgetRoom
 from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns
 from tfx_gnn.graph.batching.packing_plan import Plan, planner
-from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.batching.size_constraints import SizeRule
 
 #: Graphs that come in a step; the choice is the same however many they are.
 _CHUNK = 512

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.batching.size_rule import SetKey, SizeRule
+from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, SizeRule
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 _READOUT = "_readout"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.components.size_constraint_learner.size_summary import NO_LABEL, Integers, SplitSummary
-from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records.size_constraints_file import BY_DEGREE, BY_LABEL, Budget, SliceLoss
 
 MAX_GRAPHS = 1 << 19

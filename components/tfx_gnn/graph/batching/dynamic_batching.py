@@ -1,132 +1,24 @@
-"""Batches of as many graphs as fit a padding budget.
-
-Graphs are joined and cut as flat collections of fields.
-"""
+"""Batches of as many consecutive graphs as fit a padding budget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.batching.size_rule import SizeRule, as_size
-from tfx_gnn.graph.batching.size_search import check_graph_dataset
+from tfx_gnn.graph.batching.graph_datasets import check_graph_dataset
+from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints, sizes_by_graph
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints, SizeRule, as_size
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
+from tfx_gnn.graph.tensor.graph_piece import GraphPiece
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.graph.tensor.piece_specs import ADJACENCY_PART
-from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
-
-_Key = tuple[const.SetType, const.SetName, "const.FieldName | tuple[str, str]"]
-
-
-def map_fields(function: Callable[..., const.Field], *graphs: GraphTensor) -> GraphTensor:
-    """Applies a function to corresponding fields of graphs of one type.
-
-    Args:
-        function: maps fields (features, sizes and node indices), one of each graph, to a field.
-        *graphs: graphs with the same sets and features, of rank 1.
-
-    Returns:
-        Graph made of the results.
-    """
-    spec = graphs[0].spec
-    fields = [_fields(graph) for graph in graphs]
-    return _from_fields(spec, {key: function(*(field[key] for field in fields)) for key in fields[0]})
-
-
-def empty_batch(spec: GraphTensorSpec) -> GraphTensor:
-    """Makes a batch of no graphs.
-
-    Args:
-        spec: spec of a batch, of shape [None].
-
-    Returns:
-        Graph of shape [0].
-    """
-    return _from_fields(spec, {key: _empty_field(field_spec) for key, field_spec in _field_specs(spec).items()})
-
-
-def _fields(graph: GraphTensor) -> dict[_Key, const.Field]:
-    fields: dict[_Key, const.Field] = {}
-    for key, piece in _pieces(graph.context, graph.node_sets, graph.edge_sets):
-        fields.update({(*key, const.SIZE_NAME): piece.sizes})
-        fields.update({(*key, name): value for name, value in piece.features.items()})
-        if isinstance(piece, EdgeSet):
-            fields.update({(*key, (ADJACENCY_PART, part)): index for part, index in piece.adjacency._parts.items()})
-    return fields
-
-
-def _field_specs(spec: GraphTensorSpec) -> dict[_Key, const.FieldSpec]:
-    specs: dict[_Key, const.FieldSpec] = {}
-    for key, piece in _pieces(spec.context_spec, spec.node_sets_spec, spec.edge_sets_spec):
-        specs.update({(*key, const.SIZE_NAME): piece.sizes_spec})
-        specs.update({(*key, name): value for name, value in piece.features_spec.items()})
-        if key[0] == const.EDGES:
-            indices = piece.adjacency_spec._parts_spec
-            specs.update({(*key, (ADJACENCY_PART, part)): index for part, index in indices.items()})
-    return specs
-
-
-def _from_fields(spec: GraphTensorSpec, fields: Mapping[_Key, const.Field]) -> GraphTensor:
-    def arguments(kind: str, name: str, features_spec: const.FieldsSpec) -> dict[str, Any]:
-        return {
-            "sizes": fields[kind, name, const.SIZE_NAME],
-            "features": {feature: fields[kind, name, feature] for feature in features_spec},
-        }
-
-    edge_sets = {}
-    for name, edge_set_spec in spec.edge_sets_spec.items():
-        adjacency_spec = edge_set_spec.adjacency_spec
-        parts = {part: fields[const.EDGES, name, (ADJACENCY_PART, part)] for part in adjacency_spec._parts_spec}
-        edge_sets[name] = EdgeSet.from_fields(
-            **arguments(const.EDGES, name, edge_set_spec.features_spec),
-            # Edges that are sorted stay so, graph by graph.
-            adjacency=adjacency_spec.value_type._assemble(
-                parts, shape=tf.TensorShape([None]), static=adjacency_spec._static
-            ),
-        )
-    return GraphTensor.from_pieces(
-        context=Context.from_fields(**arguments(const.CONTEXT, "", spec.context_spec.features_spec)),
-        node_sets={
-            name: NodeSet.from_fields(**arguments(const.NODES, name, node_set_spec.features_spec))
-            for name, node_set_spec in spec.node_sets_spec.items()
-        },
-        edge_sets=edge_sets,
-    )
-
-
-def _pieces(context: Any, node_sets: Mapping[str, Any], edge_sets: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    return [
-        ((const.CONTEXT, ""), context),
-        *(((const.NODES, name), piece) for name, piece in node_sets.items()),
-        *(((const.EDGES, name), piece) for name, piece in edge_sets.items()),
-    ]
-
-
-def _empty_field(spec: const.FieldSpec) -> const.Field:
-    if isinstance(spec, tf.TensorSpec):
-        return tf.zeros([0, *(size or 0 for size in spec.shape[1:].as_list())], spec.dtype)
-    inner = [size or 0 for size in spec.shape[spec.ragged_rank + 1 :].as_list()]
-    field: Any = tf.zeros([0, *inner], spec.dtype)
-    for size in reversed(spec.shape[1 : spec.ragged_rank + 1].as_list()):
-        if size is None:
-            field = tf.RaggedTensor.from_row_splits(field, tf.zeros([1], spec.row_splits_dtype))
-        else:
-            field = tf.RaggedTensor.from_uniform_row_length(
-                field, tf.constant(size, spec.row_splits_dtype), nrows=tf.zeros([], spec.row_splits_dtype)
-            )
-    return field
-
+from tfx_gnn.graph.tensor.piece_parts import map_parts
 
 # How many graphs are looked at together. The cost of a step is shared by all of them.
 _CHUNK_SIZE = 256
-
 
 _Plan = Callable[[GraphTensor, tf.Tensor], tf.Tensor]
 
@@ -167,36 +59,22 @@ def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.
     demands = {name: as_size(size) for name, size in dict(constraints.min_nodes_per_component).items()}
 
     def plan(graphs: GraphTensor, is_last: tf.Tensor) -> tf.Tensor:
-        has_demand = [
-            tf.reduce_all(tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64), axis=-1)
-            for name, demand in demands.items()
-        ]
-        num_components = tf.cast(graphs.num_components, tf.int64)
-        is_valid = tf.reduce_all(tf.stack([*has_demand, tf.ones_like(num_components, tf.bool)]), axis=0)
+        sizes, is_valid = sizes_by_graph(graphs, demands)
 
-        def complain(position: tf.Tensor) -> tf.Operation:
-            graph = map_fields(lambda field: field[position : position + 1], graphs)
+        def assert_fits(position: tf.Tensor) -> tf.Operation:
+            graph = _map_fields(lambda field: field[position : position + 1], graphs)
             return tf.group(*assert_satisfies_size_constraints(graph, constraints))
 
-        return _consecutive_lengths(
-            rule, num_components, _sizes_by_graph(graphs), is_valid, is_last=is_last, complain=complain
-        )
+        return _consecutive_lengths(rule, sizes, is_valid, is_last=is_last, assert_fits=assert_fits)
 
-    return regroup(dataset, plan)
+    return _regroup(dataset, plan)
 
 
-def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
+def _regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
     """Batches consecutive graphs by a plan.
 
-    Args:
-        dataset: data set of scalar graphs.
-        plan: maps a batch of graphs, and whether they are the last ones, to the lengths of the
-            batches to make of them from the front; int64, shape [num_batches], of sum at most the
-            number of graphs. What is left comes again, with more graphs behind, unless it was the
-            last.
-
-    Returns:
-        Data set of graphs of shape [num_graphs].
+    `plan` maps a batch of graphs, and whether they are the last ones, to the lengths of the batches to cut from the
+    front, int64 of shape [num_batches]. Graphs beyond their sum come again with the next chunk.
     """
     # Nothing here needs AutoGraph, which takes seconds to read it all.
     as_written = tf.autograph.experimental.do_not_convert
@@ -209,23 +87,23 @@ def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
     def decode(tensors: tuple[tf.Tensor, ...]) -> GraphTensor:
         return tf_hooks.from_flat_tensors(spec, list(tensors))
 
-    nothing = encode(empty_batch(spec))
+    nothing = encode(spec._create_empty_value())
     flat = chunks.map(as_written(lambda graphs: (encode(graphs), tf.zeros([], tf.bool))))
     flat = flat.concatenate(tf.data.Dataset.from_tensors((nothing, tf.ones([], tf.bool))))
 
     def step(carried: Any, chunk: Any) -> tuple[Any, Any]:
         tensors, is_last = chunk
-        graphs = map_fields(_join, decode(carried), decode(tensors))
+        graphs = _map_fields(_join, decode(carried), decode(tensors))
         lengths = plan(graphs, is_last)
         total = tf.reduce_sum(lengths)
-        rest = map_fields(lambda field: field[total:], graphs)
-        return encode(rest), (encode(map_fields(lambda field: field[:total], graphs)), lengths)
+        rest = _map_fields(lambda field: field[total:], graphs)
+        return encode(rest), (encode(_map_fields(lambda field: field[:total], graphs)), lengths)
 
     def cut(tensors: Any, lengths: tf.Tensor) -> tf.data.Dataset:
         graphs = decode(tensors)
         ends = tf.cumsum(lengths)
         pieces = tf.data.Dataset.from_tensor_slices((ends - lengths, ends))
-        return pieces.map(as_written(lambda start, end: encode(map_fields(lambda field: field[start:end], graphs))))
+        return pieces.map(as_written(lambda start, end: encode(_map_fields(lambda field: field[start:end], graphs))))
 
     regrouped = flat.scan(nothing, as_written(step)).flat_map(as_written(cut))
     decoded = regrouped.map(as_written(lambda *tensors: decode(tensors)))
@@ -234,29 +112,39 @@ def regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
     return decoded
 
 
+def _map_fields(function: Callable[..., Any], *pieces: GraphPiece) -> Any:
+    """Applies a function to corresponding fields of pieces of one type, of rank 1.
+
+    Sorted edges stay sorted, graph by graph: the parts that keep their order are fields like others.
+    """
+
+    def map_leaf(_: str, *leaves: Any) -> Any:
+        return _map_fields(function, *leaves) if isinstance(leaves[0], GraphPiece) else function(*leaves)
+
+    first = pieces[0]
+    return type(first)._assemble(
+        map_parts(map_leaf, *(piece._parts for piece in pieces)),
+        shape=tf.TensorShape([None]),
+        static=first._given_spec._static,
+        row_splits_dtype=first.row_splits_dtype,
+    )
+
+
 def _join(first: Any, second: Any) -> Any:
     return tf.concat([first, second], axis=0)
 
 
-def _sizes_by_graph(graphs: GraphTensor) -> tf.Tensor:
-    pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
-    sizes = [tf.reduce_sum(tf.cast(piece.sizes, tf.int64), axis=-1) for piece in pieces]
-    return tf.stack(sizes, axis=1) if sizes else tf.zeros([tf.size(graphs.num_components), 0], tf.int64)
-
-
 def _consecutive_lengths(
     rule: SizeRule,
-    num_components: tf.Tensor,
     sizes: tf.Tensor,
     is_valid: tf.Tensor,
     *,
     is_last: tf.Tensor,
-    complain: Callable[[tf.Tensor], tf.Operation],
+    assert_fits: Callable[[tf.Tensor], tf.Operation],
 ) -> tf.Tensor:
-    """Cuts graphs into the longest batches that fit, from the front; complains of one that never does."""
-    table = tf.concat([num_components[:, tf.newaxis], sizes], axis=1)
-    totals = tf.pad(tf.cumsum(table, axis=0), [[1, 0], [0, 0]])
-    num_graphs = tf.size(num_components, tf.int64)
+    """Cuts graphs into the longest batches that fit, from the front; `assert_fits` raises for one that never does."""
+    totals = tf.pad(tf.cumsum(sizes, axis=0), [[1, 0], [0, 0]])
+    num_graphs = tf.size(is_valid, tf.int64)
 
     def is_unfinished(start: tf.Tensor, lengths: tf.Tensor, is_complete: tf.Tensor) -> tf.Tensor:
         del lengths
@@ -266,10 +154,12 @@ def _consecutive_lengths(
         del is_complete
         added = totals[start + 1 :] - totals[start]
         fits = rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
+        # How many graphs fit before the first that does not, from where on the products are zero.
         length = tf.reduce_sum(tf.math.cumprod(tf.cast(fits, tf.int64)))
-        check = tf.cond(length > 0, tf.no_op, lambda: complain(start))
+        check = tf.cond(length > 0, tf.no_op, lambda: assert_fits(start))
         with tf.control_dependencies([check]):
             length = tf.identity(length)
+        # A batch of all remaining graphs may still grow when more arrive.
         is_complete = (start + length < num_graphs) | is_last
         lengths = tf.concat([lengths, tf.repeat(length, tf.cast(is_complete, tf.int64))], axis=0)
         return start + length, lengths, is_complete

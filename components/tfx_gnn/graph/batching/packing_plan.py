@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.size_rule import SetKey, SizeRule
+from tfx_gnn.graph.batching.size_constraints import SetKey, SizeRule
 
 #: How much a large graph is preferred at the beginning of a batch.
 _LARGE_FIRST = 2.0
@@ -52,21 +52,13 @@ class _State(NamedTuple):
 def planner(
     window: int, sets: tuple[SetKey, ...], edge_positions: tuple[int, ...], end_positions: tuple[int, ...]
 ) -> Callable[..., Plan]:
-    """Compiles the choice of graphs, once for all budgets of a kind of graphs.
+    """Compiles the choice of graphs, once for all budgets of a kind of graphs; see `SizeRule` for the arguments.
 
-    Args:
-        window: number of graphs to choose from.
-        sets: as in `SizeRule`.
-        edge_positions: as in `SizeRule`.
-        end_positions: as in `SizeRule`.
-
-    Returns:
-        Function of the limits (target components, targets and demands of a `SizeRule`, and what
-        real graphs may fill, float32 of shape [1 + num_sets]); the sizes of waiting graphs in
-        the order of arrival, int64 of shape [num_positions, 1 + num_sets], where num_positions is
-        static and at least `window`; how many of them there are; the sizes of the batch that was
-        begun before; and whether no more graphs will arrive. If more will, fewer than `window`
-        graphs are left waiting.
+    The result takes the limits (target components, targets and demands of a `SizeRule`, and what real graphs may fill,
+    float32 of shape [1 + num_sets]); the sizes of waiting graphs in the order of arrival, int64 of shape
+    [num_positions, 1 + num_sets], where num_positions is static and at least `window`; how many of them there are; the
+    sizes of the batch that was begun before; and whether no more graphs will arrive. If more will, fewer than `window`
+    graphs are left waiting.
     """
 
     @tf.function(jit_compile=True, autograph=False)

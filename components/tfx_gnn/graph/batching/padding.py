@@ -10,13 +10,13 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_checks import assert_satisfies_size_constraints, num_components_of, num_items_of
-from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints
-from tfx_gnn.graph.batching.size_rule import as_size, target_size
+from tfx_gnn.graph.batching.size_constraints import SetKey, Size, SizeConstraints, as_size, target_size
 from tfx_gnn.graph.tensor import fields
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacency, make_adjacency
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
 
@@ -88,15 +88,16 @@ def pad_to_total_sizes(
         [True, False]
     """
     check_scalar_graph_tensor(graph_tensor, "pad_to_total_sizes()")
-    padding_values = padding_values or FeatureDefaultValues()
-    _check_names(graph_tensor, padding_values)
+    values = padding_values_by_set(graph_tensor.spec, padding_values or FeatureDefaultValues())
     checks = assert_satisfies_size_constraints(graph_tensor, size_constraints) if validate else []
     with tf.control_dependencies(checks):
-        return _pad(graph_tensor, size_constraints, padding_values)
+        return _pad(graph_tensor, size_constraints, values)
 
 
 def _pad(
-    graph: GraphTensor, constraints: SizeConstraints, padding_values: FeatureDefaultValues
+    graph: GraphTensor,
+    constraints: SizeConstraints,
+    padding_values: Mapping[SetKey, Mapping[const.FieldName, tf.Tensor]],
 ) -> tuple[GraphTensor, tf.Tensor]:
     minima = dict(constraints.min_nodes_per_component)
     components = _Extent(num_components_of(graph), as_size(constraints.total_num_components))
@@ -114,24 +115,23 @@ def _pad(
         [*(as_size(minima.get(name, 0)) for name in nodes), *(0 for _ in edges)],
         components,
     )
-    node_values, edge_values = padding_values.node_sets or {}, padding_values.edge_sets or {}
     padded = GraphTensor.from_pieces(
         context=Context.from_fields(
-            features=_pad_features(graph.context.features, components, padding_values.context, "context"),
+            features=_pad_features(graph.context.features, components, padding_values[const.CONTEXT, ""]),
             sizes=_with_static_items(
                 tf.ones(tf.reshape(components.target, [1]), graph.indices_dtype), components.target
             ),
         ),
         node_sets={
             name: NodeSet.from_fields(
-                features=_pad_features(node_set.features, nodes[name], node_values.get(name), f"node set '{name}'"),
+                features=_pad_features(node_set.features, nodes[name], padding_values[const.NODES, name]),
                 sizes=sizes,
             )
             for (name, node_set), sizes in zip(graph.node_sets.items(), padded_sizes[: len(nodes)], strict=True)
         },
         edge_sets={
             name: EdgeSet.from_fields(
-                features=_pad_features(edge_set.features, edges[name], edge_values.get(name), f"edge set '{name}'"),
+                features=_pad_features(edge_set.features, edges[name], padding_values[const.EDGES, name]),
                 sizes=sizes,
                 adjacency=_pad_adjacency(edge_set.adjacency, edges[name], nodes),
             )
@@ -167,6 +167,7 @@ def _pad_sizes(sizes: list[tf.Tensor], missing: list[Size], minima: list[Size], 
     surplus = column(missing) - demand * tf.cast(components.missing, dtype)
     position = tf.range(tf.cast(components.target, dtype))
     num_real = tf.cast(components.size, dtype)
+    # All that is missing beyond the demands goes to the first padding component.
     fake = tf.where(position > num_real, demand, demand + surplus)
     table = tf.stack(sizes)
     if isinstance(components.missing, int):
@@ -182,9 +183,7 @@ def _pad_adjacency(
     indices = {
         tag: (end, _pad_index(index, edges, nodes[end])) for tag, (end, index) in adjacency.get_indices_dict().items()
     }
-    if isinstance(adjacency, Adjacency):
-        return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-    return HyperAdjacency.from_indices(indices)
+    return make_adjacency(indices, like=adjacency)
 
 
 def _pad_index(index: tf.Tensor, edges: _Extent, nodes: _Extent) -> tf.Tensor:
@@ -196,32 +195,16 @@ def _pad_index(index: tf.Tensor, edges: _Extent, nodes: _Extent) -> tf.Tensor:
 
 
 def _pad_features(
-    features: const.Fields, items: _Extent, padding_values: FeatureDefaults | None, place: str
+    features: const.Fields, items: _Extent, padding_values: Mapping[const.FieldName, tf.Tensor]
 ) -> dict[const.FieldName, const.Field]:
-    padded = {}
-    for name, value in features.items():
-        padding_value = tf.convert_to_tensor((padding_values or {}).get(name, tf.zeros([], value.dtype)), value.dtype)
-        if padding_value.shape.rank != 0:
-            raise ValueError(
-                f"Default value for feature '{name}' of {place} must be scalar, got shape={padding_value.shape}. "
-                "All elements of a padding item get the same value."
-            )
-        padded[name] = _with_static_items(append_items(value, items.missing, padding_value), items.target)
-    return padded
+    return {
+        name: _with_static_items(append_items(value, items.missing, padding_values[name]), items.target)
+        for name, value in features.items()
+    }
 
 
 def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> const.Field:
-    """Appends items that are all alike to a feature of a scalar graph.
-
-    Args:
-        value: dense or ragged, shape [n, *feature_shape].
-        num_items: how many items to append, as int or scalar tensor.
-        fill_value: scalar of the same dtype for the elements of dense dimensions; ragged
-            dimensions of the new items are empty.
-
-    Returns:
-        Field of shape [n + num_items, *feature_shape].
-    """
+    """Appends equal items to a feature of shape [n, *feature_shape]; their ragged dimensions are empty."""
     if isinstance(num_items, int) and num_items == 0:
         return value
     if not isinstance(value, tf.RaggedTensor):
@@ -252,27 +235,51 @@ def _with_static_items(value: const.Field, target: Size) -> const.Field:
     return fields.with_item_count(value, target) if isinstance(target, int) else value
 
 
-def _check_names(graph: GraphTensor, padding_values: FeatureDefaultValues) -> None:
-    for kind, sets, values in (
-        ("node set", graph.node_sets, padding_values.node_sets or {}),
-        ("edge set", graph.edge_sets, padding_values.edge_sets or {}),
-    ):
-        for name in values:
-            if name not in sets:
-                raise ValueError(
-                    f"`padding_values` must name sets of the graph; got {kind} '{name}'. Known are {list(sets)}."
-                )
-            _check_feature_names(values[name], sets[name].features, f"{kind} '{name}'")
-    _check_feature_names(padding_values.context or {}, graph.context.features, "context")
+def padding_values_by_set(
+    spec: GraphTensorSpec, padding_values: FeatureDefaultValues
+) -> dict[SetKey, dict[const.FieldName, tf.Tensor]]:
+    """Checks padding values; returns a scalar for each feature of each set: 0, False or "" if none is given."""
+    pieces: dict[SetKey, Any] = {(const.CONTEXT, ""): spec.context_spec}
+    pieces |= {(const.NODES, name): piece for name, piece in spec.node_sets_spec.items()}
+    pieces |= {(const.EDGES, name): piece for name, piece in spec.edge_sets_spec.items()}
+    given: dict[SetKey, FeatureDefaults] = {(const.CONTEXT, ""): padding_values.context or {}}
+    given |= {(const.NODES, name): values for name, values in (padding_values.node_sets or {}).items()}
+    given |= {(const.EDGES, name): values for name, values in (padding_values.edge_sets or {}).items()}
+    for key, values in given.items():
+        if key not in pieces:
+            known = [name for kind, name in pieces if kind == key[0]]
+            raise ValueError(f"`padding_values` must name sets of the graph; got {_place(key)}. Known are {known}.")
+        features = pieces[key].features_spec
+        unknown = sorted(set(values) - set(features))
+        if unknown:
+            raise ValueError(
+                f"`padding_values` must name features of the graph; got {unknown} for {_place(key)}. "
+                f"Known are {sorted(features)}."
+            )
+    return {
+        key: {
+            name: _padding_value(
+                given.get(key, {}).get(name, tf.zeros([], field_spec.dtype)), field_spec.dtype, name, key
+            )
+            for name, field_spec in piece.features_spec.items()
+        }
+        for key, piece in pieces.items()
+    }
 
 
-def _check_feature_names(values: FeatureDefaults, features: const.Fields, place: str) -> None:
-    unknown = sorted(set(values) - set(features))
-    if unknown:
+def _padding_value(value: Any, dtype: tf.DType, feature_name: const.FieldName, key: SetKey) -> tf.Tensor:
+    scalar = tf.convert_to_tensor(value, dtype)
+    if scalar.shape.rank != 0:
         raise ValueError(
-            f"`padding_values` must name features of the graph; got {unknown} for {place}. "
-            f"Known are {sorted(features)}."
+            f"Default value for feature '{feature_name}' of {_place(key)} must be scalar, got shape={scalar.shape}. "
+            "All elements of a padding item get the same value."
         )
+    return scalar
+
+
+def _place(key: SetKey) -> str:
+    kind, name = key
+    return "context" if kind == const.CONTEXT else f"{'node' if kind == const.NODES else 'edge'} set '{name}'"
 
 
 @becomes_keras_layer

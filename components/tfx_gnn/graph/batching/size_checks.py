@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn, Union
 
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints
-from tfx_gnn.graph.batching.size_rule import SizeRule, as_size, stack_sizes, target_size
+from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.batching.size_constraints import Size, SizeConstraints, SizeRule, as_size, stack_sizes, target_size
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
@@ -88,23 +88,30 @@ assert_satisfies_total_sizes = assert_satisfies_size_constraints
 
 
 def num_components_of(graph: GraphTensor) -> Size:
-    """Returns the number of components of a graph, as an int if it is static.
-
-    Args:
-        graph: a graph of any rank.
-    """
+    """Returns the number of components of a graph, as an int if it is static."""
     static = graph.spec.total_num_components
     return as_size(graph.total_num_components) if static is None else int(static)
 
 
 def num_items_of(piece: NodeSet | EdgeSet) -> Size:
-    """Returns the number of nodes or edges of a set, as an int if it is static.
-
-    Args:
-        piece: a node set or edge set of any rank.
-    """
+    """Returns the number of nodes or edges of a set, as an int if it is static."""
     static = piece.spec.total_size
     return as_size(piece.total_size) if static is None else int(static)
+
+
+def sizes_by_graph(graphs: GraphTensor, demands: Mapping[const.NodeSetName, Size]) -> tuple[tf.Tensor, tf.Tensor]:
+    """Counts components, nodes and edges of each graph of a batch, int64 of shape [num_graphs, 1 + num_sets].
+
+    Also returns, for each graph, whether all its components have as many nodes as is demanded.
+    """
+    pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
+    counts = [tf.reduce_sum(tf.cast(piece.sizes, tf.int64), axis=-1) for piece in pieces]
+    sizes = tf.stack([tf.cast(graphs.num_components, tf.int64), *counts], axis=1)
+    is_enough = tf.ones_like(sizes[:, 0], tf.bool)
+    for name, demand in demands.items():
+        enough = tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64)
+        is_enough &= tf.reduce_all(enough, axis=-1)
+    return sizes, is_enough
 
 
 def _all_hold(graph: GraphTensor, constraints: SizeConstraints) -> _Condition:

@@ -1,15 +1,23 @@
-"""Size constraints: the padding budget of a batch of graphs."""
+"""Size constraints, the padding budget of a batch of graphs, and the rule by which sizes fit them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple, Union
+import dataclasses
+import functools
+import operator
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Union
 
+import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 Size = Union[int, tf.Tensor]
+#: NumPy arrays, or tensors if a size is not known yet.
+Array = Any
+SetKey = tuple[const.SetType, const.SetName]
 
 
 class SizeConstraints(NamedTuple):
@@ -41,17 +49,9 @@ def with_room_for_padding(
     """Enlarges the sizes of the largest batch to constraints that every smaller batch can be padded to.
 
     Padding goes into components of its own, so there must be room for one; that component has the
-    smallest number of nodes that is demanded; and a padding edge needs a padding node at each end.
-    With a demand, graphs must all have the same number of components: a graph with fewer needs
-    more padding components, and each of them takes its share of nodes.
-
-    Args:
-        sizes: largest sizes of a batch; `min_nodes_per_component` is the demand.
-        padded_incident_node_sets: node sets at either end of an edge set that may need padding.
-
-    Returns:
-        Constraints with one more component; each node set has its demand more, at least one if it
-        is among `padded_incident_node_sets`. The demand is carried along unchanged.
+    smallest number of nodes that is demanded; and a padding edge needs a padding node at each end,
+    in `padded_incident_node_sets`. With a demand, graphs must all have the same number of components:
+    a graph with fewer needs more padding components, and each of them takes its share of nodes.
     """
     demand = dict(sizes.min_nodes_per_component)
     room = {
@@ -63,79 +63,123 @@ def with_room_for_padding(
     )
 
 
-def tight_size_constraints_from_maxima(
-    *,
-    max_num_nodes: Mapping[const.NodeSetName, int],
-    max_num_edges: Mapping[const.EdgeSetName, int],
-    incident_node_sets: Mapping[const.EdgeSetName, Iterable[const.NodeSetName]],
-    batch_size: int,
-    max_num_components: int = 1,
-    min_nodes_per_component: Mapping[const.NodeSetName, int] | None = None,
-) -> SizeConstraints:
-    """Makes constraints that any batch of graphs fits whose single sizes are known to be bounded.
+@dataclasses.dataclass(frozen=True)
+class SizeRule:
+    """Size constraints in the form of arrays over all node sets, then all edge sets.
 
-    This is `find_tight_size_constraints` for callers that have measured the maxima by other means,
-    such as one distributed pass over a data set. It holds for graphs of variable size.
-
-    Args:
-        max_num_nodes: largest number of nodes of one graph, by node set.
-        max_num_edges: largest number of edges of one graph, by edge set.
-        incident_node_sets: the node sets at the ends of each edge set of `max_num_edges`.
-        batch_size: number of graphs in a batch, at least 1.
-        max_num_components: largest number of components of one graph, at least 1.
-        min_nodes_per_component: smallest number of nodes, by node set, that each component has
-            and that a padding component must have too. Default 0.
-
-    Returns:
-        `batch_size` times the maxima, and room for padding (see `with_room_for_padding`).
-
-    Raises:
-        ValueError: if a size is negative, or a name is not among the sets.
-
-    Example:
-        >>> tight_size_constraints_from_maxima(
-        ...     max_num_nodes={"docs": 3}, max_num_edges={"cites": 6},
-        ...     incident_node_sets={"cites": ("docs", "docs")}, batch_size=10, max_num_components=5)
-        SizeConstraints(total_num_components=51, total_num_nodes={'docs': 31}, total_num_edges={'cites': 60}, \
-min_nodes_per_component={})
+    Attributes:
+        sets: what the arrays are about, in order: ("nodes", name), ..., ("edges", name), ...
+        target_components: number of components, padding included.
+        targets: number of items of each set, padding included; shape [num_sets].
+        demands: smallest number of items of each set in a padding component; shape [num_sets].
+        edge_positions: positions in `sets` of the edge set of each edge end; shape [num_ends].
+        end_positions: positions in `sets` of the node set of each edge end; shape [num_ends].
     """
-    min_nodes_per_component = dict(min_nodes_per_component or {})
-    _check_at_least(1, batch_size, "batch_size")
-    _check_at_least(1, max_num_components, "max_num_components")
-    for sizes, name in (
-        (max_num_nodes, "max_num_nodes"),
-        (max_num_edges, "max_num_edges"),
-        (min_nodes_per_component, "min_nodes_per_component"),
-    ):
-        for set_name, size in sizes.items():
-            _check_at_least(0, size, f"{name}['{set_name}']")
-    if set(incident_node_sets) != set(max_num_edges):
-        raise ValueError(
-            "`incident_node_sets` must have one entry per edge set of `max_num_edges`; got "
-            f"{sorted(incident_node_sets)} for {sorted(max_num_edges)}. Take both from the same graph schema."
+
+    sets: tuple[SetKey, ...]
+    target_components: Size
+    targets: Array
+    demands: Array
+    edge_positions: Array
+    end_positions: Array
+
+    @classmethod
+    def from_constraints(cls, spec: GraphTensorSpec, constraints: SizeConstraints) -> SizeRule:
+        """Makes the rule for graphs of a type; the constraints must name each node set and edge set."""
+        minima = dict(constraints.min_nodes_per_component)
+        nodes, edges = list(spec.node_sets_spec), list(spec.edge_sets_spec)
+        ends = [
+            (len(nodes) + position, nodes.index(end))
+            for position, name in enumerate(edges)
+            for end, _ in spec.edge_sets_spec[name].adjacency_spec.get_index_specs_dict().values()
+        ]
+        edge_positions, end_positions = np.array(ends, dtype=np.int64).reshape([-1, 2]).T
+        return cls(
+            sets=tuple([(const.NODES, name) for name in nodes] + [(const.EDGES, name) for name in edges]),
+            target_components=as_size(constraints.total_num_components),
+            targets=stack_sizes(
+                [target_size(constraints.total_num_nodes, name, const.NODES) for name in nodes]
+                + [target_size(constraints.total_num_edges, name, const.EDGES) for name in edges]
+            ),
+            demands=stack_sizes([as_size(minima.get(name, 0)) for name in nodes] + [0] * len(edges)),
+            edge_positions=edge_positions,
+            end_positions=end_positions,
         )
-    named = {name for names in incident_node_sets.values() for name in names}
-    for argument, names in (
-        ("incident_node_sets", named),
-        ("min_nodes_per_component", set(min_nodes_per_component)),
-    ):
-        unknown = names - set(max_num_nodes)
-        if unknown:
-            raise ValueError(
-                f"`{argument}` must name node sets of `max_num_nodes`; got {sorted(unknown)}. "
-                f"Known node sets are {sorted(max_num_nodes)}."
-            )
-    return with_room_for_padding(
-        SizeConstraints(
-            total_num_components=batch_size * max_num_components,
-            total_num_nodes={name: batch_size * size for name, size in max_num_nodes.items()},
-            total_num_edges={name: batch_size * size for name, size in max_num_edges.items()},
-            min_nodes_per_component=min_nodes_per_component,
-        ),
-        padded_incident_node_sets=named,
-    )
+
+    def fits(self, num_components: Array, sizes: Array) -> Array:
+        """Tells whether total sizes, int64 of shape [..., num_sets], can be padded to the targets.
+
+        The result, of shape [...], is a NumPy array if everything is known, else a tensor.
+        """
+        num_fake = self.target_components - num_components
+        num_fake_per_set = num_fake[..., np.newaxis]
+        is_full = _equal(sizes, self.targets)
+        conditions = [
+            sizes <= self.targets,
+            sizes + self.demands * num_fake_per_set <= self.targets,
+            # What is to be filled up needs a padding component, and padding edges a padding node at each end.
+            is_full | (num_fake_per_set > 0),
+            _take(is_full, self.edge_positions) | _take(sizes < self.targets, self.end_positions),
+        ]
+        if not any(tf.is_tensor(condition) for condition in [num_fake, *conditions]):
+            return np.concatenate(conditions, axis=-1).all(axis=-1) & (num_fake >= 0)
+        return tf.reduce_all(tf.concat(conditions, axis=-1), axis=-1) & tf.greater_equal(num_fake, 0)
+
+    def fits_each(self, num_components: Array, sizes: Sequence[Array]) -> Array:
+        """Tells the same as `fits` of many graphs, from one vector a set instead of a matrix.
+
+        XLA makes one loop of this, which matrices with a short last dimension prevent.
+        """
+        num_fake = self.target_components - num_components
+        is_full = [size == self.targets[row] for row, size in enumerate(sizes)]
+        fits = (num_fake > 0) | functools.reduce(operator.and_, is_full, num_fake >= 0)
+        for row, size in enumerate(sizes):
+            fits &= (size <= self.targets[row]) & (size + self.demands[row] * num_fake <= self.targets[row])
+        for edge, end in zip(self.edge_positions.tolist(), self.end_positions.tolist(), strict=True):
+            fits &= is_full[edge] | (sizes[end] < self.targets[end])
+        return fits
+
+    def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
+        """Tells whether a size exceeds its target, among those that are known already.
+
+        False means that nothing is known to exceed; `fits` may still say no at run time.
+        """
+        targets = [self.target_components, *(self.targets.tolist() if isinstance(self.targets, np.ndarray) else [])]
+        known = zip([num_components, *sizes], targets, strict=False)
+        return any(isinstance(size, int) and isinstance(target, int) and size > target for size, target in known)
 
 
-def _check_at_least(least: int, value: int, name: str) -> None:
-    if value < least:
-        raise ValueError(f"`{name}` must be at least {least}; got {value}.")
+def target_size(sizes: Any, name: str, kind: str) -> Size:
+    """Looks up the total number of nodes or edges of a set, which the constraints must name."""
+    if name not in sizes:
+        raise ValueError(
+            f"The target total number of <{name}> {kind} must be specified as "
+            f"`total_sizes.total_num_{kind}[<{name}>]`; "
+            f"got {kind} of {sorted(sizes)} only."
+        )
+    return as_size(sizes[name])
+
+
+def as_size(size: Size) -> Size:
+    """Makes a size comparable with others: an int if its value is known, else an int64 scalar tensor."""
+    if isinstance(size, (tf.Tensor, tf.Variable)):
+        value = tf.get_static_value(size)
+        return tf.cast(size, tf.int64) if value is None else int(value)
+    return int(size)
+
+
+def stack_sizes(sizes: list[Size]) -> Array:
+    """Makes an int64 vector of sizes: a NumPy array if all are ints, else a tensor."""
+    if all(isinstance(size, int) for size in sizes):
+        return np.array(sizes, dtype=np.int64)
+    return tf.stack([tf.cast(size, tf.int64) for size in sizes])
+
+
+def _equal(left: Array, right: Array) -> Array:
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        return left == right
+    return tf.equal(left, right)
+
+
+def _take(values: Array, positions: Array) -> Array:
+    return values[..., positions] if isinstance(values, np.ndarray) else tf.gather(values, positions, axis=-1)

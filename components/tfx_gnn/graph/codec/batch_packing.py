@@ -8,12 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 import tensorflow as tf
 
+from tfx_gnn.graph.batching.graph_datasets import check_graph_dataset
 from tfx_gnn.graph.batching.packing_plan import planner
-from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.batching.size_rule import SizeRule, as_size
-from tfx_gnn.graph.batching.size_search import check_graph_dataset
-from tfx_gnn.graph.codec.example_sizes import ExampleItems
+from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints, sizes_by_graph
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints, SizeRule, as_size
+from tfx_gnn.graph.codec import example_layout
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
@@ -91,8 +90,8 @@ def pack_batches(
         batch_spec: Any = tf.TensorSpec([None], tf.string)
     else:
         if on_oversized is not None:
-            complain, on_oversized = on_oversized, None
-            dataset = dataset.filter(lambda graph: _fits_or_goes(graph, size_constraints, complain))
+            report, on_oversized = on_oversized, None
+            dataset = dataset.filter(lambda graph: _fits_or_is_reported(graph, size_constraints, report))
         batch_spec = graph_spec._batch(None)
         items = _GraphItems(batch_spec, demands)
         # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
@@ -132,29 +131,21 @@ def _check_no_unknown_sets(rule: SizeRule, constraints: SizeConstraints) -> None
         )
 
 
-def _fits_or_goes(
-    graph: GraphTensor, constraints: SizeConstraints, on_oversized: Callable[[GraphTensor], Any]
+def _fits_or_is_reported(
+    graph: GraphTensor, constraints: SizeConstraints, report: Callable[[GraphTensor], Any]
 ) -> tf.Tensor:
-    def go() -> tf.Tensor:
-        on_oversized(graph)
+    def leave_out() -> tf.Tensor:
+        report(graph)
         return tf.zeros([], tf.bool)
 
-    return tf.cond(satisfies_size_constraints(graph, constraints), lambda: tf.ones([], tf.bool), go)
+    return tf.cond(satisfies_size_constraints(graph, constraints), lambda: tf.ones([], tf.bool), leave_out)
 
 
 class _Items(Protocol):
     """What is packed, as tensors with one row for each graph."""
 
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
-        """Counts components, nodes and edges.
-
-        Args:
-            fields: the items.
-
-        Returns:
-            int64 of shape [num_graphs, 1 + num_sets], and bool of shape [num_graphs] that tells
-            whether all components have as many nodes as is demanded.
-        """
+        """Counts components, nodes and edges."""
         ...
 
     def nothing(self) -> _Fields:
@@ -180,14 +171,7 @@ class _GraphItems:
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
         # Only the sizes are really decoded: what is not used costs nothing in a function.
         graphs = tf_hooks.from_flat_tensors(self._batch_spec, list(fields))
-        pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
-        counts = [graphs.num_components, *(tf.reduce_sum(piece.sizes, axis=-1) for piece in pieces)]
-        sizes = tf.stack([tf.cast(count, tf.int64) for count in counts], axis=1)
-        is_enough = tf.ones_like(sizes[:, 0], tf.bool)
-        for name, demand in self._demands.items():
-            enough = tf.cast(graphs.node_sets[name].sizes, tf.int64) >= tf.cast(demand, tf.int64)
-            is_enough &= tf.reduce_all(enough, axis=-1)
-        return sizes, is_enough
+        return sizes_by_graph(graphs, self._demands)
 
     def nothing(self) -> _Fields:
         return tuple(tf_hooks.no_flat_tensors(self._batch_spec))
@@ -197,6 +181,65 @@ class _GraphItems:
 
     def unbox(self, fields: _Fields) -> _Fields:
         return fields
+
+
+class ExampleItems:
+    """Serialized tf.Examples, as items to be packed."""
+
+    def __init__(self, spec: GraphTensorSpec, prefix: str | None, demands: dict[str, Any]) -> None:
+        """Looks up where sizes are stored."""
+        self._layouts = list(example_layout.set_layouts(spec, prefix))[1:]
+        num_components = [example_layout.piece_spec(spec, layout).sizes_spec.shape[0] for layout in self._layouts]
+        # What a set without `#size` has: zeros for components that there must be.
+        self._features = {
+            layout.size_key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64, validate=False)
+            if count is None
+            else tf.io.FixedLenFeature([count], tf.int64, [0] * count)
+            for layout, count in zip(self._layouts, num_components, strict=True)
+        }
+        self._num_components = spec.context_spec.sizes_spec.shape[0]
+        self._demands = demands
+
+    def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
+        """Counts components, nodes and edges.
+
+        Whether other features agree with the counts is checked when the examples are parsed.
+        """
+        parsed = tf.io.parse_example(fields[0], self._features)
+        sizes = [parsed[layout.size_key] for layout in self._layouts]
+        totals = [tf.reduce_sum(size, axis=1) for size in sizes]
+        zeros = tf.zeros_like(fields[0], tf.int64)
+        if self._num_components is not None or not sizes:
+            num_components = zeros + (self._num_components or 0)
+        elif isinstance(sizes[0], tf.RaggedTensor):
+            num_components = tf.cast(sizes[0].row_splits[1:] - sizes[0].row_splits[:-1], tf.int64)
+        else:
+            num_components = zeros + sizes[0].shape[1]
+        is_enough = tf.equal(zeros, 0)
+        for layout, size in zip(self._layouts, sizes, strict=True):
+            if layout.set_type == "nodes" and layout.set_name in self._demands:
+                demand = tf.cast(self._demands[layout.set_name], tf.int64)
+                is_enough &= tf.reduce_all(size >= demand, axis=1)
+        return tf.stack([num_components, *totals], axis=1), is_enough
+
+    def nothing(self) -> _Fields:
+        """Returns no examples, boxed."""
+        return self.box((tf.zeros([0], tf.string),))
+
+    def box(self, fields: _Fields) -> _Fields:
+        """Puts each string into a variant, which is moved without copying the string."""
+        splits = tf.range(tf.size(fields[0], out_type=tf.int64) + 1)
+        boxed = tf.raw_ops.RaggedTensorToVariant(
+            rt_nested_splits=[splits], rt_dense_values=fields[0], batched_input=True
+        )
+        return (boxed,)
+
+    def unbox(self, fields: _Fields) -> _Fields:
+        """Undoes `box`."""
+        unboxed = tf.raw_ops.RaggedTensorFromVariant(
+            encoded_ragged=fields[0], input_ragged_rank=0, output_ragged_rank=1, Tvalues=tf.string, Tsplits=tf.int64
+        )
+        return (unboxed.output_dense_values,)
 
 
 class _Packer:
@@ -246,13 +289,13 @@ class _Packer:
             return tf.identity(sizes), self._items.box(fields), tf.zeros([], tf.bool)
 
     def _without_oversized(self, sizes: tf.Tensor, fields: _Fields, fits: tf.Tensor) -> tuple[tf.Tensor, _Fields]:
-        def tell(field: tf.Tensor) -> tf.Tensor:
+        def report(field: tf.Tensor) -> tf.Tensor:
             assert self._on_oversized is not None
             self._on_oversized(field)
             return tf.zeros([], tf.bool)
 
-        told = tf.map_fn(tell, tf.boolean_mask(fields[0], tf.logical_not(fits)), fn_output_signature=tf.bool)
-        with tf.control_dependencies([told]):
+        reports = tf.map_fn(report, tf.boolean_mask(fields[0], tf.logical_not(fits)), fn_output_signature=tf.bool)
+        with tf.control_dependencies([reports]):
             kept = tf.where(fits)[:, 0]
         return tf.gather(sizes, kept), tuple(tf.gather(field, kept) for field in fields)
 

@@ -27,17 +27,8 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     protobuf's own libraries treat differently, are refused. Of a key with several entries the last one with a list
     counts, even if one without a list follows.
 
-    Args:
-        serialized: string tensor of shape [num_examples].
-
-    Returns:
-        String tensor of shape [num_examples].
-
-    Raises:
-        tf.errors.InvalidArgumentError: if an element is no tf.Example, or one with such an entry.
-        tf.errors.DataLossError: in place of it in a tf.function, if only values are damaged, not
-            what holds them.
-        UnicodeDecodeError: in place of it in a tf.function, if TensorFlow quotes bytes that are no text.
+    What is refused raises InvalidArgumentError; in a tf.function also DataLossError, if only values are damaged, or
+    UnicodeDecodeError, if TensorFlow quotes bytes that are no text.
 
     Example:
         >>> twice = tf.train.Example().SerializeToString() * 2

@@ -28,8 +28,7 @@ from tfx_gnn.graph.graph_constants import (
     SetName,
     SetType,
 )
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 
@@ -53,18 +52,7 @@ class SetLayout:
 
 
 def set_layouts(graph: Any, prefix: str | None) -> Iterator[SetLayout]:
-    """Lays out the pieces of a graph, or of the spec of one.
-
-    Args:
-        graph: `GraphTensor` or `GraphTensorSpec`.
-        prefix: put before every key.
-
-    Yields:
-        Layout of the context, of each node set and of each edge set.
-
-    Raises:
-        NotImplementedError: if an edge set has a hyper-adjacency, for which there is no layout.
-    """
+    """Lays out the context, each node set and each edge set of a graph, or of the spec of one."""
     start = prefix or ""
     is_spec = isinstance(graph, GraphTensorSpec)
     context = graph.context_spec if is_spec else graph.context
@@ -110,18 +98,7 @@ def _check_simple_adjacency(edge_set_name: str, adjacency: Any) -> None:
 
 
 def stored_dtype(dtype: tf.DType, key: str) -> tf.DType:
-    """Returns the dtype in which a tf.Example holds the values of a field.
-
-    Args:
-        dtype: dtype of the field: string, bool, or an integer or floating-point type.
-        key: key of the field, for the error.
-
-    Returns:
-        tf.string, tf.int64 or tf.float32.
-
-    Raises:
-        TypeError: if a tf.Example cannot hold such values.
-    """
+    """Returns the dtype in which a tf.Example holds a field: tf.string, tf.int64 or tf.float32."""
     if dtype == tf.string:
         return tf.string
     if dtype.is_bool or (dtype.is_integer and not dtype.is_quantized):
@@ -135,12 +112,7 @@ def stored_dtype(dtype: tf.DType, key: str) -> tf.DType:
 
 
 def from_stored(values: Any, dtype: tf.DType) -> Any:
-    """Casts values read from a tf.Example to the dtype of their field.
-
-    Args:
-        values: dense or ragged tensor of `stored_dtype(dtype)`.
-        dtype: dtype of the field.
-    """
+    """Casts values read from a tf.Example to the dtype of their field."""
     if values.dtype == dtype:
         return values
     if dtype == tf.uint64 and isinstance(values, tf.Tensor):
@@ -151,29 +123,19 @@ def from_stored(values: Any, dtype: tf.DType) -> Any:
 def is_narrow(dtype: tf.DType) -> bool:
     """Tells whether a dtype lacks some of the values that tf.Examples store for it.
 
-    Args:
-        dtype: dtype of a field. Any integer is a bool, and the bits of any are those of a uint64.
+    Any integer is a bool, and the bits of any are those of a uint64.
     """
     wide = (tf.int64, tf.uint64) if dtype.is_integer else (tf.float32, tf.float64)
     return dtype != tf.string and not dtype.is_bool and dtype not in wide
 
 
 def row_lengths_key(key: str, dimension: int) -> str:
-    """Returns the key of the row lengths of a ragged dimension.
-
-    Args:
-        key: key of the field.
-        dimension: index of the dimension in the field of an unbatched graph, from 1.
-    """
+    """Returns the key of the row lengths of a ragged dimension, counted in an unbatched field from 1."""
     return f"{key}.d{dimension}"
 
 
 def ragged_dimensions(spec: FieldSpec) -> list[int]:
-    """Returns the ragged dimensions of a field, counted from the items at 0.
-
-    Args:
-        spec: spec of the field in an unbatched graph.
-    """
+    """Returns the ragged dimensions of a field, counted from the items at 0."""
     if not isinstance(spec, tf.RaggedTensorSpec):
         return []
     return [i for i in range(1, spec.ragged_rank + 1) if spec.shape[i] is None]
@@ -228,12 +190,7 @@ def get_io_spec(
 
 
 def piece_spec(spec: GraphTensorSpec, layout: SetLayout) -> Any:
-    """Returns the spec of the piece that `layout` describes.
-
-    Args:
-        spec: spec of the graph.
-        layout: one of `set_layouts(spec, ...)`.
-    """
+    """Returns the spec of the piece that `layout` describes."""
     if layout.set_type == CONTEXT:
         return spec.context_spec
     sets = spec.node_sets_spec if layout.set_type == NODES else spec.edge_sets_spec
@@ -241,15 +198,7 @@ def piece_spec(spec: GraphTensorSpec, layout: SetLayout) -> Any:
 
 
 def check_inner_dimensions(key: str, spec: FieldSpec) -> None:
-    """Refuses a field with an inner dimension that a tf.Example could not tell the size of.
-
-    Args:
-        key: key of the field.
-        spec: spec of the field.
-
-    Raises:
-        ValueError: naming the field.
-    """
+    """Refuses a field with an inner dimension that a tf.Example could not tell the size of."""
     first = spec.ragged_rank + 1 if isinstance(spec, tf.RaggedTensorSpec) else 1
     if not spec.shape[first:].is_fully_defined():
         raise ValueError(

@@ -334,6 +334,7 @@ class _Builder:
             num_examples = tf.shape(splits, out_type=self._splits_dtype)[0] - 1
             return tf.RaggedTensor.from_uniform_row_length(values, per_graph, nrows=num_examples, validate=False)
         batch = -1 if self._num_examples is None else self._num_examples
+        # As in `FlatField.items`.
         if batch == -1 and 0 in field.spec.shape.as_list():
             batch = tf.shape(splits)[0] - 1
         return tf.reshape(values, [batch, *field.spec.shape.as_list()])

@@ -1,20 +1,172 @@
-"""Graphs of a batch as flat values by field, before shapes are restored."""
+"""The graphs of a batch of tf.Examples as flat values (sizes, ends of edges, features), before shapes are restored."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from tfx_gnn.graph.codec import example_layout
 from tfx_gnn.graph.codec.example_layout import SetLayout
-from tfx_gnn.graph.codec.parsing_checks import EdgeEnds
-from tfx_gnn.graph.codec.size_table import SizeTable
+from tfx_gnn.graph.codec.parsing_checks import assert_indices
 from tfx_gnn.graph.graph_constants import Field, FieldSpec
 from tfx_gnn.graph.tensor import fields
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+
+
+class SizeTable:
+    """Numbers of items by set and example, each computed for all sets at once.
+
+    Attributes:
+        items: int64 of shape [num_sets, num_examples].
+        splits: running sums of `items`, int64 of shape [num_sets, num_examples + 1].
+        component_splits: for each set, the running number of components, int64 of shape
+            [num_examples + 1].
+        is_simple: whether each example has exactly one component, as the specs say.
+    """
+
+    def __init__(
+        self,
+        parsed: Sequence[tf.Tensor | tf.RaggedTensor],
+        num_components: Sequence[int | None],
+        uniform_splits: Callable[[int], tf.Tensor],
+    ) -> None:
+        """Adds up sizes.
+
+        `parsed` holds, for each set, int64 of shape [num_examples, (num_components)], or [num_examples] if all sets
+        have one component. `num_components` is None for a set where it varies.
+        """
+        self._parsed = list(parsed)
+        self._stacked: tf.Tensor | None = None
+        self.is_simple = bool(parsed) and set(num_components) == {1}
+        self.items: Any
+        self.splits: Any
+        if not parsed:
+            self.items = self.splits = tf.zeros([0, 1], tf.int64)
+        elif None not in num_components and len(set(num_components)) == 1:
+            self._stacked = tf.stack(self._parsed)
+            self.items = self._stacked if self.is_simple else tf.reduce_sum(self._stacked, axis=2)
+        else:
+            self.items = tf.stack([tf.reduce_sum(sizes, axis=1) for sizes in self._parsed])
+        if parsed:
+            self.splits = tf.cumsum(tf.pad(self.items, [[0, 0], [0, 1]]), axis=1, exclusive=True)
+        shared = {count: uniform_splits(count) for count in set(num_components) if count is not None}
+        self.component_splits: list[Any] = [
+            sizes.row_splits if count is None else shared[count]
+            for sizes, count in zip(self._parsed, num_components, strict=True)
+        ]
+
+    @functools.cached_property
+    def num_examples(self) -> Any:
+        """Number of examples: an int if it is static, else an int64 scalar."""
+        static = self.items.shape[1]
+        return tf.shape(self.items, tf.int64)[1] if static is None else static
+
+    @functools.cached_property
+    def item_splits(self) -> list[tf.Tensor]:
+        """The rows of `splits`."""
+        return tf.unstack(self.splits, num=len(self._parsed)) if self._parsed else []
+
+    @functools.cached_property
+    def extents(self) -> tf.Tensor:
+        """Numbers of items in the upper 32 bits, those of earlier examples in the lower ones.
+
+        int64 of shape [num_sets, num_examples]; not negative, even if sizes are wrong.
+        """
+        return tf.bitwise.bitwise_and(self.splits[:, :-1] + self.items * 2**32, tf.int64.max)
+
+    def counts(self, row: int) -> tf.Tensor:
+        """Returns the sizes of a set, int64 of shape [1, any]."""
+        return _flat(self._parsed[row])[tf.newaxis]
+
+    def flat_sizes(self, dtype: tf.DType) -> list[tf.Tensor]:
+        """Returns, for each set, the sizes of all components of all examples."""
+        if self._stacked is None:
+            return [tf.cast(tf.identity(_flat(sizes)), dtype) for sizes in self._parsed]
+        table = tf.cast(tf.identity(self._stacked), dtype)
+        if not self.is_simple:
+            table = tf.reshape(table, [len(self._parsed), -1])
+        rows = tf.unstack(table, num=len(self._parsed))
+        for row in rows:
+            row.set_shape([self._stacked.shape[1:].num_elements()])
+        return rows
+
+
+def _flat(sizes: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
+    return sizes.flat_values if isinstance(sizes, tf.RaggedTensor) else tf.reshape(sizes, [-1])
+
+
+class EdgeEnds:
+    """Node indices at the ends of edges: one vector for all ends of all edge sets.
+
+    To each index is added a number that holds the first node of the example in its lower 32 bits,
+    and its number of nodes in the upper ones. So one addition gives both the index into all nodes
+    and the limit for the check: an index is in range exactly if, as an unsigned number, it is less
+    than the upper bits of the sum.
+
+    Attributes:
+        keys: for each end the key of its feature.
+        node_rows: for each end the row of its node set in the size table.
+        counts: number of edges of each end, int64 of shape [num_ends].
+    """
+
+    def __init__(
+        self,
+        indices: Sequence[tf.Tensor],
+        splits: tf.Tensor,
+        keys: Sequence[str],
+        node_rows: Sequence[int],
+        table: SizeTable,
+    ) -> None:
+        """Joins the ends; `splits` is the running number of edges, [num_ends or more, num_examples + 1]."""
+        self.keys = list(keys)
+        self.node_rows = list(node_rows)
+        self._indices = tf.concat(indices, axis=0)
+        self._static_counts = [index.shape[0] for index in indices]
+        num_ends = len(self.keys)
+        self._lengths = splits[:num_ends, 1:] - splits[:num_ends, :-1]
+        self.counts = splits[:num_ends, -1]
+        extents = tf.reshape(tf.gather(table.extents, self.node_rows), [-1])
+        added = repeat_values(extents, tf.reshape(self._lengths, [-1]))
+        self._sums = self._indices + added
+
+    def assert_valid(self) -> list[tf.Operation]:
+        """Asserts that edges end at nodes of their own example; see `parsing_checks`."""
+        limits = tf.bitwise.right_shift(tf.bitcast(self._sums, tf.uint64), tf.constant(32, tf.uint64))
+        return assert_indices(self._indices, limits, self._lengths, self.keys)
+
+    def joined(self, dtype: tf.DType, *, merge: bool) -> tf.Tensor:
+        """Returns the indices of all ends, one end after another.
+
+        With `merge` they count from the first node of all examples.
+        """
+        if not merge:
+            return tf.cast(tf.identity(self._indices), dtype)
+        if dtype == tf.int32:
+            # The cast drops the upper 32 bits.
+            return tf.cast(self._sums, dtype)
+        return tf.bitwise.bitwise_and(self._sums, tf.constant(2**32 - 1, tf.int64))
+
+    def separate(self, dtype: tf.DType, *, merge: bool) -> list[tf.Tensor]:
+        """Returns the indices of each end; see `joined`."""
+        counts = self.counts if None in self._static_counts else self._static_counts
+        parts = tf.split(self.joined(dtype, merge=merge), counts, num=len(self.keys))
+        for part, count in zip(parts, self._static_counts, strict=True):
+            part.set_shape([count])
+        return parts
+
+
+def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """Repeats each value, int64 of shape [rows], as often as its length says, faster than `tf.repeat`."""
+    # Each row counts down from its value plus its position, which counts up.
+    first = values - tf.cumsum(lengths, exclusive=True)
+    descending = tf.raw_ops.RaggedRange(
+        starts=first, limits=first - lengths, deltas=tf.constant(-1, tf.int64), Tsplits=tf.int64
+    ).rt_dense_values
+    return descending + tf.range(tf.size(descending, out_type=tf.int64))
 
 
 @dataclasses.dataclass
@@ -43,16 +195,12 @@ class FlatField:
         return self.spec.shape.rank == 1
 
     def items(self, row_splits_dtype: tf.DType, total: int | None) -> Field:
-        """Returns the field with the items of all examples in dimension 0.
-
-        Args:
-            row_splits_dtype: for the ragged dimensions.
-            total: static number of items, if known.
-        """
+        """Returns the field with the items of all examples in dimension 0; `total` is their static number, if known."""
         ragged_rank = len(self.partitions)
         inner = self.spec.shape[ragged_rank + 1 :].as_list()
         values: Any = example_layout.from_stored(self.values, self.spec.dtype)
         if inner:
+            # Beside a dimension of 0, a reshape cannot infer another one.
             outer = self.num_rows[-1] if 0 in inner else -1
             values = tf.reshape(values, [outer, *inner])
         for level in reversed(range(ragged_rank)):
@@ -118,12 +266,9 @@ class FlatGraphs:
 
 
 def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool) -> None:
-    """Adds sizes and node indices to the sets, and completes features.
+    """Adds sizes and node indices to the sets, and completes features; called under dependencies on the checks.
 
-    Args:
-        spec: as for `read_flat`.
-        flat: the graphs; in a function, called under control dependencies on the checks.
-        merge_indices: whether node indices count from the first node of all examples.
+    With `merge_indices`, node indices count from the first node of all examples.
     """
     dtype = spec.indices_dtype
     for flat_set, sizes in zip(flat.sets[1:], flat.table.flat_sizes(dtype), strict=True):
@@ -137,11 +282,9 @@ def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool)
 
 
 def finish_features(flat: FlatGraphs, *, keep_vectors: bool) -> None:
-    """Fills in default values, and makes values wait for the checks.
+    """Fills in default values, and makes values wait for the checks, under whose control dependencies it is called.
 
-    Args:
-        flat: the graphs; in a function, called under control dependencies on the checks.
-        keep_vectors: whether plain vectors need not wait: nothing that is done to them can fail.
+    With `keep_vectors` plain vectors need not wait: nothing that is done to them can fail.
     """
     for flat_set in flat.sets:
         for field in flat_set.features.values():

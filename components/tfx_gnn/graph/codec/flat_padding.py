@@ -11,19 +11,15 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.batching.padding import FeatureDefaultValues, append_items
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints
-from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.graph.batching.padding import FeatureDefaultValues, append_items, padding_values_by_set
+from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, SizeRule
 from tfx_gnn.graph.codec import example_layout
-from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, finish_features
-from tfx_gnn.graph.codec.size_table import SizeTable
+from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, SizeTable, finish_features
 from tfx_gnn.graph.tensor import fields
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
-
-_Key = tuple[const.SetType, const.SetName]
 
 #: More items than can be missing.
 _MANY = 2**31
@@ -41,35 +37,18 @@ class FlatPadder:
         num_examples: int | None,
         padding_values: FeatureDefaultValues,
     ) -> None:
-        """Prepares everything that does not depend on the graphs.
-
-        Args:
-            spec: spec of the scalar graph in one tf.Example; see `can_pad`.
-            constraints: the sizes of the result.
-            num_examples: number of graphs in a batch; None if it varies.
-            padding_values: scalars for features of padding items.
-
-        Raises:
-            ValueError: if a padding value is not scalar or names an unknown feature, or the
-                constraints lack a set.
-        """
+        """Prepares everything that does not depend on the graphs; their number is None if it varies."""
         self._spec = spec
         self._constraints = constraints
         self._num_examples = num_examples
-        self._padding_values = self._values_by_set(padding_values)
+        self._padding_values = padding_values_by_set(spec, padding_values)
         rule = SizeRule.from_constraints(spec, constraints)
         self._rule = rule
         self._num_components = int(rule.target_components)
 
     @staticmethod
     def can_pad(spec: GraphTensorSpec, constraints: SizeConstraints, num_examples: int | None) -> bool:
-        """Tells whether graphs and sizes are of the usual kind, that of this class.
-
-        Args:
-            spec: spec of the scalar graph in one tf.Example.
-            constraints: the sizes to pad to.
-            num_examples: number of graphs in a batch; None if it varies.
-        """
+        """Tells whether graphs and sizes are of the usual kind, that of this class."""
         pieces = [spec.context_spec, *spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
         if len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
             return False
@@ -82,14 +61,7 @@ class FlatPadder:
         return bool((products < _LARGEST_PRODUCT).all())
 
     def assert_fit(self, table: SizeTable) -> list[tf.Operation]:
-        """Asserts that graphs can be padded.
-
-        Args:
-            table: their sizes.
-
-        Returns:
-            What must run before `pad`; nothing in eager mode.
-        """
+        """Asserts that graphs of these sizes can be padded; returns what must run before `pad`."""
         rule, demands = self._rule, self._rule.demands[:, np.newaxis]
         num_fake = self._num_fake(table)
         eye = np.eye(len(rule.sets), dtype=np.int64)
@@ -151,14 +123,7 @@ class FlatPadder:
         return []
 
     def pad(self, flat: FlatGraphs) -> tuple[GraphTensor, tf.Tensor]:
-        """Makes one padded graph.
-
-        Args:
-            flat: the graphs; in a function, called under control dependencies on all checks.
-
-        Returns:
-            What `pad_to_total_sizes` returns.
-        """
+        """Makes one padded graph and its mask, like `pad_to_total_sizes`; called under dependencies on all checks."""
         missing = tf.identity(self._missing(flat.table))
         finish_features(flat, keep_vectors=True)
         features = self._features(flat, missing)
@@ -209,9 +174,9 @@ class FlatPadder:
             sizes = tf.ensure_shape(sizes[:, : self._num_components], [None, self._num_components])
         return tf.unstack(sizes, num=len(self._rule.sets))
 
-    def _features(self, flat: FlatGraphs, missing: tf.Tensor) -> dict[_Key, dict[const.FieldName, const.Field]]:
-        result: dict[_Key, dict[const.FieldName, const.Field]] = {}
-        dense: list[tuple[_Key, const.FieldName, int, FlatField]] = []
+    def _features(self, flat: FlatGraphs, missing: tf.Tensor) -> dict[SetKey, dict[const.FieldName, const.Field]]:
+        result: dict[SetKey, dict[const.FieldName, const.Field]] = {}
+        dense: list[tuple[SetKey, const.FieldName, int, FlatField]] = []
         # The components, which are the items of the context, come behind all sets.
         targets = [*self._rule.targets.tolist(), self._num_components]
         if flat.sets[0].features:
@@ -242,35 +207,6 @@ class FlatPadder:
                 if len(shape) == 1:
                     padded.set_shape(shape)
                 result[key][name] = padded if len(shape) == 1 else tf.reshape(padded, shape)
-        return result
-
-    def _values_by_set(self, padding_values: FeatureDefaultValues) -> dict[_Key, dict[const.FieldName, tf.Tensor]]:
-        """Checks padding values, and returns one for each feature of each set."""
-        pieces: dict[_Key, Any] = {(const.CONTEXT, ""): self._spec.context_spec}
-        pieces |= {(const.NODES, name): piece for name, piece in self._spec.node_sets_spec.items()}
-        pieces |= {(const.EDGES, name): piece for name, piece in self._spec.edge_sets_spec.items()}
-        given = {(const.CONTEXT, ""): padding_values.context or {}}
-        given |= {(const.NODES, name): values for name, values in (padding_values.node_sets or {}).items()}
-        given |= {(const.EDGES, name): values for name, values in (padding_values.edge_sets or {}).items()}
-        for (kind, name), values in given.items():
-            known = list(pieces[kind, name].features_spec) if (kind, name) in pieces else None
-            unknown = set(values) - set(known or []) if known is not None else {name}
-            if unknown:
-                raise ValueError(
-                    f"`padding_values` must name features of the graph; got {sorted(unknown)} for {kind} '{name}'. "
-                    f"Known are {known if known is not None else sorted(name for _, name in pieces)}."
-                )
-        result: dict[_Key, dict[const.FieldName, tf.Tensor]] = {}
-        for key, piece in pieces.items():
-            result[key] = {}
-            for feature, spec in piece.features_spec.items():
-                value = given.get(key, {}).get(feature, tf.zeros([], spec.dtype))
-                result[key][feature] = tf.convert_to_tensor(value, spec.dtype)
-                if result[key][feature].shape.rank != 0:
-                    raise ValueError(
-                        f"Default value for feature '{feature}' of {key[0]} '{key[1]}' must be scalar, got "
-                        f"shape={result[key][feature].shape}. All elements of a padding item get the same value."
-                    )
         return result
 
     def _indices(self, flat: FlatGraphs, missing: tf.Tensor) -> Iterator[tf.Tensor]:

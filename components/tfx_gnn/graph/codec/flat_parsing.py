@@ -3,7 +3,7 @@
 `tf.io.parse_example` delivers, for each feature, the values of all examples in one vector and
 the splits between examples. All else follows from `#size`: the splits between the items of a
 set are the running sums of its sizes, so nothing is partitioned twice. One assertion compares
-what was read with what the sizes promise.
+the numbers of values that were read with those that follow from the sizes.
 
 Small ops dominate the cost at usual batch sizes, so what can be done for all sets or features
 at once is done on a matrix with a row for each.
@@ -11,6 +11,7 @@ at once is done on a matrix with a row for each.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping
@@ -20,12 +21,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.graph.codec import example_layout, parsing_checks
-from tfx_gnn.graph.codec.default_values import DefaultFill, default_fills
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
 from tfx_gnn.graph.codec.example_layout import SetLayout
-from tfx_gnn.graph.codec.flat_graphs import FlatField, FlatGraphs, FlatSet
-from tfx_gnn.graph.codec.parsing_checks import EdgeEnds
-from tfx_gnn.graph.codec.size_table import SizeTable
+from tfx_gnn.graph.codec.flat_graphs import EdgeEnds, FlatField, FlatGraphs, FlatSet, SizeTable, repeat_values
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
@@ -46,23 +44,12 @@ def read_flat(
     trusted: bool,
     check: Check | None = None,
 ) -> tuple[FlatGraphs, list[tf.Operation]]:
-    """Reads graphs from tf.Examples.
+    """Reads graphs from tf.Examples; the checks that it returns must run before `finish_flat`.
 
-    Args:
-        spec: spec of the scalar graph in one tf.Example.
-        serialized: string tensor of shape [num_examples].
-        prefix: put before every key.
-        default_values: keys without prefix to values for features that an example lacks.
-        validate: whether to check sizes, counts, indices, and that values fit the dtypes of their features.
-        trusted: whether lists are known to be in one piece, of the length that they say; of no effect
-            without `validate`.
-        check: what else is asserted of the sizes, after these.
-
-    Returns:
-        The graphs, without what depends on the checks; and the checks, which must run before
-        `finish_flat`.
+    `trusted` says that lists are in one piece, of the length that they say; of no effect without `validate`.
+    `check` asserts more of the sizes, after these.
     """
-    fills = default_fills(spec, default_values)
+    fills = _default_fills(spec, default_values)
     trusted = trusted and validate
     if not trusted:
         serialized = canonical_examples(serialized)
@@ -77,7 +64,7 @@ class _Reader:
         spec: GraphTensorSpec,
         serialized: tf.Tensor,
         prefix: str,
-        fills: Mapping[str, DefaultFill],
+        fills: Mapping[str, _DefaultFill],
         trusted: bool,
     ) -> None:
         self._spec = spec
@@ -214,13 +201,7 @@ class _Reader:
         return self._uniform_splits(0)
 
     def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet) -> FlatField:
-        """Reads a feature and lets its number of values be checked.
-
-        Args:
-            key: key of the feature.
-            spec: spec of the field.
-            flat_set: the piece that has the field.
-        """
+        """Reads a feature and lets its number of values be checked."""
         parsed = self._parsed[key]
         row = flat_set.row
         if not isinstance(parsed, tf.RaggedTensor):
@@ -297,6 +278,7 @@ class _Reader:
         """
         largest = np.full([len(size_keys)], _MAX_ITEMS[self._spec.indices_dtype])
         if ends is not None:
+            # `EdgeEnds` keeps numbers of nodes in 32 bits, whatever the dtype of indices.
             largest[ends.node_rows] = _MAX_ITEMS[tf.int32]
         rows = list(range(len(size_keys)))
         assertions = []
@@ -339,3 +321,113 @@ class _Reader:
 
 def _flat_feature(key: str, dtype: tf.DType) -> tf.io.RaggedFeature:
     return tf.io.RaggedFeature(dtype, value_key=key, row_splits_dtype=tf.int64, validate=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class _DefaultFill:
+    """Fills a feature where it is absent.
+
+    Attributes:
+        value: array of the shape of one item, of the dtype that tf.Examples store.
+    """
+
+    value: np.ndarray[Any, Any]
+
+    def splits(self, parsed: tf.RaggedTensor, expected: tf.Tensor) -> tf.Tensor:
+        """Returns the running number of values after filling, int64 of shape [num_examples + 1]."""
+        return tf.pad(tf.cumsum(_fill_lengths(parsed, expected)[1]), [[1, 0]])
+
+    def values(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tf.Tensor:
+        """Inserts the value for every item of the examples that have no values at all; gives all in one vector."""
+        if num_values == 0:
+            return parsed.flat_values
+        missing, filled = _fill_lengths(parsed, expected)
+        splits = self.splits(parsed, expected)
+        # Each value comes from the vector of stored values, or from the default behind it.
+        position = tf.range(splits[-1])
+        stored = position + repeat_values(parsed.row_splits[:-1] - splits[:-1], filled)
+        behind = tf.size(parsed.flat_values, out_type=tf.int64)
+        default = behind + (position - repeat_values(splits[:-1], filled)) % num_values
+        is_missing = repeat_values(tf.cast(missing, tf.int64), filled) > 0
+        source = tf.concat([parsed.flat_values, tf.constant(self.value.reshape([-1]))], axis=0)
+        return tf.gather(source, tf.where(is_missing, default, stored))
+
+
+def _fill_lengths(parsed: tf.RaggedTensor, expected: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns which examples lack values they should have, and numbers of values after filling."""
+    lengths = parsed.row_lengths()
+    expected_lengths = expected[1:] - expected[:-1]
+    missing = tf.logical_and(tf.equal(lengths, 0), tf.greater(expected_lengths, 0))
+    return missing, tf.where(missing, expected_lengths, lengths)
+
+
+def _default_fills(spec: GraphTensorSpec, default_values: Mapping[str, Any] | None) -> dict[str, _DefaultFill]:
+    """Checks default values against the spec of the graph; keys have no prefix, as in "nodes/paper.label"."""
+    field_specs: dict[str, FieldSpec] = {}
+    for layout in example_layout.set_layouts(spec, None):
+        piece = example_layout.piece_spec(spec, layout)
+        for name, key in layout.features.items():
+            field_specs[key] = piece[name]
+    fills = {}
+    for key, value in (default_values or {}).items():
+        if key not in field_specs:
+            raise ValueError(
+                f"`default_values` must name features of the graph; got '{key}'. Known are {sorted(field_specs)}."
+            )
+        fills[key] = _fill(key, field_specs[key], value)
+    return fills
+
+
+def _fill(key: str, spec: FieldSpec, value: Any) -> _DefaultFill:
+    if isinstance(spec, tf.RaggedTensorSpec):
+        raise ValueError(
+            f"`default_values['{key}']` must be for a feature without ragged dimensions; got one "
+            f"of shape {spec.shape}. Store empty rows for it instead."
+        )
+    dtype = example_layout.stored_dtype(spec.dtype, key)
+    item_shape = spec.shape[1:].as_list()
+    try:
+        with np.errstate(over="ignore"):
+            array = np.broadcast_to(_stored_array(value, dtype), item_shape)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`default_values['{key}']` must be a {spec.dtype.name} value of shape {item_shape} or a scalar; got "
+            f"{value!r}."
+        ) from error
+    if math.prod(item_shape) == 0:
+        return _DefaultFill(np.zeros(item_shape, dtype.as_numpy_dtype))
+    if spec.dtype.is_floating:
+        given = np.broadcast_to(np.asarray(value, np.float64), item_shape)
+        # A float64 may be infinite as the stored float32, and a float32 as the float16 of the feature.
+        with np.errstate(over="ignore"):
+            held = array.astype(spec.dtype.as_numpy_dtype).astype(np.float64)
+        if (np.isfinite(given) & ~np.isfinite(held)).any():
+            raise ValueError(
+                f"`default_values['{key}']` must be a {spec.dtype.name} that a tf.Example can hold, at most "
+                f"{min(spec.dtype.max, dtype.max)}; got {value!r}."
+            )
+    if example_layout.is_narrow(spec.dtype) and spec.dtype.is_integer:
+        smallest, largest = spec.dtype.min, spec.dtype.max
+        if not ((smallest <= array) & (array <= largest)).all():
+            raise ValueError(
+                f"`default_values['{key}']` must be a {spec.dtype.name}, in [{smallest}, {largest}]; got {value!r}."
+            )
+    return _DefaultFill(array)
+
+
+def _stored_array(value: Any, dtype: tf.DType) -> np.ndarray[Any, Any]:
+    """Converts a value to the dtype that tf.Examples store, if nothing is lost."""
+    if dtype == tf.string:
+        strings = np.asarray(value, object)
+        if not all(isinstance(string, (bytes, str)) for string in strings.flat):
+            raise TypeError(f"got {value!r} for strings")
+        return np.vectorize(_as_bytes, otypes=[object])(strings)
+    array = np.asarray(value)
+    kinds = "biu" if dtype == tf.int64 else "biuf"
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"got {array.dtype} for {dtype.name}")
+    return array.astype(dtype.as_numpy_dtype)
+
+
+def _as_bytes(string: bytes | str) -> bytes:
+    return string.encode() if isinstance(string, str) else string

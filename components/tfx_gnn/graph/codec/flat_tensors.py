@@ -15,8 +15,8 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, EDGES, NODES, SIZE_NAME, SOURCE, SOURCE_NAME, TARGET, TARGET_NAME
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec, HyperAdjacencySpec
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec, HyperAdjacencySpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import EDGE_SETS_PART, NODE_SETS_PART, GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import FEATURES_PART, SIZES_PART

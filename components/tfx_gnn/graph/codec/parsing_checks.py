@@ -1,5 +1,6 @@
 """Assertions on graphs that were parsed, and on the node indices of their edge sets.
 
+Each returns what must run before the values are used; nothing in eager mode, where it has run.
 They cost a few operations, whatever the number of sets and features: what is compared is first
 put into one tensor. In a function, all operations of an assertion run every time, and even a
 branch for the case of failure costs more than the check itself; so there a message names the
@@ -8,29 +9,16 @@ feature, and in eager mode also the example of the batch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 import tensorflow as tf
 
-from tfx_gnn.graph.codec.size_table import SizeTable
-
 _Array = Any
 
 
 def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that numbers of items are not negative and add up to something that fits.
-
-    Args:
-        counts: int64 of shape [num_keys, any].
-        running_totals: int64 of shape [num_keys, any], their sums over the examples.
-        limits: the largest sums, int64 array of shape [num_keys].
-        keys: keys of the features with the counts.
-
-    Returns:
-        What must run before the counts are used; nothing in eager mode.
-    """
+    """Asserts that numbers of items, [num_keys, any], are not negative and add up to at most `limits`."""
     # As unsigned numbers, negative counts are beyond the limit.
     values = tf.bitcast(tf.concat([counts, running_totals], axis=1), tf.uint64)
     row_fits = tf.reduce_all(tf.less_equal(values, limits.astype(np.uint64)[:, np.newaxis]), axis=1)
@@ -45,16 +33,9 @@ def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, 
 
 
 def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_keys: list[str]) -> list[tf.Operation]:
-    """Asserts that features hold the expected number of values in every example.
+    """Asserts that features hold the expected running number of values, int64 of shape [num_keys, num_examples + 1].
 
-    Args:
-        actual: int64 of shape [num_keys, num_examples + 1], running number of values.
-        expected: what it must be.
-        keys: keys of the features.
-        size_keys: for each of them, the key of the sizes that it is held against; or "".
-
-    Returns:
-        What must run before the values are used; nothing in eager mode.
+    `size_keys` names for each feature the sizes that it is compared with, or is "".
     """
     equal = tf.equal(actual, expected)
     start = "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
@@ -71,17 +52,9 @@ def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_
 
 
 def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that edges end at nodes of their own example.
+    """Asserts that edges end at nodes of their own example: `indices` are less than `limits`, both of shape [total].
 
-    Args:
-        indices: int64 of shape [total], the node indices of all ends of edge sets one after
-            another, for each end those of all examples.
-        limits: uint64 of shape [total], number of nodes to choose from.
-        lengths: int64 of shape [num_keys, num_examples], how many of `indices` belong to each.
-        keys: feature keys of the ends.
-
-    Returns:
-        What must run before the indices are used; nothing in eager mode.
+    `lengths`, int64 of shape [num_keys, num_examples], tells how many of the indices belong to each end and example.
     """
     # As unsigned numbers, negative indices are beyond every limit.
     fits = tf.less(tf.bitcast(indices, tf.uint64), limits)
@@ -99,11 +72,7 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
 def assert_in_range(stored: list[tuple[tf.Tensor, tf.DType, str]]) -> list[tf.Operation]:
     """Asserts that values fit the dtypes of their features: a cast would wrap integers, and make floats infinite.
 
-    Args:
-        stored: for some features the values as they are stored, int64 or float32, the dtype, and the key.
-
-    Returns:
-        What must run before the values are used; nothing in eager mode.
+    Takes values as they are stored, int64 or float32, with the dtype and the key.
     """
     if not stored:
         return []
@@ -126,24 +95,6 @@ def _out_of_range(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return tf.math.is_finite(values) & ~tf.math.is_finite(cast)
 
 
-def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Repeats each value as often as its length says, faster than `tf.repeat`.
-
-    Args:
-        values: int64 of shape [rows].
-        lengths: int64 of shape [rows].
-
-    Returns:
-        int64 tensor of shape [sum(lengths)].
-    """
-    # Each row counts down from its value plus its position, which counts up.
-    first = values - tf.cumsum(lengths, exclusive=True)
-    descending = tf.raw_ops.RaggedRange(
-        starts=first, limits=first - lengths, deltas=tf.constant(-1, tf.int64), Tsplits=tf.int64
-    ).rt_dense_values
-    return descending + tf.range(tf.size(descending, out_type=tf.int64))
-
-
 def _assert(holds: tf.Tensor, data: list[Any]) -> list[tf.Operation]:
     # All that is given is printed.
     return [tf.raw_ops.Assert(condition=holds, data=data, summarize=-1)]
@@ -155,84 +106,3 @@ def _fail(message: str) -> NoReturn:
 
 def _distinct(values: _Array) -> str:
     return " or ".join(str(value) for value in sorted(set(values.tolist())))
-
-
-class EdgeEnds:
-    """Node indices at the ends of edges: one vector for all ends of all edge sets.
-
-    The vector is added up with a number for each of its elements whose lower 32 bits are the
-    first node of the example, and whose upper ones are its number of nodes. So one addition makes
-    the index into all nodes and tells the limit that the original one must stay below: it does
-    exactly if, as an unsigned number, it is smaller than the upper bits of the sum.
-
-    Attributes:
-        keys: for each end the key of its feature.
-        node_rows: for each end the row of its node set in the size table.
-        counts: number of edges of each end, int64 of shape [num_ends].
-    """
-
-    def __init__(
-        self,
-        indices: Sequence[tf.Tensor],
-        splits: tf.Tensor,
-        keys: Sequence[str],
-        node_rows: Sequence[int],
-        table: SizeTable,
-    ) -> None:
-        """Joins the ends.
-
-        Args:
-            indices: for each end the node indices of all examples, int64 of shape [edges].
-            splits: for each end, in the first rows, the running number of edges, int64 of shape
-                [num_ends or more, num_examples + 1].
-            keys: for each end the key of its feature.
-            node_rows: for each end the row of its node set in `table`.
-            table: sizes of all sets.
-        """
-        self.keys = list(keys)
-        self.node_rows = list(node_rows)
-        self._indices = tf.concat(indices, axis=0)
-        self._static_counts = [index.shape[0] for index in indices]
-        num_ends = len(self.keys)
-        self._lengths = splits[:num_ends, 1:] - splits[:num_ends, :-1]
-        self.counts = splits[:num_ends, -1]
-        extents = tf.reshape(tf.gather(table.extents, self.node_rows), [-1])
-        added = repeat_values(extents, tf.reshape(self._lengths, [-1]))
-        self._sums = self._indices + added
-
-    def assert_valid(self) -> list[tf.Operation]:
-        """Asserts that edges end at nodes of their own example; see `parsing_checks`."""
-        limits = tf.bitwise.right_shift(tf.bitcast(self._sums, tf.uint64), tf.constant(32, tf.uint64))
-        return assert_indices(self._indices, limits, self._lengths, self.keys)
-
-    def joined(self, dtype: tf.DType, *, merge: bool) -> tf.Tensor:
-        """Returns the indices of all ends, one end after another.
-
-        Args:
-            dtype: tf.int32 or tf.int64.
-            merge: whether to count from the first node of all examples.
-
-        Returns:
-            Tensor of shape [total].
-        """
-        if not merge:
-            return tf.cast(tf.identity(self._indices), dtype)
-        if dtype == tf.int32:
-            return tf.cast(self._sums, dtype)
-        return tf.bitwise.bitwise_and(self._sums, tf.constant(2**32 - 1, tf.int64))
-
-    def separate(self, dtype: tf.DType, *, merge: bool) -> list[tf.Tensor]:
-        """Returns the indices of each end.
-
-        Args:
-            dtype: tf.int32 or tf.int64.
-            merge: whether to count from the first node of all examples.
-
-        Returns:
-            List of tensors of shape [edges].
-        """
-        counts = self.counts if None in self._static_counts else self._static_counts
-        parts = tf.split(self.joined(dtype, merge=merge), counts, num=len(self.keys))
-        for part, count in zip(parts, self._static_counts, strict=True):
-            part.set_shape([count])
-        return parts

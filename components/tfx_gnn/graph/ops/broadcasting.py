@@ -16,7 +16,7 @@ from tfx_gnn.graph.ops.tags import (
     common_node_set_name,
     resolve_item_sets,
 )
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet

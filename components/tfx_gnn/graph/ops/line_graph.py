@@ -11,7 +11,7 @@ from tfx_gnn.graph.batching.size_checks import num_items_of
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
@@ -119,6 +119,7 @@ class _Pairs:
 
 def _pairs(graph: GraphTensor, first: EdgeSet, second: EdgeSet, ends: _Ends, *, non_backtracking: bool) -> _Pairs:
     """Joins edges on their shared nodes."""
+    # A sort-merge join: the partners at a node are `degrees[node]` consecutive edges of the second set, sorted.
     dtype = graph.indices_dtype
     first_node, second_node = first.adjacency[ends.connect_from], second.adjacency[ends.connect_to]
     num_nodes = graph.node_sets[first.adjacency.node_set_name(ends.connect_from)].total_size

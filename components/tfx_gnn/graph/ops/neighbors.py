@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops import pooling as reductions
 from tfx_gnn.graph.ops import sorted_aggregation
 from tfx_gnn.graph.ops.broadcasting import broadcast
-from tfx_gnn.graph.ops.pooling import pool
+from tfx_gnn.graph.ops.pooling import join, pool
 from tfx_gnn.graph.ops.sorted_aggregation import SortedEdges, sums_and_means
 from tfx_gnn.graph.ops.tags import check_one_feature, common_node_set_name, reverse_tag
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
@@ -94,7 +93,7 @@ def _pool_sorted(
     total = tf.add_n([SortedEdges(adjacency).sum_neighbors(to_tag, value, num_nodes) for adjacency in adjacencies])
     receivers = [adjacency[to_tag] for adjacency in adjacencies]
     results = sums_and_means(reduce_type.split("|"), total, receivers, num_nodes)
-    return reductions.join(results, reduce_type, "pool()")
+    return join(results, reduce_type, "pool()")
 
 
 @becomes_keras_layer

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_checks import num_items_of
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacency, make_adjacency
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor, get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet
@@ -187,9 +187,7 @@ def _renumbered(adjacency: HyperAdjacency, new_positions: Mapping[str, tf.Tensor
         tag: (name, tf.cast(tf.gather(new_positions[name], index), index.dtype) if name in new_positions else index)
         for tag, (name, index) in adjacency.get_indices_dict().items()
     }
-    if isinstance(adjacency, Adjacency):
-        return Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-    return HyperAdjacency.from_indices(indices)
+    return make_adjacency(indices, like=adjacency)
 
 
 def _checked_order(graph: GraphTensor, name: const.NodeSetName, index: Any, *, validate: bool) -> tf.Tensor:

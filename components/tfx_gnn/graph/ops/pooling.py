@@ -18,7 +18,7 @@ from tfx_gnn.graph.ops.tags import (
     common_node_set_name,
     resolve_item_sets,
 )
-from tfx_gnn.graph.tensor.components import component_indices
+from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.run_time_checks import wrong_dtype, wrong_shape
@@ -52,16 +52,7 @@ OPERATIONS: dict[str, Reduction] = {
 
 
 def operations(reduce_type: str, caller: str) -> list[Reduction]:
-    """Looks up reductions.
-
-    Args:
-        reduce_type: name of a reduction, or several joined by "|".
-        caller: the function to blame in errors, such as "pool()".
-
-    Raises:
-        ValueError: if no name is given.
-        KeyError: if a name is unknown.
-    """
+    """Looks up reductions by their names, joined by "|"."""
     if not reduce_type:
         raise ValueError(f"{caller} requires one or more reduce types, separated by '|', but got '{reduce_type}'.")
     names = reduce_type.split("|")
@@ -75,19 +66,7 @@ def operations(reduce_type: str, caller: str) -> list[Reduction]:
 
 
 def join(results: Sequence[Field], reduce_type: str, caller: str) -> Field:
-    """Concatenates the results of several reductions.
-
-    Args:
-        results: fields of shape [num_receivers, *feature_shape], one for each reduction.
-        reduce_type: names of the reductions, for the error.
-        caller: the function to blame in errors, such as "pool()".
-
-    Returns:
-        Field of shape [num_receivers, *feature_shape], the last dimensions added up.
-
-    Raises:
-        ValueError: if there are several, and of scalars or different ranks.
-    """
+    """Concatenates the results of several reductions along the last axis."""
     if len(results) == 1:
         return results[0]
     ranks = [result.shape.rank for result in results]
@@ -315,23 +294,7 @@ def feature_values(
     *,
     caller: str,
 ) -> list[const.Field]:
-    """Collects the values to reduce, one field per set.
-
-    Args:
-        graph: a scalar graph.
-        sources: the sets that the values belong to.
-        feature_value: one field, or one per set if the sets came as a sequence, or None.
-        feature_name: name of a feature that each set has, or None.
-        caller: the function to blame in errors, such as "pool()".
-
-    Returns:
-        Fields of shape [num_items, *feature_shape], in the order of the sets.
-
-    Raises:
-        ValueError: if not exactly one feature is given, or values do not match the sets.
-        tf.errors.InvalidArgumentError: if there is not one value per item; ValueError in a
-            tf.function.
-    """
+    """Collects the values to reduce, one field of shape [num_items, *feature_shape] for each set."""
     check_one_feature(feature_value, feature_name, caller=caller)
     pieces = sources.pieces(graph)
     if feature_name is not None:
@@ -383,23 +346,7 @@ def _check_feature_shapes(
 def reduce_to_receivers(
     graph: GraphTensor, sources: ItemSets, values: Sequence[const.Field], reduce_type: str, *, caller: str
 ) -> const.Field:
-    """Reduces the values of one or several sets to what `sources.tag` names.
-
-    Args:
-        graph: a scalar graph.
-        sources: the sets that the values belong to.
-        values: fields of shape [num_items, *feature_shape], in the order of the sets.
-        reduce_type: as for `pool`.
-        caller: the function to blame in errors, such as "pool()".
-
-    Returns:
-        Field of shape [num_receivers, *feature_shape].
-
-    Raises:
-        ValueError: if the receivers differ, or several reductions of scalars are asked for.
-        KeyError: if `reduce_type` names an unknown reduction.
-        tf.errors.InvalidArgumentError: if the values are not numeric; TypeError in a tf.function.
-    """
+    """Reduces the values of one or several sets to what `sources.tag` names."""
     reduce_operations = operations(reduce_type, caller)
     if values[0].dtype in (tf.string, tf.bool):
         raise wrong_dtype(

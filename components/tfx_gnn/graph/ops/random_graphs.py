@@ -9,8 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import make_adjacency
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -90,9 +89,7 @@ def random_graph_tensor(
         edge_sets[name] = EdgeSet.from_fields(
             sizes=sizes,
             features=maker.make(const.EDGES, name, edge_set_spec.features_spec, tf.reduce_sum(sizes)),
-            adjacency=Adjacency.from_indices(indices[const.SOURCE], indices[const.TARGET])
-            if isinstance(edge_set_spec.adjacency_spec, AdjacencySpec)
-            else HyperAdjacency.from_indices(indices),
+            adjacency=make_adjacency(indices, like=edge_set_spec.adjacency_spec),
             validate=validate,
         )
     context = Context.from_fields(

@@ -153,22 +153,7 @@ def store_readout(
     readout_node_set: const.NodeSetName,
     caller: str,
 ) -> GraphTensor:
-    """Adds a feature to the readout node set.
-
-    Args:
-        graph: a scalar graph with that node set.
-        values: shape [num_readouts, ...].
-        feature_name: name of the feature.
-        overwrite: whether a feature of that name may be replaced.
-        readout_node_set: name of the readout node set.
-        caller: the function to name in the error.
-
-    Returns:
-        The graph with the feature.
-
-    Raises:
-        ValueError: if the feature exists.
-    """
+    """Adds a feature to the readout node set."""
     features = graph.node_sets[readout_node_set].get_features_dict()
     if feature_name in features and not overwrite:
         raise ValueError(
@@ -334,18 +319,7 @@ def context_readout_into_feature(
 
 
 def with_readout_node_per_component(graph: GraphTensor, readout_node_set: const.NodeSetName) -> GraphTensor:
-    """Makes sure that a graph has one readout node per component.
-
-    Args:
-        graph: a scalar graph.
-        readout_node_set: name of the node set to check, or to add.
-
-    Returns:
-        The graph with that node set.
-
-    Raises:
-        tf.errors.InvalidArgumentError: at run time, if the node set exists with other sizes.
-    """
+    """Makes sure that a graph has one readout node per component."""
     sizes = tf.ones_like(graph.context.sizes)
     if readout_node_set not in graph.node_sets:
         node_sets = {**graph.node_sets, readout_node_set: NodeSet.from_fields(sizes=sizes)}
@@ -363,5 +337,4 @@ def _first_nodes(node_set: NodeSet, caller: str) -> tf.Tensor:
         node_set.sizes,
         message=f"{caller} called for a graph in which one or more components contain no nodes.",
     )
-    with tf.control_dependencies([] if check is None else [check]):
-        return tf.cumsum(node_set.sizes, exclusive=True)
+    return tf.cumsum(after_checks([check], node_set.sizes), exclusive=True)

@@ -92,20 +92,7 @@ def validate_graph_tensor_for_readout(
 def readout_edge_set_names(
     graph_spec: GraphTensorSpec, key: str, readout_node_set: const.NodeSetName
 ) -> list[const.EdgeSetName]:
-    """Returns the edge sets that a key stands for.
-
-    Args:
-        graph_spec: spec of a scalar graph.
-        key: key of the readout structure.
-        readout_node_set: name of the readout node set.
-
-    Returns:
-        Names, at least one.
-
-    Raises:
-        ValueError: if the structure is malformed.
-        KeyError: if it lacks the key.
-    """
+    """Returns the edge sets that a key stands for, at least one."""
     _check_readout_node_set(graph_spec, readout_node_set)
     edge_sets_by_key = _edge_sets_by_key(graph_spec, readout_node_set)
     _check_keys(edge_sets_by_key, [key], readout_node_set)
@@ -113,27 +100,14 @@ def readout_edge_set_names(
 
 
 def shadowed_edge_set(source_name: const.NodeSetName) -> const.EdgeSetName | None:
-    """Returns the edge set that a "_shadow/..." node set stands for; None for other node sets.
-
-    Args:
-        source_name: name of the source node set of a readout edge set.
-    """
+    """Returns the edge set that a "_shadow/..." node set stands for; None for other node sets."""
     return source_name[len(_SHADOW_PREFIX) :] if source_name.startswith(_SHADOW_PREFIX) else None
 
 
 def index_checks(
     graph: GraphTensor, edge_set_names: Sequence[const.EdgeSetName], readout_node_set: const.NodeSetName
 ) -> list[tf.Operation]:
-    """Makes the assertions on the node indices of one key.
-
-    Args:
-        graph: a scalar graph with a well-formed readout structure.
-        edge_set_names: the edge sets of the key.
-        readout_node_set: name of the readout node set.
-
-    Returns:
-        Assertion ops; None instead of ops in eager mode, where a failure raises at once.
-    """
+    """Makes the assertions on the node indices of one key; None in place of an op in eager mode."""
     checks = []
     targets = []
     for name in edge_set_names:
@@ -163,7 +137,7 @@ def index_checks(
     # A single readout node would be compared with any number of targets, none included.
     checks.append(tf.debugging.assert_equal(num_targets, num_readouts, message=message))
     with tf.control_dependencies([check for check in checks[-1:] if check is not None]):
-        # The number of targets is static where shapes are, as XLA wants the end of a range to be.
+        # XLA needs a static end of the range. The number of targets is static where shapes are.
         checks.append(tf.debugging.assert_equal(merged, tf.range(num_targets), message=message))
     return checks
 

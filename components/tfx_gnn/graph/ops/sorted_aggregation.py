@@ -24,13 +24,7 @@ REDUCE_TYPES = frozenset({"mean", "sum"})
 
 
 def applies(adjacency: object, tag: IncidentNodeOrContextTag, values: Any) -> bool:
-    """Tells whether values can be summed and copied along an adjacency by `SortedEdges`.
-
-    Args:
-        adjacency: an adjacency of any kind.
-        tag: the end of its edges that takes part.
-        values: dense, ragged, or anything else.
-    """
+    """Tells whether values can be summed and copied along an adjacency by `SortedEdges`."""
     return (
         isinstance(adjacency, SortedAdjacency)
         and tag in (SOURCE, TARGET)
@@ -55,30 +49,18 @@ class SortedEdges:
 
     XLA lacks the fastest operation, so the maps are made of others while a function with
     `jit_compile=True`, or one that it calls, is traced. A function without `jit_compile` keeps
-    what it was traced with first: a part of a compiled function, if called on its own as well,
-    had better be two functions. Forward-mode differentiation is not supported.
+    what it was traced with first: a part of a compiled function that is called on its own as well
+    should be two functions. Forward-mode differentiation is not supported.
     """
 
     def __init__(self, adjacency: SortedAdjacency) -> None:
-        """Looks whether XLA will be the compiler.
-
-        Args:
-            adjacency: the edges, of a scalar graph.
-        """
+        """Looks whether XLA will be the compiler."""
         targets, sources = adjacency.in_order_of(SOURCE)
         self._ends = _Ends(adjacency.source, adjacency.target, adjacency.order_by_source, sources, targets)
         self._for_xla = tf_hooks.in_xla_context()
 
     def copy(self, from_tag: IncidentNodeTag, values: tf.Tensor) -> tf.Tensor:
-        """Gives each edge the value of the node at one end.
-
-        Args:
-            from_tag: `SOURCE` or `TARGET`, the end that is read.
-            values: float, shape [num_nodes, *feature_shape].
-
-        Returns:
-            Tensor of shape [num_edges, *feature_shape].
-        """
+        """Gives each edge the value of the node at one end."""
         return self._apply(
             lambda edges, rows: tf.gather(rows, edges._ends[from_tag]),
             lambda edges, upstream, num_nodes: edges.sum(from_tag, upstream, num_nodes),
@@ -86,16 +68,7 @@ class SortedEdges:
         )
 
     def sum(self, to_tag: IncidentNodeTag, values: tf.Tensor, num_nodes: int | tf.Tensor) -> tf.Tensor:
-        """Adds up the values of the edges that each node has at one end.
-
-        Args:
-            to_tag: `SOURCE` or `TARGET`, the end that receives.
-            values: float, shape [num_edges, *feature_shape].
-            num_nodes: rows of the result.
-
-        Returns:
-            Tensor of shape [num_nodes, *feature_shape]; nodes without edges get zeros.
-        """
+        """Adds up the values of the edges that each node has at one end; nodes without edges get zeros."""
 
         def add_up(edges: SortedEdges, rows: tf.Tensor) -> tf.Tensor:
             if to_tag == TARGET:
@@ -107,13 +80,7 @@ class SortedEdges:
     def sum_neighbors(self, to_tag: IncidentNodeTag, values: tf.Tensor, num_nodes: int | tf.Tensor) -> tf.Tensor:
         """Adds up, for each node at one end, the values of the nodes at the other end of its edges.
 
-        Args:
-            to_tag: `SOURCE` or `TARGET`, the end that receives.
-            values: float, shape [num_senders, *feature_shape].
-            num_nodes: rows of the result.
-
-        Returns:
-            Tensor of shape [num_nodes, *feature_shape]; nodes without edges get zeros.
+        Nodes without edges get zeros.
         """
         from_tag = SOURCE if to_tag == TARGET else TARGET
 
@@ -166,16 +133,9 @@ class SortedEdges:
 def sums_and_means(
     reduce_types: Sequence[str], total: tf.Tensor, receivers: Sequence[tf.Tensor], num_receivers: int | tf.Tensor
 ) -> list[tf.Tensor]:
-    """Returns sums, or means made of them.
+    """Returns the sums, or means made of them; a mean of nothing is zero.
 
-    Args:
-        reduce_types: each "sum" or "mean".
-        total: sums, float, shape [num_receivers, *feature_shape].
-        receivers: vectors of indices, one element for each value that was added.
-        num_receivers: rows of `total`.
-
-    Returns:
-        One tensor of the shape of `total` for each reduce type; a mean of nothing is zero.
+    `receivers` are vectors of indices, with one element for each value that was added.
     """
     results = {"sum": total}
     if "mean" in reduce_types:
@@ -188,7 +148,7 @@ def sums_and_means(
 
 
 def _num_rows(value: tf.Tensor) -> int | tf.Tensor:
-    """Static where it can be: XLA wants to know the number of segments."""
+    """Static where possible: XLA must know the number of segments when it compiles."""
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 

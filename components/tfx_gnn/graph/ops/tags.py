@@ -49,11 +49,7 @@ class ItemSets:
     came_as_sequence: bool = False
 
     def pieces(self, graph: GraphTensor) -> list[Any]:
-        """Returns the node sets or edge sets of these names.
-
-        Args:
-            graph: a graph of any shape.
-        """
+        """Returns the node sets or edge sets of these names."""
         sets: Mapping[str, Any] = graph.edge_sets if self.are_edge_sets else graph.node_sets
         return [sets[name] for name in self.names]
 
@@ -61,17 +57,7 @@ class ItemSets:
 def resolve_item_sets(
     tag: const.IncidentNodeOrContextTag, *, edge_set_name: NameOrNames, node_set_name: NameOrNames, caller: str
 ) -> ItemSets:
-    """Checks the arguments that select the sets of a broadcast or pooling.
-
-    Args:
-        tag: an end of the edges, or `CONTEXT`.
-        edge_set_name: one name, a non-empty sequence of names, or None.
-        node_set_name: likewise; only with `CONTEXT`.
-        caller: the function to blame in errors, such as "pool()".
-
-    Raises:
-        ValueError: if the combination makes no sense.
-    """
+    """Checks the arguments that select the sets of a broadcast or pooling."""
     for argument, value in (("edge_set_name", edge_set_name), ("node_set_name", node_set_name)):
         if value is not None and not isinstance(value, str) and not (isinstance(value, Sequence) and value):
             raise ValueError(
@@ -107,17 +93,7 @@ def resolve_item_sets(
 def common_node_set_name(
     graph: GraphTensor, edge_set_names: Sequence[const.EdgeSetName], tag: const.IncidentNodeTag, *, caller: str
 ) -> const.NodeSetName:
-    """Returns the node set at one end of several edge sets.
-
-    Args:
-        graph: a graph of any shape.
-        edge_set_names: at least one.
-        tag: which end.
-        caller: the function to blame in errors, such as "pool()".
-
-    Raises:
-        ValueError: if the edge sets end in different node sets.
-    """
+    """Returns the node set at one end of several edge sets."""
     node_set_names = [graph.edge_sets[name].adjacency.node_set_name(tag) for name in edge_set_names]
     if len(set(node_set_names)) > 1:
         raise ValueError(
@@ -128,16 +104,7 @@ def common_node_set_name(
 
 
 def check_one_feature(feature_value: object, feature_name: str | None, *, caller: str) -> None:
-    """Checks that a feature is given either by value or by name.
-
-    Args:
-        feature_value: tensor, or tensors, or None.
-        feature_name: name, or None.
-        caller: the function to blame in errors, such as "pool()".
-
-    Raises:
-        ValueError: if both or none are given.
-    """
+    """Checks that a feature is given either by value or by name."""
     if (feature_value is None) == (feature_name is None):
         raise ValueError(
             f"{caller} requires exactly one of feature_name, feature_value; got "

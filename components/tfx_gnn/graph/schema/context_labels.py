@@ -17,39 +17,20 @@ LABEL_FEATURE_KEY = "label_feature"
 
 
 def mark_context_labels(schema: GraphSchema, names: Iterable[str]) -> None:
-    """Marks features as labels.
-
-    Args:
-        schema: schema to change; the features are in its context.
-        names: the features.
-    """
+    """Marks features as labels."""
     for name in names:
         schema.context.metadata.extra.add(key=LABEL_FEATURE_KEY, value=name)
 
 
 def remove_lost_marks(schema: GraphSchema) -> None:
-    """Removes the marks of features that are no longer there.
-
-    Args:
-        schema: schema to change.
-    """
+    """Removes the marks of features that are no longer there."""
     for entry in list(schema.context.metadata.extra):
         if entry.key == LABEL_FEATURE_KEY and entry.value not in schema.context.features:
             schema.context.metadata.extra.remove(entry)
 
 
 def context_labels(schema: GraphSchema) -> frozenset[str]:
-    """Reads which features of the context are labels.
-
-    Args:
-        schema: schema of graphs.
-
-    Returns:
-        Names of features that `mark_context_labels` marked.
-
-    Raises:
-        ValueError: if a mark is of no feature of the context.
-    """
+    """Reads which features of the context are labels; refuses marks of other names."""
     marked = frozenset(entry.value for entry in schema.context.metadata.extra if entry.key == LABEL_FEATURE_KEY)
     unknown = sorted(marked - set(schema.context.features))
     if unknown:

@@ -10,7 +10,7 @@ from tensorflow.core.framework import types_pb2
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
@@ -24,17 +24,9 @@ SUPPORTED_DTYPES = (
 
 
 def is_schema_dtype(dtype: tf.DType) -> bool:
-    """Tells whether a feature of this type can be declared in a schema and kept in a tf.Example.
-
-    Args:
-        dtype: any TensorFlow type.
-
-    Returns:
-        True for bool, string, integers and real floats; False for complex, quantized, variant,
-        resource and reference types.
-    """
+    """Tells whether a feature of this type can be declared in a schema and kept in a tf.Example."""
     return dtype in (tf.bool, tf.string) or (
-        # Reference types answer for what they refer to, so they are told apart by `base_dtype`.
+        # A reference type has the properties of what it refers to; only `base_dtype` shows the difference.
         dtype == dtype.base_dtype and not dtype.is_quantized and (dtype.is_integer or dtype.is_floating)
     )
 
@@ -42,11 +34,7 @@ def is_schema_dtype(dtype: tf.DType) -> bool:
 def declared_dtype(number: int) -> tf.DType | None:
     """Returns the type that the `dtype` field of a feature stands for.
 
-    Args:
-        number: a `tensorflow.DataType`. Some releases of protobuf let numbers pass that are none.
-
-    Returns:
-        The type; None for DT_INVALID, and for a number that TensorFlow does not know.
+    None for DT_INVALID, and for a number that TensorFlow does not know: some releases of protobuf let these pass.
     """
     try:
         return tf.as_dtype(number) if number else None

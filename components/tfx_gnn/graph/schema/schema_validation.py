@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.readout_structure import validate_graph_tensor_spec_for_readout
+from tfx_gnn.graph.ops.readout_structure import READOUT, validate_graph_tensor_spec_for_readout
 from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.schema.schema_io import iter_features
 from tfx_gnn.graph.schema.schema_spec import (
@@ -22,7 +22,6 @@ _logger = logging.getLogger(__name__)
 
 # Samplers keep the original identity of a node or edge under this name.
 _ID_NAME = "#id"
-_READOUT = "_readout"
 
 
 class ValidationError(ValueError):
@@ -164,7 +163,7 @@ def _check_context_references(schema: schema_pb2.GraphSchema) -> None:
 
 def _check_readout(schema: schema_pb2.GraphSchema, readout_node_sets: Sequence[const.NodeSetName] | None) -> None:
     if readout_node_sets is None:
-        readout_node_sets = [_READOUT] if _READOUT in schema.node_sets else []
+        readout_node_sets = [READOUT] if READOUT in schema.node_sets else []
     if not readout_node_sets:
         return
     spec = create_graph_spec_from_schema_pb(schema)

@@ -20,19 +20,7 @@ INDEX_DTYPES = (tf.int32, tf.int64)
 
 
 def as_field(value: Any, name: str) -> Field:
-    """Converts `value` to a tensor, leaving tensors and ragged tensors as they are.
-
-    Args:
-        value: tensor, ragged tensor, or anything `tf.convert_to_tensor` takes.
-        name: what to call the value in an error.
-
-    Returns:
-        Tensor or ragged tensor.
-
-    Raises:
-        TypeError: if `value` is neither.
-        ValueError: if `value` is None.
-    """
+    """Converts `value` to a tensor, leaving tensors and ragged tensors as they are."""
     if isinstance(value, (tf.Tensor, tf.RaggedTensor)):
         return value
     if value is None:
@@ -47,16 +35,7 @@ def as_field(value: Any, name: str) -> Field:
 
 
 def as_field_spec(spec: Any, name: str) -> FieldSpec:
-    """Returns `spec`, as a `tf.TensorSpec` if it is ragged in name only.
-
-    Args:
-        spec: tensor spec or ragged tensor spec of known rank.
-        name: what to call the spec in an error.
-
-    Raises:
-        TypeError: if `spec` is neither.
-        ValueError: if its rank is unknown.
-    """
+    """Returns `spec`, as a `tf.TensorSpec` if it is ragged in name only."""
     if not isinstance(spec, (tf.TensorSpec, tf.RaggedTensorSpec)):
         raise TypeError(f"`{name}` must be a tf.TensorSpec or tf.RaggedTensorSpec; got {type(spec).__name__}.")
     if spec.shape.rank is None:
@@ -69,11 +48,7 @@ def as_field_spec(spec: Any, name: str) -> FieldSpec:
 
 
 def spec_of_field(field: Field) -> FieldSpec:
-    """Returns the spec with the static shape that `field` has now.
-
-    Args:
-        field: tensor or ragged tensor.
-    """
+    """Returns the spec with the static shape that `field` has now."""
     if isinstance(field, tf.RaggedTensor):
         return tf.RaggedTensorSpec(field.shape, field.dtype, field.ragged_rank, field.row_splits.dtype)
     return tf.TensorSpec(field.shape, field.dtype)
@@ -120,12 +95,7 @@ def row_splits_dtype_of(field: Any) -> tf.DType | None:
 
 
 def with_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
-    """Casts a field, or changes the dtype in the spec of one.
-
-    Args:
-        field: tensor, ragged tensor or the spec of one.
-        dtype: dtype of the result.
-    """
+    """Casts a field, or changes the dtype in the spec of one."""
     if field.dtype == dtype:
         return field
     if isinstance(field, tf.TensorSpec):
@@ -139,12 +109,7 @@ def with_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
 
 
 def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
-    """Casts the row splits of a field, or changes their dtype in the spec of one.
-
-    Args:
-        field: tensor, ragged tensor or the spec of one; dense ones are returned unchanged.
-        dtype: tf.int32 or tf.int64.
-    """
+    """Casts the row splits of a field, or changes their dtype in the spec of one."""
     if row_splits_dtype_of(field) in (None, dtype):
         return field
     if isinstance(field, tf.RaggedTensorSpec):
@@ -155,12 +120,7 @@ def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
 def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField:
     """Fixes the static batch dimensions of a field, or replaces those of the spec of one.
 
-    Args:
-        field: tensor, ragged tensor or spec, of greater rank than `batch_shape`.
-        batch_shape: its first dimensions. Dimensions that a field has cannot be forgotten.
-
-    Raises:
-        ValueError: if the shape of the field contradicts `batch_shape`.
+    Dimensions that a field has cannot be forgotten.
     """
     shape, rank = field.shape, batch_shape.rank
     if shape.rank is None or shape.rank <= rank:
@@ -190,17 +150,7 @@ def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField
 
 
 def batch_field_spec(spec: FieldSpec, batch_size: int | None, rank: int, row_splits_dtype: tf.DType) -> FieldSpec:
-    """Describes `batch_size` fields of `spec`, stacked.
-
-    Args:
-        spec: spec of a field of a graph piece.
-        batch_size: how many are stacked; None if unknown.
-        rank: rank of the piece before stacking.
-        row_splits_dtype: for the row splits that stacking adds.
-
-    Returns:
-        Spec with one more dimension in front, ragged if the number of items is not static.
-    """
+    """Describes `batch_size` stacked fields, ragged if the number of items is not static."""
     shape = tf.TensorShape([batch_size]).concatenate(spec.shape)
     if isinstance(spec, tf.RaggedTensorSpec):
         return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank + 1, spec.row_splits_dtype)
@@ -210,22 +160,14 @@ def batch_field_spec(spec: FieldSpec, batch_size: int | None, rank: int, row_spl
 
 
 def unbatch_field_spec(spec: FieldSpec) -> FieldSpec:
-    """Describes one entry of a field of `spec` along the first dimension.
-
-    Args:
-        spec: spec of a field of a graph piece of rank 1 or more.
-    """
+    """Describes one entry of a field of `spec` along the first dimension."""
     if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank > 1:
         return tf.RaggedTensorSpec(spec.shape[1:], spec.dtype, spec.ragged_rank - 1, spec.row_splits_dtype)
     return tf.TensorSpec(spec.shape[1:], spec.dtype)
 
 
 def relax_item_dimension(spec: FieldSpec) -> FieldSpec:
-    """Forgets the static number of items of a field of a scalar graph piece.
-
-    Args:
-        spec: spec of shape [items, ...].
-    """
+    """Forgets the static number of items of a field of a scalar graph piece."""
     shape = tf.TensorShape([None]).concatenate(spec.shape[1:])
     if isinstance(spec, tf.RaggedTensorSpec):
         return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
@@ -233,38 +175,20 @@ def relax_item_dimension(spec: FieldSpec) -> FieldSpec:
 
 
 def item_dimension(field: Any, rank: int) -> int | None:
-    """Returns the static number of items of each graph, if all have the same.
-
-    Args:
-        field: field or spec of a graph piece.
-        rank: rank of the piece.
-    """
+    """Returns the static number of items of each graph, if all have the same."""
     size = field.shape[rank]
     return None if size is None else int(size)
 
 
 def total_items(field: Any, rank: int) -> int | None:
-    """Returns the static number of items of all graphs together.
-
-    Args:
-        field: field or spec of a graph piece.
-        rank: rank of the piece.
-    """
+    """Returns the static number of items of all graphs together."""
     dimensions: tf.TensorShape = field.shape[: rank + 1]
     total = dimensions.num_elements()
     return None if total is None else int(total)
 
 
 def merge_outer_dimensions(field: Field, rank: int) -> Field:
-    """Merges the batch dimensions of a field into its item dimension.
-
-    Args:
-        field: field of a graph piece of rank `rank`.
-        rank: number of batch dimensions.
-
-    Returns:
-        Field of shape [total_items, ...]: the items of the graphs one after another.
-    """
+    """Merges `rank` batch dimensions of a field into its item dimension: one graph after another."""
     if rank == 0:
         return field
     static_total = total_items(field, rank)
@@ -287,12 +211,7 @@ def merge_outer_dimensions(field: Field, rank: int) -> Field:
 
 
 def with_item_count(field: Field, total: int) -> Field:
-    """Fixes the static first dimension of a field of a scalar graph piece.
-
-    Args:
-        field: field of shape [items, ...].
-        total: its number of items.
-    """
+    """Fixes the static first dimension of a field of a scalar graph piece."""
     if field.shape[0] is not None:
         return field
     shape = tf.TensorShape([total]).concatenate(field.shape[1:])
@@ -302,16 +221,7 @@ def with_item_count(field: Field, total: int) -> Field:
 
 
 def items_per_graph(field: Field, rank: int, dtype: tf.DType) -> tf.Tensor:
-    """Counts the items of each graph in a batch.
-
-    Args:
-        field: field of a graph piece of rank `rank`.
-        rank: number of batch dimensions.
-        dtype: dtype of the result.
-
-    Returns:
-        Tensor of shape [total number of graphs], of one element for a scalar piece.
-    """
+    """Counts the items of each graph in a batch of a given rank; one element for a scalar piece."""
     levels = rank
     while levels and isinstance(field, tf.RaggedTensor):
         if levels == 1:
@@ -325,14 +235,7 @@ def items_per_graph(field: Field, rank: int, dtype: tf.DType) -> tf.Tensor:
 
 
 def num_items(field: Field) -> tf.Tensor:
-    """Counts the items of a field of a scalar graph piece.
-
-    Args:
-        field: field of shape [items, ...].
-
-    Returns:
-        Scalar int tensor.
-    """
+    """Counts the items of a field of a scalar graph piece."""
     return field.nrows() if isinstance(field, tf.RaggedTensor) else tf.shape(field)[0]
 
 
@@ -343,3 +246,61 @@ def describe_field(field: Any) -> str:
     if isinstance(field, tf.Tensor):
         return f"<tf.Tensor: shape={field.shape}, dtype={field.dtype!r}>"
     return repr(field)
+
+
+def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tensor:
+    """Returns the component of each item of a set of a scalar graph, of shape [total_size], not decreasing.
+
+    Items of a component are contiguous, and components follow each other in order. Legal for XLA, and of static shape,
+    if `total_size` is static.
+
+    Example:
+        >>> component_indices(tf.constant([2, 0, 3]), 5).numpy().tolist()
+        [0, 0, 2, 2, 2]
+    """
+    ends = tf.cumsum(sizes)
+    if tf.get_static_value(total_size) is not None:
+        # XLA is slow at running sums of long vectors; a search in the short one is faster.
+        positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
+        return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
+    # TensorFlow Lite has no kernel for searchsorted.
+    steps = tf.scatter_nd(
+        ends[:-1, tf.newaxis], tf.ones_like(ends[:-1]), [tf.cast(total_size, sizes.dtype) + tf.ones([], sizes.dtype)]
+    )
+    return tf.cumsum(steps)[:-1]
+
+
+def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
+    """Makes the smallest field of a type: unknown dimensions are 0, ragged rows are empty.
+
+    `fill` stands at the places that static dimensions demand nevertheless, such as the sizes of one component; without
+    it, there must be none.
+    """
+    ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
+    dimensions = spec.shape.as_list()
+    rows = dimensions[0] or 0
+    num_rows = [rows]
+    for size in dimensions[1 : ragged_rank + 1]:
+        rows *= size or 0
+        num_rows.append(rows)
+    flat_shape = [rows, *(size or 0 for size in dimensions[ragged_rank + 1 :])]
+    if fill is None and all(flat_shape):
+        raise ValueError(
+            f"`spec` must allow a field without values; got non-empty shape {spec.shape}. Relax the numbers of nodes "
+            "and edges, or make batches without drop_remainder=True."
+        )
+    field: Any = tf.cast(tf.fill(flat_shape, fill), spec.dtype) if fill else tf.zeros(flat_shape, spec.dtype)
+    for level in reversed(range(ragged_rank)):
+        size = dimensions[level + 1]
+        if size is None:
+            field = tf.RaggedTensor.from_row_splits(
+                field, tf.zeros([num_rows[level] + 1], spec.row_splits_dtype), validate=False
+            )
+        else:
+            field = tf.RaggedTensor.from_uniform_row_length(
+                field,
+                tf.constant(size, spec.row_splits_dtype),
+                nrows=tf.constant(num_rows[level], spec.row_splits_dtype),
+                validate=False,
+            )
+    return field

@@ -1,7 +1,13 @@
-"""The base of graphs, contexts, node sets, edge sets and adjacencies."""
+"""The base of graphs, contexts, node sets, edge sets and adjacencies, and of their type specs.
+
+The spec of a piece lets TensorFlow take the piece apart into tensors and rebuild it anywhere:
+in tf.data, tf.function, tf.distribute and SavedModel. It also makes graphs without nodes and edges,
+which tf.distribute needs when data runs out.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -9,16 +15,303 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import ShapeLike
 from tfx_gnn.graph.tensor import fields, symbolic_calls, tf_hooks
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
 from tfx_gnn.graph.tensor.piece_parts import (
     Parts,
     PieceLike,
+    arrange_leaves,
+    check_batch_shape,
     check_index_dtype,
     leaf_with_batch_shape,
     leaves_of_parts,
     map_parts,
     merged_batch_shape,
 )
+
+_Spec = TypeVar("_Spec", bound="GraphPieceSpec")
+
+
+class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
+    """Type spec of a graph piece: the specs of its parts, and its batch shape."""
+
+    #: Set by the class of the values when it is defined.
+    _VALUE_TYPE: ClassVar[type[Any]]
+
+    def __init__(
+        self,
+        parts_spec: Parts,
+        shape: tf.TensorShape,
+        indices_dtype: tf.DType,
+        row_splits_dtype: tf.DType,
+        static: Mapping[str, str] | None = None,
+    ) -> None:
+        """For TensorFlow's deserialisation; make specs with the `from_...` class methods.
+
+        Args:
+            parts_spec: nest of specs.
+            shape: batch shape of the piece.
+            indices_dtype: dtype of sizes and indices.
+            row_splits_dtype: dtype of row splits.
+            static: what the piece holds beside tensors, such as names of node sets.
+        """
+        super().__init__()
+        self._parts_spec = parts_spec
+        self._shape = tf.TensorShape(shape)
+        self._indices_dtype = tf.as_dtype(indices_dtype)
+        self._row_splits_dtype = tf.as_dtype(row_splits_dtype)
+        self._static = None if static is None else dict(static)
+
+    @classmethod
+    def _assemble(
+        cls: type[_Spec],
+        parts_spec: Parts,
+        *,
+        shape: tf.TensorShape,
+        static: Mapping[str, str] | None = None,
+        row_splits_dtype: tf.DType | None = None,
+    ) -> _Spec:
+        """Makes a spec of parts after unifying their batch dimensions and dtypes."""
+        shape = merged_batch_shape(parts_spec, shape)
+        parts_spec = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), parts_spec)
+        parts_spec, indices, splits = cls._unify_dtypes(parts_spec, row_splits_dtype)
+        return cls(parts_spec, shape, indices, splits, static)
+
+    @property
+    def shape(self) -> tf.TensorShape:
+        """The batch shape; `[]` for a scalar piece."""
+        return self._shape
+
+    @property
+    def rank(self) -> int:
+        """The number of batch dimensions."""
+        return int(self._shape.rank)
+
+    @property
+    def indices_dtype(self) -> tf.DType:
+        """The dtype of sizes and indices, tf.int32 or tf.int64."""
+        return self._indices_dtype
+
+    @property
+    def row_splits_dtype(self) -> tf.DType:
+        """The dtype of the row splits of ragged fields, tf.int32 or tf.int64."""
+        return self._row_splits_dtype
+
+    @property
+    def has_ragged_fields(self) -> bool:
+        """Whether any field of the piece itself is ragged."""
+        return any(fields.is_ragged(leaf) for _, leaf in leaves_of_parts(self._parts_spec))
+
+    def with_indices_dtype(self: _Spec, dtype: tf.DType) -> _Spec:
+        """Returns the spec with another dtype of sizes and indices.
+
+        Args:
+            dtype: tf.int32 or tf.int64.
+        """
+        dtype = check_index_dtype(dtype, "indices")
+        if dtype == self._indices_dtype:
+            return self
+        parts_spec = self._cast_parts(self._parts_spec, dtype, None)
+        return type(self)(parts_spec, self._shape, dtype, self._row_splits_dtype, self._static)
+
+    def with_row_splits_dtype(self: _Spec, dtype: tf.DType) -> _Spec:
+        """Returns the spec with another dtype of row splits.
+
+        Args:
+            dtype: tf.int32 or tf.int64.
+        """
+        dtype = check_index_dtype(dtype, "row_splits")
+        if dtype == self._row_splits_dtype:
+            return self
+        parts_spec = self._cast_parts(self._parts_spec, None, dtype)
+        return type(self)(parts_spec, self._shape, self._indices_dtype, dtype, self._static)
+
+    def with_shape(self: _Spec, new_shape: ShapeLike) -> _Spec:
+        """Returns the spec with the batch shape replaced.
+
+        Args:
+            new_shape: shape of the same rank, compatible with the current one; its unknown
+                dimensions are unknown in the result.
+
+        Raises:
+            ValueError: if the rank differs, the shape is not compatible, or a dimension other than
+                the first is unknown.
+        """
+        shape = tf.TensorShape(new_shape)
+        if shape.rank != self._shape.rank:
+            raise ValueError(
+                f"`new_shape` must have the rank of the spec; got new_shape={shape}, rank="
+                f"{self.rank}. Use tf.data's batch or unbatch to change the rank."
+            )
+        if not shape.is_compatible_with(self._shape):
+            raise ValueError(
+                f"`new_shape` must be compatible with the shape of the spec; got new_shape="
+                f"{shape}, shape={self._shape}."
+            )
+        check_batch_shape(shape)
+        if shape.as_list() == self._shape.as_list():
+            return self
+        parts_spec = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), self._parts_spec)
+        return type(self)(parts_spec, shape, self._indices_dtype, self._row_splits_dtype, self._static)
+
+    @property
+    def value_type(self) -> type[Any]:
+        """The type of the values that this spec describes."""
+        symbolic_calls.load_handler()
+        return self._VALUE_TYPE
+
+    @classmethod
+    def from_value(cls, value: GraphPiece) -> Any:
+        """Returns the spec of `value` with its current static shapes.
+
+        Args:
+            value: a graph or graph piece.
+        """
+        return value.spec
+
+    # The protocol of tf.TypeSpec.
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return (
+            self._parts_spec,
+            self._shape,
+            self._indices_dtype,
+            self._row_splits_dtype,
+            self._static,
+        )
+
+    @property
+    def _component_specs(self) -> Parts:
+        return self._parts_spec
+
+    def _to_components(self, value: GraphPiece) -> Parts:
+        return value._parts
+
+    def _from_components(self, components: Parts) -> Any:
+        return self._VALUE_TYPE(components, self)
+
+    def _to_legacy_output_types(self) -> Any:
+        return self
+
+    def _to_legacy_output_shapes(self) -> Any:
+        return self
+
+    def _to_legacy_output_classes(self) -> Any:
+        return self
+
+    # The protocol of batchable type specs. A dense field whose number of items is not static
+    # must travel boxed as a ragged tensor, or graphs of different sizes could not be stacked.
+
+    def _batch(self: _Spec, batch_size: int | None) -> _Spec:
+        if not self._shape.is_fully_defined():
+            raise NotImplementedError(
+                f"Batching a graph piece without fully defined shape={self._shape} is not "
+                "supported: two consecutive calls of Dataset.batch() stack batches of different "
+                "sizes. Use drop_remainder=True in the first."
+            )
+
+        def batch_leaf(_: str, leaf: Any) -> Any:
+            if isinstance(leaf, GraphPieceSpec):
+                return leaf._batch(batch_size)
+            return fields.batch_field_spec(leaf, batch_size, self.rank, self._row_splits_dtype)
+
+        return type(self)(
+            map_parts(batch_leaf, self._parts_spec),
+            tf.TensorShape([batch_size]).concatenate(self._shape),
+            self._indices_dtype,
+            self._row_splits_dtype,
+            self._static,
+        )
+
+    def _unbatch(self: _Spec) -> _Spec:
+        if self.rank == 0:
+            raise ValueError("Could not unbatch scalar (rank=0) graph piece. Batch it first.")
+
+        def unbatch_leaf(_: str, leaf: Any) -> Any:
+            if isinstance(leaf, GraphPieceSpec):
+                return leaf._unbatch()
+            return fields.unbatch_field_spec(leaf)
+
+        return type(self)(
+            map_parts(unbatch_leaf, self._parts_spec),
+            self._shape[1:],
+            self._indices_dtype,
+            self._row_splits_dtype,
+            self._static,
+        )
+
+    #: Size of a component without items; None if the piece has no sizes.
+    _EMPTY_SIZE: ClassVar[int | None] = None
+
+    def _create_empty_value(self) -> Any:
+        """Makes what tf.distribute gives to a replica when the data has run out: nothing, as far as possible."""
+
+        def empty_leaf(part_name: str, leaf: Any) -> Any:
+            if isinstance(leaf, GraphPieceSpec):
+                return leaf._create_empty_value()
+            return fields.empty_field(leaf, self._EMPTY_SIZE if self._is_index(part_name) else None)
+
+        return self._from_components(map_parts(empty_leaf, self._parts_spec))
+
+    # Cached, as tf.data reads these with every element, and specs do not change.
+
+    @functools.cached_property
+    def _boxed_leaf_specs(self) -> list[Any]:
+        specs = []
+        for _, leaf in leaves_of_parts(self._parts_spec):
+            if isinstance(leaf, tf.TensorSpec) and leaf.shape[self.rank] is None:
+                specs.append(tf.RaggedTensorSpec(leaf.shape, leaf.dtype, self.rank, self._row_splits_dtype))
+            else:
+                specs.append(leaf)
+        return specs
+
+    @functools.cached_property
+    def _flat_tensor_specs(self) -> list[tf.TypeSpec]:
+        return [flat for spec in self._boxed_leaf_specs for flat in spec._flat_tensor_specs]
+
+    @functools.cached_property
+    def _flat_tensor_counts(self) -> list[int]:
+        return [tf_hooks.num_flat_tensors(spec) for spec in self._boxed_leaf_specs]
+
+    def _to_tensor_list(self, value: GraphPiece) -> list[tf.Tensor]:
+        return self._encode(value, batched=False)
+
+    def _to_batched_tensor_list(self, value: GraphPiece) -> list[tf.Tensor]:
+        if self.rank == 0:
+            raise ValueError("Could not unbatch scalar (rank=0) graph piece. Batch it first.")
+        return self._encode(value, batched=True)
+
+    def _encode(self, value: GraphPiece, *, batched: bool) -> list[tf.Tensor]:
+        tensors = []
+        for spec, (_, leaf) in zip(self._boxed_leaf_specs, leaves_of_parts(value._parts), strict=True):
+            if self.rank and fields.is_ragged(spec) and isinstance(leaf, tf.Tensor):
+                leaf = tf.RaggedTensor.from_tensor(
+                    leaf, ragged_rank=spec.ragged_rank, row_splits_dtype=spec.row_splits_dtype
+                )
+            tensors.extend(tf_hooks.to_flat_tensors(spec, leaf, batched))
+        return tensors
+
+    def _from_compatible_tensor_list(self, tensor_list: list[tf.Tensor]) -> Any:
+        leaves = []
+        start = 0
+        for boxed, count, (_, spec) in zip(
+            self._boxed_leaf_specs, self._flat_tensor_counts, leaves_of_parts(self._parts_spec), strict=True
+        ):
+            leaf = tf_hooks.from_flat_tensors(boxed, tensor_list[start : start + count])
+            if isinstance(spec, tf.TensorSpec) and isinstance(leaf, tf.RaggedTensor):
+                leaf = leaf.to_tensor()
+            leaves.append(leaf)
+            start += count
+        return self._from_components(arrange_leaves(self._parts_spec, leaves))
+
+
+def check_relaxable(spec: GraphPieceSpec) -> None:
+    """Refuses a batched spec, whose item dimension is not the first one."""
+    if spec.rank:
+        name = spec.value_type.__name__
+        raise ValueError(
+            f"{type(spec).__name__}.relax() requires a scalar {name}, that is, with `{name}.rank=0`, but got "
+            f"`rank={spec.rank}`. Call GraphTensor.merge_batch_to_components() first."
+        )
+
 
 _Piece = TypeVar("_Piece", bound="GraphPiece")
 

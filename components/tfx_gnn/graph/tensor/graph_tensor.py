@@ -15,10 +15,8 @@ from tfx_gnn.graph.graph_constants import (
     NodeSetName,
     SetName,
 )
-from tfx_gnn.graph.tensor import graph_assertions, tf_hooks
-from tfx_gnn.graph.tensor import run_time_checks as validation_mode
-from tfx_gnn.graph.tensor.graph_piece import GraphPiece
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor import run_time_checks, tf_hooks
+from tfx_gnn.graph.tensor.graph_piece import GraphPiece, GraphPieceSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import (
     CONTEXT_PART,
     EDGE_SETS_PART,
@@ -30,6 +28,7 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import (
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping, check_mapping
 from tfx_gnn.graph.tensor.piece_specs import check_component_count
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, FeaturePiece, NodeSet
+from tfx_gnn.graph.tensor.symbolic_calls import refuses_keras_tensors
 
 
 class GraphTensor(GraphPiece):
@@ -85,19 +84,19 @@ class GraphTensor(GraphPiece):
         nodes, edges = dict(node_sets or {}), dict(edge_sets or {})
         given_context = Context.from_fields() if context is None else context
         check_piece_types(given_context, nodes, edges, (Context, NodeSet, EdgeSet))
-        if validation_mode.checks_statically():
+        if run_time_checks.checks_statically():
             _check_incident_node_sets(nodes, edges)
         piece = first_set(nodes, edges)
         if piece is not None:
-            if validation_mode.checks_sizes_statically(validate):
+            if run_time_checks.checks_sizes_statically(validate):
                 check_component_count(given_context.features, piece.sizes)
             given_context = given_context.with_row_splits_dtype(piece.row_splits_dtype)
             given_context = given_context.with_sizes(_ones_like(piece.sizes))
-            if validation_mode.checks_at_runtime(validate):
+            if run_time_checks.checks_at_runtime(validate):
                 given_context._assert_sizes_match()
         graph = cls._from_parts(given_context, nodes, edges)
-        if validation_mode.checks_at_runtime(validate):
-            graph_assertions.assert_valid(graph, one_end=graph.rank > 0 and not validate)
+        if run_time_checks.checks_at_runtime(validate):
+            run_time_checks.assert_valid(graph, one_end=graph.rank > 0 and not validate)
         return graph
 
     @classmethod
@@ -153,9 +152,9 @@ class GraphTensor(GraphPiece):
         """
         if self.rank == 0:
             return self
-        if validation_mode.checks_at_runtime():
+        if run_time_checks.checks_at_runtime():
             # An index beyond its own graph would land in the next one.
-            graph_assertions.assert_valid(self)
+            run_time_checks.assert_valid(self)
         offsets = {
             name: tf.cumsum(node_set._items_per_graph(), exclusive=True) for name, node_set in self.node_sets.items()
         }
@@ -278,3 +277,46 @@ def _without(piece: FeaturePiece, names: Sequence[FieldName], where: str) -> dic
         if name not in features:
             raise ValueError(f"GraphTensor has no feature {where}[{name!r}]; it has {sorted(piece.features)}.")
     return {name: value for name, value in features.items() if name not in names}
+
+
+@refuses_keras_tensors()
+def graph_tensor_to_values(graph: GraphTensor) -> dict[str, Any]:
+    """Returns the features of a graph as nested lists.
+
+    Args:
+        graph: graph of any shape with known values, that is, in eager mode.
+
+    Returns:
+        Dict with keys "context", a dict of feature names to lists, and "node_sets" and
+        "edge_sets", dicts of set names to such dicts. Strings that are UTF-8 come as `str`,
+        others as `bytes`.
+
+    Example:
+        >>> from tfx_gnn.graph.tensor.pieces import NodeSet
+        >>> paper = NodeSet.from_fields(features={"title": ["a", "b"]}, sizes=[2])
+        >>> graph_tensor_to_values(GraphTensor.from_pieces(node_sets={"paper": paper}))["node_sets"]
+        {'paper': {'title': ['a', 'b']}}
+    """
+    return {
+        "context": _values_of(graph.context),
+        "node_sets": {name: _values_of(piece) for name, piece in graph.node_sets.items()},
+        "edge_sets": {name: _values_of(piece) for name, piece in graph.edge_sets.items()},
+    }
+
+
+def _values_of(piece: Any) -> dict[str, Any]:
+    return {name: _list_of(feature) for name, feature in piece.features.items()}
+
+
+def _list_of(field: Field) -> Any:
+    values = field.to_list() if isinstance(field, tf.RaggedTensor) else field.numpy().tolist()
+    return _decoded(values) if field.dtype == tf.string else values
+
+
+def _decoded(values: Any) -> Any:
+    if isinstance(values, list):
+        return [_decoded(value) for value in values]
+    try:
+        return values.decode("utf-8")
+    except UnicodeDecodeError:
+        return values

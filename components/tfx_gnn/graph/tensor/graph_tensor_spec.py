@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfx_gnn.graph.graph_constants import EdgeSetName, NodeSetName, SetName
-from tfx_gnn.graph.tensor import run_time_checks as validation_mode
-from tfx_gnn.graph.tensor import tf_hooks
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec, check_relaxable
+from tfx_gnn.graph.tensor import run_time_checks, tf_hooks
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec, check_relaxable
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping
 from tfx_gnn.graph.tensor.piece_specs import (
     ContextSpec,
@@ -123,17 +122,7 @@ def check_piece_types(
     edge_sets: Mapping[EdgeSetName, Any],
     expected: tuple[type[Any], type[Any], type[Any]],
 ) -> None:
-    """Refuses pieces, or specs, of the wrong kind.
-
-    Args:
-        context: what is given as the context.
-        node_sets: what is given as node sets.
-        edge_sets: what is given as edge sets.
-        expected: types of the context, of a node set and of an edge set.
-
-    Raises:
-        ValueError: naming the first wrong one.
-    """
+    """Refuses pieces, or specs, of the wrong kind."""
     given = [
         ("Context", context, expected[0]),
         *((f"Node set {name}", piece, expected[1]) for name, piece in node_sets.items()),
@@ -147,12 +136,7 @@ def check_piece_types(
 def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]) -> Any:
     """Returns the set, or its spec, that tells how many components a graph has.
 
-    Args:
-        node_sets: node sets or their specs.
-        edge_sets: edge sets or their specs.
-
-    Returns:
-        The first edge set by name, else node set; None without any set.
+    The first edge set by name, else node set; None without any set.
     """
     for sets in (edge_sets, node_sets):
         if sets:
@@ -162,7 +146,7 @@ def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]
 
 def _context_like(context: FeaturePieceSpec, piece: FeaturePieceSpec) -> ContextSpec:
     """Returns the context spec with the number of components and the dtypes of a set."""
-    if validation_mode.checks_sizes_statically():
+    if run_time_checks.checks_sizes_statically():
         check_component_count(context.features_spec, piece.sizes_spec)
     return ContextSpec.from_field_specs(
         features_spec=context.with_row_splits_dtype(piece.row_splits_dtype).features_spec,

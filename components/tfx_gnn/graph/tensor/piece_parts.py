@@ -34,11 +34,7 @@ class FrozenMapping(Mapping[str, _Value]):
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[str, _Value] | Iterable[tuple[str, _Value]] = ()) -> None:
-        """Copies `items`.
-
-        Args:
-            items: mapping, or key-value pairs.
-        """
+        """Copies `items`."""
         self._items = dict(items)
 
     def __getitem__(self, key: str) -> _Value:
@@ -63,15 +59,7 @@ Parts = dict[str, Any]
 
 
 def map_parts(function: Callable[..., Any], *parts: Parts) -> Parts:
-    """Applies `function(part_name, leaf, ...)` to the leaves of one or more equal nests.
-
-    Args:
-        function: takes the name of the part that holds the leaf, and one leaf of each nest.
-        *parts: nests with the same names.
-
-    Returns:
-        Nest of results.
-    """
+    """Applies `function(part_name, leaf, ...)` to the leaves of one or more equal nests."""
     result: Parts = {}
     for name, part in parts[0].items():
         others = [other[name] for other in parts[1:]]
@@ -108,15 +96,7 @@ def arrange_leaves(parts: Parts, leaves: Iterable[Any]) -> Parts:
 
 
 def check_index_dtype(dtype: Any, name: str) -> tf.DType:
-    """Returns `dtype` as a `tf.DType` after checking that it can hold indices.
-
-    Args:
-        dtype: anything `tf.as_dtype` takes.
-        name: what to call it in an error.
-
-    Raises:
-        ValueError: if it is neither tf.int32 nor tf.int64.
-    """
+    """Returns `dtype` as a `tf.DType` after checking that it can hold indices."""
     dtype = tf.as_dtype(dtype)
     if dtype not in fields.INDEX_DTYPES:
         raise ValueError(f"{name} dtype must be int32 or int64; got {dtype}.")
@@ -124,14 +104,7 @@ def check_index_dtype(dtype: Any, name: str) -> tf.DType:
 
 
 def check_batch_shape(shape: tf.TensorShape) -> None:
-    """Refuses batches of batches of different sizes.
-
-    Args:
-        shape: batch shape of a piece.
-
-    Raises:
-        ValueError: if a dimension other than the first is unknown.
-    """
+    """Refuses batches of batches of different sizes."""
     if not shape[1:].is_fully_defined():
         raise ValueError(
             f"All shape dimensions except the outermost must be fully defined; got shape={shape}. Batch graphs with "
@@ -140,29 +113,13 @@ def check_batch_shape(shape: tf.TensorShape) -> None:
 
 
 def check_mapping(value: Any, name: str, content: str) -> None:
-    """Refuses what has no names, such as a list.
-
-    Args:
-        value: what the caller passed; None for nothing.
-        name: of the argument.
-        content: what it maps names to.
-
-    Raises:
-        TypeError: if it is no mapping.
-    """
+    """Refuses what has no names, such as a list."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"`{name}` must map names to {content}; got a {type(value).__name__}.")
 
 
 def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
-    """Refuses what a caller passed without a name.
-
-    Args:
-        args: the surplus positional arguments.
-
-    Raises:
-        TypeError: if there are any.
-    """
+    """Refuses what a caller passed without a name."""
     if args:
         raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass each by its name.")
 

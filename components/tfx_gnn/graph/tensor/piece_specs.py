@@ -15,8 +15,8 @@ from tfx_gnn.graph.graph_constants import (
     ShapeLike,
 )
 from tfx_gnn.graph.tensor import fields
-from tfx_gnn.graph.tensor.adjacency_spec import HyperAdjacencySpec
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec, check_relaxable
+from tfx_gnn.graph.tensor.adjacency import HyperAdjacencySpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec, check_relaxable
 from tfx_gnn.graph.tensor.piece_parts import FrozenMapping, Parts, check_batch_shape, check_index_dtype
 
 _Spec = TypeVar("_Spec", bound="FeaturePieceSpec")
@@ -248,14 +248,7 @@ class EdgeSetSpec(FeaturePieceSpec):
 
 
 def check_sizes_rank(sizes: Any) -> int:
-    """Returns the batch rank that `sizes`, a field or spec, implies.
-
-    Args:
-        sizes: field or spec of shape [*batch_shape, num_components].
-
-    Raises:
-        ValueError: if it is a scalar or has unknown rank.
-    """
+    """Returns the batch rank that `sizes`, a field or spec, implies."""
     if not sizes.shape.rank:
         raise ValueError(f"Field rank must be greater than the batch rank: field shape={sizes.shape}, batch_rank=0")
     return int(sizes.shape.rank) - 1
@@ -264,11 +257,7 @@ def check_sizes_rank(sizes: Any) -> int:
 def first_by_raggedness(features: Mapping[FieldName, Any]) -> Any:
     """Returns the feature that tells most about the number of items, if there are features.
 
-    Args:
-        features: feature names to fields or specs.
-
-    Returns:
-        The first by name of those with the fewest ragged dimensions; None without features.
+    The first by name of those with the fewest ragged dimensions.
     """
     return min(
         features.items(),
@@ -278,15 +267,7 @@ def first_by_raggedness(features: Mapping[FieldName, Any]) -> Any:
 
 
 def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
-    """Refuses features that statically have different numbers of items.
-
-    Args:
-        features: feature names to fields or specs.
-        rank: batch rank of their piece.
-
-    Raises:
-        ValueError: naming two features that disagree.
-    """
+    """Refuses features that statically have different numbers of items."""
     known: tuple[FieldName, int] | None = None
     for name, feature in features.items():
         count = fields.item_dimension(feature, rank)
@@ -302,15 +283,7 @@ def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
 
 
 def check_component_count(features: Mapping[FieldName, Any], sizes: Any) -> None:
-    """Refuses context features that statically disagree with the number of components.
-
-    Args:
-        features: feature names to fields or specs.
-        sizes: field or spec of shape [*batch_shape, num_components].
-
-    Raises:
-        ValueError: naming the feature.
-    """
+    """Refuses context features that statically disagree with the number of components."""
     rank = sizes.shape.rank - 1
     expected = fields.item_dimension(sizes, rank)
     for name, feature in features.items():

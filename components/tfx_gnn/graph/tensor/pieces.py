@@ -15,11 +15,9 @@ from tfx_gnn.graph.graph_constants import (
     NodeSetName,
     ShapeLike,
 )
-from tfx_gnn.graph.tensor import fields, tf_hooks
-from tfx_gnn.graph.tensor import run_time_checks as validation_mode
+from tfx_gnn.graph.tensor import fields, run_time_checks, tf_hooks
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency
-from tfx_gnn.graph.tensor.graph_piece import GraphPiece
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPiece, GraphPieceSpec
 from tfx_gnn.graph.tensor.piece_parts import (
     FrozenMapping,
     Parts,
@@ -70,10 +68,10 @@ class FeaturePiece(GraphPiece):
         }
         parts: Parts = {SIZES_PART: sizes, FEATURES_PART: feature_fields, **more_parts}
         piece = cls._assemble(parts, shape=sizes.shape[:rank], row_splits_dtype=row_splits_dtype)
-        if validation_mode.checks_statically():
+        if run_time_checks.checks_statically():
             check_batch_shape(piece.shape)
             check_item_counts(feature_fields, rank)
-        if validation_mode.checks_at_runtime(validate):
+        if run_time_checks.checks_at_runtime(validate):
             piece._assert_sizes_match()
         return piece
 
@@ -398,10 +396,10 @@ class EdgeSet(FeaturePiece):
                 f"{type(adjacency).__name__}. Make one with Adjacency.from_indices()."
             )
         edge_set = cls._from_features_and_sizes(features, sizes, validate, **{ADJACENCY_PART: adjacency})
-        if validation_mode.checks_sizes_statically(validate):
+        if run_time_checks.checks_sizes_statically(validate):
             ends = {f"end {tag}": index for tag, (_, index) in adjacency.get_indices_dict().items()}
             check_item_counts({**ends, **edge_set.features}, edge_set.rank)
-        if validation_mode.checks_at_runtime(validate):
+        if run_time_checks.checks_at_runtime(validate):
             edge_set._assert_edge_counts_match()
         return edge_set
 

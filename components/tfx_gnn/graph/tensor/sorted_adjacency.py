@@ -9,22 +9,16 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET, Field, FieldSpec, IncidentNodeTag, NodeSetName
 from tfx_gnn.graph.tensor import tf_hooks
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
-from tfx_gnn.graph.tensor.graph_piece_spec import GraphPieceSpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
+from tfx_gnn.graph.tensor.graph_piece import GraphPieceSpec
 from tfx_gnn.graph.tensor.piece_parts import refuse_positional_arguments
 from tfx_gnn.graph.tensor.run_time_checks import after_checks
 
 
 def stable_order(index: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of indices in the order of their values; equal ones keep their order.
+    """Returns the positions of indices, of shape [num_items] and from 0, in the order of their values.
 
-    Args:
-        index: int32 or int64, shape [num_items], values from 0.
-
-    Returns:
-        Tensor of the same shape and dtype, a permutation of 0, ..., num_items-1, such that
-        `tf.gather(index, result)` does not decrease. Legal for XLA.
+    Equal ones keep their order. Legal for XLA.
 
     Example:
         >>> stable_order(tf.constant([2, 0, 2, 1])).numpy().tolist()

@@ -21,7 +21,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class SymbolicCallHandler(Protocol):
-    """What `tfx_gnn.keras` knows about symbolic tensors."""
+    """How `tfx_gnn.keras` deals with symbolic tensors."""
 
     def is_symbolic(self, value: object) -> bool:
         """Tells whether a value is a symbolic tensor."""
@@ -38,19 +38,15 @@ _functions: dict[str, Callable[..., Any]] = {}
 
 
 def install_handler(handler: SymbolicCallHandler) -> None:
-    """Sets the process-wide handler of symbolic tensors.
-
-    Args:
-        handler: replaces the one before.
-    """
+    """Sets the process-wide handler of symbolic tensors."""
     _handlers[:] = [handler]
 
 
 def load_handler() -> None:
-    """Imports `tfx_gnn.keras` if Keras is there: whoever uses its functional API has imported it.
+    """Imports `tfx_gnn.keras` if Keras is loaded, as it is in any program that uses its functional API.
 
-    Keras asks its registry of symbolic tensors right after a graph or its spec was made, so this is called then. The
-    graph core alone does not load Keras, which takes seconds.
+    Keras consults its registry of symbolic tensors right after a graph or its spec was made, so this is called then.
+    The graph core alone does not load Keras, which takes seconds.
     """
     if not _handlers and "tf_keras" in sys.modules:
         # The import must not add operations to a graph that is being traced.
@@ -59,16 +55,9 @@ def load_handler() -> None:
 
 
 def registered_function(function_name: str) -> Callable[..., Any]:
-    """Returns a function that was decorated with `becomes_keras_layer`.
-
-    Args:
-        function_name: its `__name__`.
-
-    Raises:
-        KeyError: if there is none of that name.
-    """
+    """Returns a function that was decorated with `becomes_keras_layer`."""
     if function_name not in _functions:
-        # A model that is loaded names functions that nobody may have imported yet.
+        # A loaded model names functions whose modules may not have been imported yet.
         package = importlib.import_module("tfx_gnn.graph")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -81,14 +70,7 @@ def registered_function(function_name: str) -> Callable[..., Any]:
 
 
 def becomes_keras_layer(function: _Function) -> _Function:
-    """Lets a function be called with symbolic tensors: the call becomes a layer of the model.
-
-    Args:
-        function: takes tensors or graphs, possibly in nests, and returns such.
-
-    Returns:
-        The function; calls without symbolic tensors go straight through.
-    """
+    """Lets a function be called with symbolic tensors: the call becomes a layer of the model."""
     _functions[function.__name__] = function
 
     @tf.autograph.experimental.do_not_convert
@@ -106,11 +88,7 @@ def becomes_keras_layer(function: _Function) -> _Function:
 def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Function]:
     """Makes a function raise a helpful ValueError when it is called with symbolic tensors.
 
-    Args:
-        alternative: what to use instead, such as the name of a layer.
-
-    Returns:
-        A decorator.
+    `alternative` is what to use instead, such as the name of a layer.
     """
 
     def decorate(function: _Function) -> _Function:

@@ -38,15 +38,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 def supports_keras_tensors(function: _Function) -> _Function:
     """Lets a function take Keras tensors: called with one, it becomes a layer of the model.
 
-    TensorFlow calls the function first and asks its dispatchers, Keras among them, when the
+    TensorFlow calls the function first and tries its dispatchers, Keras among them, when the
     function raises TypeError or ValueError. So a function decorated with this must raise one
     of them when it meets a value that is neither a tensor nor a graph piece.
-
-    Args:
-        function: a function of tensors, graph tensors, or nests of them.
-
-    Returns:
-        The function, known to TensorFlow's dispatchers.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -64,15 +58,9 @@ def in_xla_context() -> bool:
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
-    """Encodes `value` as the tensors that tf.data stores for it.
+    """Encodes `value` as the tensors that tf.data stores for it; a ragged tensor becomes one variant.
 
-    Args:
-        spec: type spec of `value`.
-        value: tensor, ragged tensor or graph piece.
-        batched: whether the tensors must have a first dimension to be split on.
-
-    Returns:
-        List of tensors; a ragged tensor becomes one variant tensor.
+    If `batched`, the tensors have a first dimension to be split on.
     """
     if batched:
         return list(spec._to_batched_tensor_list(value))
@@ -80,15 +68,7 @@ def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
 
 
 def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
-    """Decodes what `to_flat_tensors` made, possibly stacked or split since.
-
-    Args:
-        spec: type spec of the result.
-        tensors: `num_flat_tensors(spec)` tensors.
-
-    Returns:
-        The value.
-    """
+    """Decodes what `to_flat_tensors` made, possibly stacked or split since."""
     if isinstance(spec, tf.TensorSpec) and tf.executing_eagerly():
         # As below, without comparing shapes that cannot be refined.
         return tensors[0]
@@ -98,11 +78,7 @@ def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
 def flat_tensor_specs(spec: Any) -> list[tf.TensorSpec]:
     """Describes the tensors that tf.data stores for a value of `spec`.
 
-    Args:
-        spec: type spec of a tensor, ragged tensor or unbatched graph piece.
-
-    Returns:
-        Specs of tensors that can be stacked; boxed ragged tensors are scalars.
+    They can be stacked; boxed ragged tensors are scalars.
     """
     return [tf.TensorSpec([], tf.variant) if flat.dtype == tf.variant else flat for flat in spec._flat_tensor_specs]
 
@@ -113,11 +89,7 @@ def num_flat_tensors(spec: Any) -> int:
 
 
 def no_flat_tensors(batch_spec: Any) -> list[tf.Tensor]:
-    """Returns what `to_flat_tensors(batch_spec, ..., batched=True)` makes of an empty batch.
-
-    Args:
-        batch_spec: type spec of batches of any size.
-    """
+    """Returns what `to_flat_tensors(batch_spec, ..., batched=True)` makes of an empty batch."""
     no_splits = [tf.zeros([1], tf.int64)]
     no_variants = tf.raw_ops.RaggedTensorToVariant(
         rt_nested_splits=no_splits, rt_dense_values=tf.zeros([0]), batched_input=True
@@ -129,11 +101,6 @@ def no_flat_tensors(batch_spec: Any) -> list[tf.Tensor]:
 
 
 def with_ragged_shape(value: tf.RaggedTensor, shape: tf.TensorShape) -> tf.RaggedTensor:
-    """Returns `value` with more static dimensions; its tensors are shared, not copied.
-
-    Args:
-        value: ragged tensor.
-        shape: static shape of the same rank, compatible with `value.shape`.
-    """
+    """Returns `value` with more static dimensions; its tensors are shared, not copied."""
     spec = tf.RaggedTensorSpec(shape, value.dtype, value.ragged_rank, value.row_splits.dtype)
     return spec._from_components([value.flat_values, *value.nested_row_splits])

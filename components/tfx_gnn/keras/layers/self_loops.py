@@ -7,7 +7,7 @@ from typing import Any
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.self_loops import add_self_loops
+from tfx_gnn.graph.ops.edge_edits import add_self_loops
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 

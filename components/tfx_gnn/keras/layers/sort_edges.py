@@ -8,7 +8,7 @@ from typing import Any
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 
 

@@ -15,10 +15,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from tfx_gnn.graph.batching.size_rule import SizeRule
-from tfx_gnn.graph.codec.batch_packing import pack_batches
+from tfx_gnn.graph.batching.size_constraints import SizeRule
+from tfx_gnn.graph.codec.batch_packing import ExampleItems, pack_batches
 from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
-from tfx_gnn.graph.codec.example_sizes import ExampleItems
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget

@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn.graph as lib
-from tfx_gnn.graph.batching.fit_or_skip import learn_fit_or_skip_size_constraints
 from tfx_gnn.graph.batching.size_checks import satisfies_size_constraints
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
+from tfx_gnn.graph.batching.size_search import learn_fit_or_skip_size_constraints
 
 RANDOM = np.random.default_rng(1)
 

@@ -14,7 +14,7 @@ from tfx_gnn.graph.batching.size_checks import (
     satisfies_size_constraints,
     satisfies_total_sizes,
 )
-from tfx_gnn.graph.batching.size_constraints import SizeConstraints, tight_size_constraints_from_maxima
+from tfx_gnn.graph.batching.size_constraints import SizeConstraints, with_room_for_padding
 
 
 def make_graph(node_sizes=(2, 2), edge_sizes=(1, 2)):
@@ -417,7 +417,7 @@ def test_agrees_with_the_oracle(oracle, plain, graph_plans, *, data, room, minim
 
 @settings(max_examples=15)
 @given(data=st.data(), batch_size=st.integers(1, 3), minimum=st.integers(0, 2))
-def test_constraints_from_maxima_fit_every_batch(graph_plans, *, data, batch_size, minimum):
+def test_the_largest_sizes_with_room_for_padding_fit_every_batch(graph_plans, *, data, batch_size, minimum):
     num_components = data.draw(st.integers(1, 2))
     plans = data.draw(
         st.lists(
@@ -426,14 +426,13 @@ def test_constraints_from_maxima_fit_every_batch(graph_plans, *, data, batch_siz
             max_size=2,
         )
     )
-    sizes = tight_size_constraints_from_maxima(
-        max_num_components=num_components,
-        max_num_nodes={name: max(sum(plan.node_sizes[name]) for plan in plans) for name in ("a", "b")},
-        max_num_edges={name: max(sum(plan.edge_sizes[name]) for plan in plans) for name in ("ab", "ba", "aa")},
-        incident_node_sets={"ab": "ab", "ba": "ab", "aa": "a"},
-        batch_size=batch_size,
-        min_nodes_per_component={"b": minimum},
+    largest = SizeConstraints(
+        batch_size * num_components,
+        {name: batch_size * max(sum(plan.node_sizes[name]) for plan in plans) for name in ("a", "b")},
+        {name: batch_size * max(sum(plan.edge_sizes[name]) for plan in plans) for name in ("ab", "ba", "aa")},
+        {"b": minimum},
     )
+    sizes = with_room_for_padding(largest, padded_incident_node_sets="ab")
 
     for plan in plans:
         for num_graphs in range(1, batch_size + 1):

@@ -1,97 +1,98 @@
+import numpy as np
 import pytest
-from hypothesis import given
+import tensorflow as tf
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tfx_gnn.graph as lib
 from tfx_gnn.graph.batching.size_constraints import (
     SizeConstraints,
-    tight_size_constraints_from_maxima,
+    SizeRule,
+    as_size,
+    stack_sizes,
+    target_size,
     with_room_for_padding,
 )
 
-ONE_SET = {
-    "max_num_nodes": {"docs": 3},
-    "max_num_edges": {"cites": 6},
-    "incident_node_sets": {"cites": ("docs", "docs")},
-}
-
-
-@pytest.mark.parametrize(("demand", "num_nodes"), [(0, 31), (1, 31), (4, 34)])
-def test_maxima_are_multiplied_and_room_for_one_padding_component_is_added(demand, num_nodes):
-    constraints = tight_size_constraints_from_maxima(
-        **ONE_SET, batch_size=10, max_num_components=5, min_nodes_per_component={"docs": demand}
-    )
-
-    assert constraints == SizeConstraints(
-        total_num_components=51,
-        total_num_nodes={"docs": num_nodes},
-        total_num_edges={"cites": 60},
-        min_nodes_per_component={"docs": demand},
-    )
-
-
-def test_only_ends_of_edge_sets_get_a_node_for_padding():
-    constraints = tight_size_constraints_from_maxima(
-        max_num_nodes={"docs": 3, "authors": 2, "tags": 0},
-        max_num_edges={"writes": 4},
-        incident_node_sets={"writes": ("authors", "docs")},
-        batch_size=2,
-    )
-
-    assert constraints.total_num_nodes == {"docs": 7, "authors": 5, "tags": 0}
-    assert constraints.total_num_components == 3
-
-
-def test_a_graph_without_sets_needs_only_a_component():
-    constraints = tight_size_constraints_from_maxima(
-        max_num_nodes={}, max_num_edges={}, incident_node_sets={}, batch_size=4
-    )
-
-    assert constraints == SizeConstraints(5, {}, {}, {})
+SPEC = lib.GraphTensorSpec.from_piece_specs(
+    node_sets_spec={
+        name: lib.NodeSetSpec.from_field_specs(sizes_spec=tf.TensorSpec([1], tf.int32)) for name in ("a", "b", "free")
+    },
+    edge_sets_spec={
+        "ab": lib.EdgeSetSpec.from_field_specs(
+            sizes_spec=tf.TensorSpec([1], tf.int32),
+            adjacency_spec=lib.AdjacencySpec.from_incident_node_sets("a", "b", tf.TensorSpec([None], tf.int32)),
+        )
+    },
+)
+TARGETS = SizeConstraints(4, {"a": 6, "b": 5, "free": 3}, {"ab": 7}, {"b": 1})
 
 
 def test_demand_is_optional_in_the_named_tuple():
     assert SizeConstraints(1, {}, {}).min_nodes_per_component == ()
 
 
-def test_room_accepts_the_demand_as_pairs():
+def test_room_is_a_component_its_demand_and_a_node_at_padded_ends():
     enlarged = with_room_for_padding(
-        SizeConstraints(2, {"a": 4, "b": 4}, {}, (("a", 3),)), padded_incident_node_sets=["b"]
+        SizeConstraints(2, {"a": 4, "b": 4, "c": 4}, {"bc": 9}, (("a", 3),)), padded_incident_node_sets=["b"]
     )
 
-    assert enlarged == SizeConstraints(3, {"a": 7, "b": 5}, {}, (("a", 3),))
+    assert enlarged == SizeConstraints(3, {"a": 7, "b": 5, "c": 4}, {"bc": 9}, (("a", 3),))
 
 
-@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 9), st.integers(0, 4))
-def test_constraints_grow_with_the_batch(nodes, edges, batch_size, demand):
-    def constraints(size):
-        return tight_size_constraints_from_maxima(
-            max_num_nodes={"docs": nodes},
-            max_num_edges={"cites": edges},
-            incident_node_sets={"cites": ("docs",)},
-            batch_size=size,
-            min_nodes_per_component={"docs": demand},
-        )
-
-    smaller, larger = constraints(batch_size), constraints(batch_size + 1)
-
-    assert larger.total_num_components == smaller.total_num_components + 1
-    assert larger.total_num_nodes["docs"] == smaller.total_num_nodes["docs"] + nodes
-    assert larger.total_num_edges["cites"] == smaller.total_num_edges["cites"] + edges
+def fits_by_hand(components, a, b, free, ab):
+    fake = 4 - components
+    return (
+        fake >= 0
+        and a <= 6
+        and b + fake <= 5
+        and free <= 3
+        and ab <= 7
+        and (fake > 0 or (a, b, free, ab) == (6, 5, 3, 7))
+        and (ab == 7 or (a < 6 and b < 5))
+    )
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch_size": 0}, r"`batch_size` must be at least 1; got 0"),
-        ({"max_num_components": 0}, r"`max_num_components` must be at least 1"),
-        ({"max_num_nodes": {"docs": -1}}, r"`max_num_nodes\['docs'\]` must be at least 0; got -1"),
-        ({"max_num_edges": {"cites": -2}}, r"`max_num_edges\['cites'\]` must be at least 0"),
-        ({"min_nodes_per_component": {"docs": -1}}, r"`min_nodes_per_component\['docs'\]` must be at least 0"),
-        ({"min_nodes_per_component": {"nope": 1}}, r"`min_nodes_per_component` must name node sets .* \['nope'\]"),
-        ({"incident_node_sets": {}}, r"`incident_node_sets` must have one entry per edge set"),
-        ({"incident_node_sets": {"cites": ("nope",)}}, r"`incident_node_sets` must name node sets .* \['nope'\]"),
-    ],
-)
-def test_bad_arguments_are_refused(change, message):
-    with pytest.raises(ValueError, match=message):
-        tight_size_constraints_from_maxima(**{**ONE_SET, "batch_size": 2, **change})
+@settings(max_examples=40)
+@given(st.lists(st.tuples(*[st.integers(0, 8)] * 5), min_size=1, max_size=6))
+def test_many_graphs_are_judged_at_once_in_numpy_and_tensorflow(rows):
+    rule = SizeRule.from_constraints(SPEC, TARGETS)
+    table = np.array(rows, dtype=np.int64)
+    expected = [fits_by_hand(*row) for row in rows]
+
+    by_numpy = rule.fits(table[:, 0], table[:, 1:])
+    by_tensorflow = rule.fits(tf.constant(table[:, 0]), tf.constant(table[:, 1:]))
+
+    assert isinstance(by_numpy, np.ndarray)
+    assert by_numpy.tolist() == expected
+    assert by_tensorflow.numpy().tolist() == expected
+    assert bool(rule.fits(table[0, 0], table[0, 1:])) == expected[0]
+    assert rule.fits_each(table[:, 0], list(table[:, 1:].T)).tolist() == expected
+
+
+def test_targets_may_be_unknown_while_traced():
+    @tf.function
+    def fits(size):
+        rule = SizeRule.from_constraints(SPEC, TARGETS._replace(total_num_edges={"ab": size}))
+        return rule.fits(np.int64(1), np.array([1, 1, 1, 5]))
+
+    assert bool(fits(tf.constant(5)))
+    assert not bool(fits(tf.constant(4)))
+
+
+def test_a_graph_without_sets_only_needs_components():
+    rule = SizeRule.from_constraints(lib.GraphTensorSpec.from_piece_specs(), SizeConstraints(2, {}, {}))
+
+    assert rule.fits(np.array([1, 2, 3]), np.zeros([3, 0], np.int64)).tolist() == [True, True, False]
+    assert rule.fits_each(np.array([1, 2, 3]), []).tolist() == [True, True, False]
+
+
+def test_sizes_stay_integers_where_they_are_known():
+    assert as_size(tf.constant(3, tf.int32)) == 3
+    assert isinstance(stack_sizes([1, 2]), np.ndarray)
+    assert tf.is_tensor(stack_sizes([1, tf.constant(2)]))
+
+
+def test_a_missing_set_is_named():
+    with pytest.raises(ValueError, match=r"total number of <q> nodes must be specified .* got nodes of \['a'\] only"):
+        target_size({"a": 1}, "q", "nodes")

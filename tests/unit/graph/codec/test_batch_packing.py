@@ -11,8 +11,7 @@ from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.codec import batch_packing
 from tfx_gnn.graph.codec.batch_packing import pack_batches
 from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec

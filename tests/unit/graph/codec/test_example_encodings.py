@@ -19,7 +19,7 @@ from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.codec import example_layout
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge, parse_example, parse_merge_and_pad
 from tfx_gnn.graph.codec.flat_tensors import graph_to_flat_tensors
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
 

@@ -22,10 +22,10 @@ from tfx_gnn.graph.codec.example_parsing import (
     parse_merge_and_pad,
     parse_single_example,
 )
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
-from tfx_gnn.graph.tensor.graph_assertions import assert_constraints
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
+from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 
 _SPEC = importlib.util.spec_from_file_location("plain_decoder", Path(__file__).with_name("plain_decoder.py"))
 plain = importlib.util.module_from_spec(_SPEC)

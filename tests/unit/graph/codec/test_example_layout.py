@@ -2,7 +2,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.codec.example_layout import get_io_spec
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge, parse_example, parse_single_example
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec, HyperAdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec, HyperAdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
 

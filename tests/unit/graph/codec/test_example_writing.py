@@ -4,8 +4,7 @@ import tensorflow as tf
 from tfx_gnn.graph.codec.example_parsing import parse_single_example
 from tfx_gnn.graph.codec.example_writing import write_example
 from tfx_gnn.graph.tensor.adjacency import HyperAdjacency
-from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.graph.tensor.graph_values import graph_tensor_to_values
+from tfx_gnn.graph.tensor.graph_tensor import GraphTensor, graph_tensor_to_values
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tfx_gnn.graph.batching.padding import FeatureDefaultValues, pad_to_total_sizes
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.codec.example_parsing import parse_and_merge, parse_merge_and_pad
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tfx_gnn.graph as lib
-from tfx_gnn.graph.ops.edge_masking import mask_edges
+from tfx_gnn.graph.ops.edge_edits import mask_edges
 
 
 def test_masked_edges_move_to_a_set_of_their_own(run, graph):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import tfx_gnn.graph as tfgnn
 from tfx_gnn.graph.graph_constants import SOURCE
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency
 
 

@@ -4,7 +4,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import tfx_gnn.graph as lib
-from tfx_gnn.graph.ops.self_loops import add_self_loops
+from tfx_gnn.graph.ops.edge_edits import add_self_loops
 
 
 def make_graph():

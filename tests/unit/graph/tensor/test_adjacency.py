@@ -4,8 +4,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
 from tfx_gnn.graph.tensor import run_time_checks as validation_mode
-from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec, HyperAdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec, HyperAdjacency, HyperAdjacencySpec
 
 
 @pytest.fixture

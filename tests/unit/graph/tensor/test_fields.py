@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tfx_gnn.graph.tensor import fields
 
@@ -115,3 +117,45 @@ def test_item_count_becomes_static():
         assert fields.with_item_count(ragged, 2).shape.as_list() == [2, None]
 
     fix.get_concrete_function()
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (tf.TensorSpec([None, 3]), []),
+        (tf.TensorSpec([None, 3, None], tf.string), []),
+        (tf.TensorSpec([2, None], tf.int64), [[], []]),
+        (tf.RaggedTensorSpec([None, None, 2], tf.int32, 1), []),
+        (tf.RaggedTensorSpec([2, None, 2], tf.int32, 1, tf.int32), [[], []]),
+        (tf.RaggedTensorSpec([2, 2, None], tf.int32, 2, tf.int32), [[[], []], [[], []]]),
+        (tf.RaggedTensorSpec([None, 3, None], tf.float32, 2), []),
+    ],
+)
+def test_unknown_dimensions_are_zero(spec, expected):
+    field = fields.empty_field(spec)
+
+    assert spec.is_compatible_with(field)
+    assert (field.to_list() if isinstance(field, tf.RaggedTensor) else field.numpy().tolist()) == expected
+
+
+def test_what_must_be_there_is_filled():
+    assert fields.empty_field(tf.TensorSpec([2, 1], tf.int32), fill=1).numpy().tolist() == [[1], [1]]
+    assert fields.empty_field(tf.TensorSpec([1], tf.int64), fill=0).numpy().tolist() == [0]
+    with pytest.raises(ValueError, match=r"must allow a field without values; got non-empty shape \(2, 1\)"):
+        fields.empty_field(tf.TensorSpec([2, 1], tf.int32))
+
+
+def test_items_of_a_component_follow_each_other(run):
+    indices = run(lambda sizes: fields.component_indices(sizes, tf.reduce_sum(sizes)), tf.constant([0, 2, 0, 0, 3, 0]))
+
+    assert indices.numpy().tolist() == [1, 1, 4, 4, 4]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 5), max_size=6), st.sampled_from([tf.int32, tf.int64]))
+def test_each_component_occurs_as_often_as_its_size(sizes, dtype):
+    indices = fields.component_indices(tf.constant(sizes, dtype, [len(sizes)]), sum(sizes))
+
+    assert indices.dtype == dtype
+    assert indices.shape.as_list() == [sum(sizes)]
+    assert indices.numpy().tolist() == [i for i, size in enumerate(sizes) for _ in range(size)]

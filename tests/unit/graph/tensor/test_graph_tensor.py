@@ -3,7 +3,7 @@ import re
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.tensor import graph_assertions
+from tfx_gnn.graph.tensor import run_time_checks
 from tfx_gnn.graph.tensor import run_time_checks as validation_mode
 from tfx_gnn.graph.tensor.adjacency import Adjacency, HyperAdjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
@@ -174,7 +174,7 @@ def test_a_batch_with_a_wrong_index_is_counted_but_not_merged(adjacency_type):
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be less than the number of nodes"):
         batch.merge_batch_to_components()
     with pytest.raises(tf.errors.InvalidArgumentError, match="must be less than the number of nodes"):
-        graph_assertions.assert_constraints(batch)
+        run_time_checks.assert_constraints(batch)
 
 
 def test_a_batch_is_checked_at_all_ends_where_that_is_asked_for():
@@ -198,7 +198,7 @@ def test_different_components_pass_until_all_constraints_are_asserted():
     graph = one_edge([0], [0], edge_sizes=[1, 0])
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="number of components of node set a must be equal"):
-        graph_assertions.assert_constraints(graph)
+        run_time_checks.assert_constraints(graph)
 
 
 def test_possible_edges_pass_at_run_time(runtime_checks):
@@ -288,8 +288,8 @@ def test_replacing_features_keeps_the_dtype_of_row_splits(graph):
 
 
 def test_everything_is_checked_on_demand(graph):
-    assert graph_assertions.assert_constraints(graph) is None
-    assert graph_assertions.assert_constraints(next(iter(tf.data.Dataset.from_tensors(graph).batch(1)))) is None
+    assert run_time_checks.assert_constraints(graph) is None
+    assert run_time_checks.assert_constraints(next(iter(tf.data.Dataset.from_tensors(graph).batch(1)))) is None
 
 
 @pytest.mark.parametrize(
@@ -310,7 +310,7 @@ def test_what_does_not_fit_is_found_on_demand(graph, change, message, wrap):
     wrong = change(graph)
 
     def check(graph):
-        graph_assertions.assert_constraints(graph)
+        run_time_checks.assert_constraints(graph)
         return graph.total_num_components
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):

@@ -1,8 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec

@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor import run_time_checks as validation_mode
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, EdgeSetSpec, NodeSetSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 

@@ -2,8 +2,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
-from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.adjacency_spec import AdjacencySpec
+from tfx_gnn.graph.tensor.adjacency import Adjacency, AdjacencySpec
 from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency, SortedAdjacencySpec
 
 

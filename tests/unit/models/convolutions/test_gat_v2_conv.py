@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import CONTEXT, SOURCE, TARGET
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv
 
 

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.models.convolutions.gin_conv import GINConv
 
 

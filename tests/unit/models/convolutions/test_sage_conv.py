@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfx_gnn.graph.graph_constants import SOURCE
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
 
 

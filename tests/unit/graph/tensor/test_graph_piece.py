@@ -1,39 +1,12 @@
-"""Fields without values."""
+"""What a graph without values is made of."""
 
 import pytest
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor.adjacency import Adjacency
-from tfx_gnn.graph.tensor.graph_assertions import assert_constraints
-from tfx_gnn.graph.tensor.graph_piece_spec import empty_field
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (tf.TensorSpec([None, 3]), []),
-        (tf.TensorSpec([None, 3, None], tf.string), []),
-        (tf.TensorSpec([2, None], tf.int64), [[], []]),
-        (tf.RaggedTensorSpec([None, None, 2], tf.int32, 1), []),
-        (tf.RaggedTensorSpec([2, None, 2], tf.int32, 1, tf.int32), [[], []]),
-        (tf.RaggedTensorSpec([2, 2, None], tf.int32, 2, tf.int32), [[[], []], [[], []]]),
-        (tf.RaggedTensorSpec([None, 3, None], tf.float32, 2), []),
-    ],
-)
-def test_unknown_dimensions_are_zero(spec, expected):
-    field = empty_field(spec)
-
-    assert spec.is_compatible_with(field)
-    assert (field.to_list() if isinstance(field, tf.RaggedTensor) else field.numpy().tolist()) == expected
-
-
-def test_what_must_be_there_is_filled():
-    assert empty_field(tf.TensorSpec([2, 1], tf.int32), fill=1).numpy().tolist() == [[1], [1]]
-    assert empty_field(tf.TensorSpec([1], tf.int64), fill=0).numpy().tolist() == [0]
-    with pytest.raises(ValueError, match=r"must allow a field without values; got non-empty shape \(2, 1\)"):
-        empty_field(tf.TensorSpec([2, 1], tf.int32))
+from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 
 
 def make_chain(num_nodes):
