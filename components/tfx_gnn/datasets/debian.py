@@ -6,8 +6,17 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from tfx_gnn.datasets.debian_archive import RELATION_FIELDS, read_archive
-from tfx_gnn.datasets.debian_edges import RelationCounts, build_depends_table, origin_tables, relation_tables
-from tfx_gnn.datasets.debian_nodes import maintainer_table, package_table, source_table, tag_table, virtual_table
+from tfx_gnn.datasets.debian_tables import (
+    RelationCounts,
+    build_depends_table,
+    maintainer_table,
+    origin_tables,
+    package_table,
+    relation_tables,
+    source_table,
+    tag_table,
+    virtual_table,
+)
 from tfx_gnn.datasets.tables_folder import DescribedGraph, write_tables_folder
 
 _ENDS = {
@@ -51,17 +60,6 @@ def build_debian_graph(output_dir: str, *, packages: Sequence[str], sources: Seq
 
     Of several versions of a package or source the newest counts. People are numbers; there are
     no e-mail addresses and no descriptions. `find_index_files` finds apt's lists.
-
-    Args:
-        output_dir: folder to write into, made if absent.
-        packages: paths of Packages files, of one architecture.
-        sources: paths of the Sources files of the same parts of the archive.
-
-    Returns:
-        Sizes of the graph, and what was left out of it.
-
-    Raises:
-        ValueError: if a file is missing or is no such index file.
     """
     archive = read_archive(packages, sources)
     edge_tables, relations = relation_tables(archive)

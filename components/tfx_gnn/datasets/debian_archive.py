@@ -1,4 +1,4 @@
-"""Reads an archive's index files: the newest version of every package and source."""
+"""Reads the index files of a Debian archive: the newest version of every package and source."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from tfx_gnn.datasets.debian_control_files import parse_relations, read_stanzas, version_key
 from tfx_gnn.datasets.debian_people import Maintainers, number_maintainers
-from tfx_gnn.datasets.debian_relations import parse_relations
-from tfx_gnn.datasets.debian_stanzas import read_stanzas
-from tfx_gnn.datasets.debian_versions import version_key
 
 RELATION_FIELDS = {
     "depends": ("Depends", "Pre-Depends"),
@@ -74,18 +72,7 @@ class Archive:
 
 
 def read_archive(packages: Sequence[str], sources: Sequence[str]) -> Archive:
-    """Reads the index files of an archive.
-
-    Args:
-        packages: paths of Packages files, of one architecture.
-        sources: paths of the Sources files of the same parts of the archive.
-
-    Returns:
-        What they say.
-
-    Raises:
-        ValueError: if a list is empty or a file is not what it should be.
-    """
+    """Reads the Packages files of one architecture, and the Sources files of the same parts of the archive."""
     for argument, paths in (("packages", packages), ("sources", sources)):
         if isinstance(paths, str) or not paths:
             raise ValueError(
@@ -111,14 +98,7 @@ def read_archive(packages: Sequence[str], sources: Sequence[str]) -> Archive:
 
 
 def source_of(package: Stanza) -> str:
-    """Says which source a package is built from.
-
-    Args:
-        package: its stanza.
-
-    Returns:
-        Name of the source, that of the package where no other is given.
-    """
+    """Names the source that a package is built from: its own name where no other is given."""
     return package.get("Source", package["Package"]).partition(" ")[0]
 
 

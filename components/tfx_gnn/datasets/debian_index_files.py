@@ -38,19 +38,7 @@ class _Target:
 def find_index_files(
     *, codename: str = "", components: Collection[str] = ("main",), architecture: str = ""
 ) -> IndexFiles:
-    """Asks apt where the lists of a release are that it has fetched.
-
-    Args:
-        codename: release such as "bookworm"; that of this machine if empty.
-        components: parts of the archive.
-        architecture: such as "amd64"; that of this machine if empty.
-
-    Returns:
-        The files, which may be compressed.
-
-    Raises:
-        ValueError: if there is no apt, or it lacks a list. The message says which command fetches it.
-    """
+    """Asks apt where the lists of a release are that it has fetched."""
     for program in ("apt-get", "dpkg"):
         if shutil.which(program) is None:
             raise ValueError(

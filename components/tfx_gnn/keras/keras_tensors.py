@@ -28,21 +28,13 @@ from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency
 
 
 def unique_layer_name(name: str) -> str:
-    """Returns a name that no layer of the current graph of Keras has.
-
-    Args:
-        name: used as it is the first time, and then with "_1", "_2" and so on.
-    """
+    """Makes a name unique among the layers of Keras' current graph: the name itself, then "<name>_1" and so on."""
     unique: str = backend.unique_object_name(name, zero_based=True, avoid_observed_names=True)
     return unique
 
 
 def is_symbolic(value: object) -> bool:
-    """Tells whether a value is a symbolic tensor of Keras' functional API.
-
-    Args:
-        value: anything.
-    """
+    """Tells whether a value is a symbolic tensor of Keras' functional API."""
     return isinstance(value, keras_tensor.KerasTensor)
 
 
@@ -90,14 +82,7 @@ class FeaturePieceKerasTensor(GraphPieceKerasTensor):
     LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "replace_features")
 
     def __getitem__(self, feature_name: FieldName) -> Any:
-        """Returns a feature.
-
-        Args:
-            feature_name: its name.
-
-        Raises:
-            KeyError: if there is none of this name.
-        """
+        """Returns a feature."""
         return self.features[feature_name]
 
     def get_features_dict(self) -> dict[FieldName, Any]:
@@ -125,11 +110,7 @@ class HyperAdjacencyKerasTensor(GraphPieceKerasTensor):
     LAYER_METHODS = (*GraphPieceKerasTensor.LAYER_METHODS, "__getitem__")
 
     def node_set_name(self, node_set_tag: IncidentNodeTag) -> NodeSetName:
-        """Returns the name of the node set at one end.
-
-        Args:
-            node_set_tag: tag of the end.
-        """
+        """Returns the name of the node set at one end."""
         return self.type_spec.node_set_name(node_set_tag)
 
     def get_indices_dict(self) -> dict[IncidentNodeTag, tuple[NodeSetName, Any]]:
@@ -183,12 +164,7 @@ class _FactoryDispatcher(tf.__internal__.dispatch.OpDispatcher):
         self._make_piece = symbolic_calls.becomes_keras_layer(make_piece)
 
     def handle(self, args: Any, kwargs: Any) -> Any:
-        """Makes the layer and calls it, if an argument is a Keras tensor.
-
-        Args:
-            args: positional arguments, the first being the class.
-            kwargs: keyword arguments.
-        """
+        """Makes the layer and calls it, if an argument is a Keras tensor."""
         leaves = tf.nest.flatten([args[1:], kwargs])
         if not any(isinstance(leaf, keras_tensor.KerasTensor) for leaf in leaves):
             return self.NOT_SUPPORTED

@@ -27,36 +27,18 @@ class Candidates(NamedTuple):
 
     @staticmethod
     def of(labels: tf.Tensor) -> Candidates:
-        """Reads labels.
-
-        Args:
-            labels: integers or float32, [n, 2].
-        """
+        """Reads labels, integers or float32 [n, 2]."""
         labels = tf.cast(labels, tf.int32)
         return Candidates(is_true=labels[:, 0] == 1, is_false=labels[:, 0] == 0, group=labels[:, 1])
 
 
 def static_rows(value: tf.Tensor) -> int | tf.Tensor:
-    """Counts rows, as a Python number where it can be: XLA wants to know the number of segments.
-
-    Args:
-        value: tensor of rank 1 or more.
-
-    Returns:
-        Length of the first axis.
-    """
+    """Counts rows, as a Python number where it can be: XLA wants to know the number of segments."""
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 
 def have_false_ones(candidates: Candidates) -> tf.Tensor:
-    """Tells which candidates have a false one in their example: others have no meaningful rank.
-
-    Args:
-        candidates: what the labels tell.
-
-    Returns:
-        bool [n].
-    """
+    """Tells which candidates have a false one in their example: others have no meaningful rank."""
     is_false = tf.cast(candidates.is_false, tf.int32)
     num_false = tf.math.unsorted_segment_sum(is_false, candidates.group, static_rows(is_false))
     return tf.gather(num_false, candidates.group) > 0
@@ -65,17 +47,12 @@ def have_false_ones(candidates: Candidates) -> tf.Tensor:
 def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Ranks each candidate among the false ones of its example.
 
-    A rank is 1 and the number of false candidates that score higher, and half of those that score the same: the mean
-    of the places that a tie leaves open. Other true pairs of the example are left out ("filtered" ranks).
-
-    Args:
-        candidates: what the labels tell.
-        scores: float32 [n].
-
-    Returns:
-        Row of each candidate in some order, int32 [n]; and in the same order its rank, float32 [n].
+    Returns the rows of the candidates in some order, int32 [n], and in the same order their ranks, float32 [n]. A
+    rank is 1 and the number of false candidates that score higher, and half of those that score the same: the mean of
+    the places that a tie leaves open. Other true pairs of the example are left out ("filtered" ranks).
     """
     num_rows = static_rows(scores)
+    # By score first and then, stably, by example: candidates of one example stand together, the best one first.
     order = tf.argsort(scores, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(candidates.group, order), stable=True))
     group, score = tf.gather(candidates.group, order), tf.gather(scores, order)

@@ -31,6 +31,15 @@ class GraphNormalization(tf_keras.layers.Layer):
         values: the states; they need not be a feature of the graph.
         graph: a scalar graph.
         node_set_name: whose states they are.
+
+    Example:
+        >>> states = tf.constant([[1.0], [3.0], [7.0], [7.0]])
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0]), target=tf.constant([1]), node_features=states,
+        ...     node_set_sizes=tf.constant([2, 2]), edge_set_sizes=tf.constant([1, 0]))
+        >>> normalize = GraphNormalization(epsilon=1e-6)
+        >>> normalize(states, graph=graph, node_set_name="nodes").numpy().round(3).tolist()
+        [[-1.0], [1.0], [0.0], [0.0]]
     """
 
     def __init__(self, *, epsilon: float = 1e-3, **kwargs: Any) -> None:

@@ -16,7 +16,7 @@ class HideSeedFeature(tf_keras.layers.Layer):
     """Overwrites a feature of the seed nodes, such as their position in a vocabulary of identities.
 
     A model that sees the identity of the node that it classifies learns the
-    training labels by heart. Neighbours keep theirs.
+    training labels by memorizing nodes. Neighbours keep theirs.
 
     Shapes: a scalar graph in, the same graph out.
 
@@ -25,6 +25,14 @@ class HideSeedFeature(tf_keras.layers.Layer):
         value: what the seeds get instead.
         key: readout key; the seeds are the sources of edge set `_readout/<key>`.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features={"name": tf.constant([7, 8, 9])})
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> hidden = HideSeedFeature("name", value=-1)(graph)
+        >>> hidden.node_sets["nodes"]["name"].numpy().tolist()
+        [-1, 8, 9]
     """
 
     def __init__(self, feature_name: str, value: int, *, key: str = "seed", **kwargs: Any) -> None:
@@ -58,8 +66,8 @@ class HideSeedFeature(tf_keras.layers.Layer):
 class ForgetIdentity(tf_keras.layers.Layer):
     """Replaces some identities by that of "unknown" while training.
 
-    A model that now and then does without an identity learns what an unknown one
-    is worth, and leans less on those it knows.
+    A model that is trained without some identities learns what an unknown one
+    means, and relies less on those it knows.
 
     Shapes: integer [...] in, the same out; only training changes values.
 
@@ -67,6 +75,14 @@ class ForgetIdentity(tf_keras.layers.Layer):
         rate: share of values to replace, in [0, 1).
         unknown: what replaces them.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> forget = ForgetIdentity(0.5, unknown=-1)
+        >>> forget(tf.constant([7, 8, 9]), training=False).numpy().tolist()
+        [7, 8, 9]
+        >>> forgotten = forget(tf.range(1000), training=True) == -1
+        >>> 300 < int(tf.math.count_nonzero(forgotten)) < 700
+        True
     """
 
     def __init__(self, rate: float, unknown: int, **kwargs: Any) -> None:

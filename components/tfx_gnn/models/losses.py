@@ -12,8 +12,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.models.candidate_groups import Candidates, static_rows
-
-REGRESSION_LOSSES = ("mse", "mae", "huber")
+from tfx_gnn.models.tasks.task_kinds import REGRESSION_LOSSES
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -52,43 +51,9 @@ class ElementwiseRegressionLoss(tf_keras.losses.Loss):
         return {**super().get_config(), "kind": self._kind}
 
 
-@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class SmoothedCrossEntropy(tf_keras.losses.Loss):
-    """Cross entropy of logits against class indices, of which a share is spread over all classes.
+class _SmoothedLoss(tf_keras.losses.Loss):
+    """Spreads a share of the target over all answers."""
 
-    `tf_keras.losses.SparseCategoricalCrossentropy` knows no label smoothing
-    (arXiv:1512.00567, section 7). With it, a small data set that is learned by heart
-    does not drive the validation loss up, and that loss can tell the best epoch.
-
-    Shapes: classes int64 [n] or [n, 1], logits float [n, num_classes]; loss float32 [n] before reduction,
-    also of logits of half precision.
-
-    Args:
-        label_smoothing: share of the target that all classes have in equal parts, in [0, 1).
-        name: name of the loss.
-        **kwargs: arguments of `tf_keras.losses.Loss`.
-    """
-
-    def __init__(self, label_smoothing: float, *, name: str = "smoothed_cross_entropy", **kwargs: Any) -> None:
-        super().__init__(name=name, **kwargs)
-        if not 0.0 <= label_smoothing < 1.0:
-            raise ValueError(f"`label_smoothing` must lie in [0, 1); got {label_smoothing}. Usual is 0.1.")
-        self._label_smoothing = label_smoothing
-
-    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
-        """Computes the loss of each example; see the class for shapes."""
-        classes = tf.reshape(tf.cast(y_true, tf.int64), tf.shape(y_pred)[:-1])
-        num_classes = y_pred.shape[-1]
-        on = 1.0 - self._label_smoothing + self._label_smoothing / num_classes
-        target = tf.one_hot(classes, num_classes, on, self._label_smoothing / num_classes, dtype=tf.float32)
-        return tf.nn.softmax_cross_entropy_with_logits(target, tf.cast(y_pred, tf.float32))
-
-    def get_config(self) -> dict[str, Any]:
-        """Arguments that make an equal loss."""
-        return {**super().get_config(), "label_smoothing": self._label_smoothing}
-
-
-class _LinkLoss(tf_keras.losses.Loss):
     def __init__(self, label_smoothing: float, *, name: str, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
         if not 0.0 <= label_smoothing < 1.0:
@@ -101,7 +66,45 @@ class _LinkLoss(tf_keras.losses.Loss):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class CandidateSigmoid(_LinkLoss):
+class SmoothedCrossEntropy(_SmoothedLoss):
+    """Cross entropy of logits against class indices, of which a share is spread over all classes.
+
+    `tf_keras.losses.SparseCategoricalCrossentropy` knows no label smoothing
+    (arXiv:1512.00567, section 7). With it, a small data set that is memorized
+    does not drive the validation loss up, and that loss can tell the best epoch.
+
+    Shapes: classes int64 [n] or [n, 1], logits float [n, num_classes]; loss float32 [n] before reduction,
+    also of logits of half precision.
+
+    Args:
+        label_smoothing: share of the target that all classes have in equal parts, in [0, 1).
+        name: name of the loss.
+        **kwargs: arguments of `tf_keras.losses.Loss`.
+
+    Example:
+        >>> loss = SmoothedCrossEntropy(0.5)
+        >>> round(float(loss(tf.constant([0]), tf.constant([[0.0, 0.0]]))), 4)
+        0.6931
+        >>> for smoothing in (0.0, 0.5):
+        ...     round(float(SmoothedCrossEntropy(smoothing)(tf.constant([0]), tf.constant([[20.0, 0.0]]))), 2)
+        0.0
+        5.0
+    """
+
+    def __init__(self, label_smoothing: float, *, name: str = "smoothed_cross_entropy", **kwargs: Any) -> None:
+        super().__init__(label_smoothing, name=name, **kwargs)
+
+    def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
+        """Computes the loss of each example; see the class for shapes."""
+        classes = tf.reshape(tf.cast(y_true, tf.int64), tf.shape(y_pred)[:-1])
+        num_classes = y_pred.shape[-1]
+        on = 1.0 - self._label_smoothing + self._label_smoothing / num_classes
+        target = tf.one_hot(classes, num_classes, on, self._label_smoothing / num_classes, dtype=tf.float32)
+        return tf.nn.softmax_cross_entropy_with_logits(target, tf.cast(y_pred, tf.float32))
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class CandidateSigmoid(_SmoothedLoss):
     """Cross entropy of each candidate by itself.
 
     Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction, 0 for candidates that
@@ -126,7 +129,7 @@ class CandidateSigmoid(_LinkLoss):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class CandidateSoftmax(_LinkLoss):
+class CandidateSoftmax(_SmoothedLoss):
     """Cross entropy of each true pair among all candidates of its example.
 
     Shapes: labels int64 [n, 2], scores float [n]; loss float32 [n] before reduction: that of each true
@@ -148,7 +151,7 @@ class CandidateSoftmax(_LinkLoss):
         takes_part = candidates.is_true | candidates.is_false
         part = tf.cast(takes_part, tf.float32)
         scores = tf.cast(y_pred, tf.float32)
-        # Of no candidates, the maximum is the least float: those are not looked at.
+        # The maximum of no candidates is the lowest float, which the next line leaves out.
         highest = tf.math.unsorted_segment_max(tf.where(takes_part, scores, scores.dtype.min), group, num_rows)
         shifted = tf.where(takes_part, scores - tf.stop_gradient(tf.gather(highest, group)), 0.0)
         total = tf.gather(tf.math.unsorted_segment_sum(part * tf.exp(shifted), group, num_rows), group)

@@ -2,8 +2,12 @@
 
 Sums, means and maxima along edges stay right in half precision: a sum of ones in bfloat16 stops at 256, so what is
 added up is float32. Where edges are sorted (`sort_edges`), sums over neighbours never hold a row for each edge.
-AutoGraph, which Keras sets on whatever a layer calls, takes seconds to read the graph core and finds nothing to do
-there: it stops here.
+
+In a sampled subgraph only the seeds are read out, a tenth of the nodes or less. The last layer's states of the
+others are never used, so its matrix products leave them out. Shapes stay static, as TPUs demand.
+
+Keras runs AutoGraph on whatever a layer calls. On the graph core that takes seconds and changes nothing, so the
+functions here that call it are not converted.
 """
 
 from __future__ import annotations
@@ -19,11 +23,11 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import broadcast_node_to_edges
 from tfx_gnn.graph.ops.neighbors import pool_neighbors_to_node
 from tfx_gnn.graph.ops.pooling import pool_edges_to_node
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.keras.layers.graph_update import GraphUpdate
-from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
-from tfx_gnn.keras.nested_layers import as_layer
-from tfx_gnn.models.relations import ReadNodeSetUpdate, Relation, Round
+from tfx_gnn.keras.layer_arguments import as_layer
+from tfx_gnn.keras.layers.graph_update import GraphUpdate, NodeSetUpdate
+from tfx_gnn.models.relations import Relation, Round, read_node_sets
 
 _HALF = (tf.bfloat16, tf.float16)
 
@@ -32,17 +36,7 @@ _HALF = (tf.bfloat16, tf.float16)
 def copy_to_edges(
     graph: GraphTensor, edge_set_name: const.EdgeSetName, sender_tag: const.IncidentNodeTag, states: tf.Tensor
 ) -> tf.Tensor:
-    """Gives each edge the state of the node at one end.
-
-    Args:
-        graph: a scalar graph.
-        edge_set_name: the edges.
-        sender_tag: the end that is read.
-        states: shape [num_nodes, ...].
-
-    Returns:
-        Tensor of shape [num_edges, ...].
-    """
+    """Gives each edge the state of the node at one end, [num_edges, ...]."""
     return broadcast_node_to_edges(graph, edge_set_name, sender_tag, feature_value=states)
 
 
@@ -54,18 +48,7 @@ def pool_edges(
     values: tf.Tensor,
     reduce_type: str = "sum",
 ) -> tf.Tensor:
-    """Pools a value of each edge at the nodes at one end.
-
-    Args:
-        graph: a scalar graph.
-        edge_set_name: the edges.
-        receiver_tag: the end that receives.
-        values: float, shape [num_edges, ...].
-        reduce_type: as for `pool`.
-
-    Returns:
-        Tensor of shape [num_nodes, ...] and the dtype of `values`.
-    """
+    """Pools a float value of each edge at the nodes at one end, [num_nodes, ...]; the dtype stays."""
     pooled = pool_edges_to_node(graph, edge_set_name, receiver_tag, reduce_type, feature_value=_summable(values))
     return tf.cast(pooled, values.dtype)
 
@@ -78,18 +61,9 @@ def pool_neighbors(
     states: tf.Tensor,
     reduce_type: str,
 ) -> tf.Tensor:
-    """Pools states of the nodes at one end of the edges at the nodes at the other.
+    """Pools float states of the nodes at one end of the edges at the nodes at the other; the dtype stays.
 
-    Args:
-        graph: a scalar graph.
-        edge_set_name: the edges.
-        receiver_tag: the end that receives.
-        states: float, shape [num_senders, ...].
-        reduce_type: as for `pool`; a receiver without neighbours gets zeros from "sum", "mean" and
-            "max_no_inf".
-
-    Returns:
-        Tensor of shape [num_receivers, ...] and the dtype of `states`.
+    A receiver without neighbours gets zeros from "sum", "mean" and "max_no_inf".
     """
     pooled = pool_neighbors_to_node(
         graph, edge_set_name, receiver_tag, reduce_type=reduce_type, feature_value=_summable(states)
@@ -99,6 +73,60 @@ def pool_neighbors(
 
 def _summable(values: tf.Tensor) -> tf.Tensor:
     return tf.cast(values, tf.float32) if values.dtype in _HALF else values
+
+
+@tf.autograph.experimental.do_not_convert
+def next_state_where_read(
+    graph: GraphTensor, node_set_name: const.NodeSetName, next_state: Callable[[Any], tf.Tensor], inputs: Any
+) -> tf.Tensor:
+    """Computes the next state, [num_nodes, units], of the nodes of a node set that are read out; zeros for others.
+
+    `next_state` must make each row of the same rows of its inputs alone. Where static shapes tell that as many nodes
+    are read as there are, it computes the states of all.
+    """
+    readouts = read_node_sets(graph.spec)
+    if node_set_name not in readouts:
+        raise ValueError(
+            f'`graph` must have edge sets "{READOUT}/..." from each node set whose nodes are read; got none from '
+            f"{node_set_name!r}, only {readouts}. Compute the next state of all its nodes."
+        )
+    read = tf.concat([graph.edge_sets[name].adjacency[const.SOURCE] for name in readouts[node_set_name]], axis=0)
+    node_set = graph.node_sets[node_set_name]
+    num_nodes = graph.spec.node_sets_spec[node_set_name].total_size
+    if num_nodes is not None and read.shape[0] is not None and read.shape[0] >= num_nodes:
+        return next_state(inputs)
+    num_nodes = node_set.total_size if num_nodes is None else num_nodes
+    states = next_state(tf.nest.map_structure(lambda values: tf.gather(values, read), inputs))
+    # A node may be read many times. A sum would add its state up, so that all but the last time count zero.
+    times = tf.range(tf.size(read, out_type=read.dtype), dtype=read.dtype)
+    is_last = tf.gather(tf.math.unsorted_segment_max(times, read, num_nodes), read) == times
+    return tf.math.unsorted_segment_sum(tf.where(is_last[:, tf.newaxis], states, 0), read, num_nodes)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class ReadNodeSetUpdate(NodeSetUpdate):
+    """Computes the next state of those nodes of a node set that are read out; others get zeros.
+
+    Its arguments are those of `NodeSetUpdate`. What edge sets bring is computed for all nodes, and `next_state`, which
+    must make each row of the same rows of its inputs alone, for those that edge sets "_readout/..." begin at.
+
+    Call args:
+        graph: a scalar graph.
+        node_set_name: the node set.
+
+    Returns:
+        Tensor of shape [num_nodes, units].
+    """
+
+    def call(self, graph: GraphTensor, node_set_name: const.NodeSetName) -> tf.Tensor:
+        """Computes the next state.
+
+        Args:
+            graph: a scalar graph.
+            node_set_name: the node set.
+        """
+        inputs = self._inputs(graph, node_set_name)
+        return next_state_where_read(graph, node_set_name, self._next_state, inputs)
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -156,17 +184,11 @@ def convolution_update(
     *,
     edge_update: Callable[[const.EdgeSetName], tf_keras.layers.Layer] | None = None,
 ) -> GraphUpdate:
-    """Makes one layer of a network.
+    """Makes one layer of a network: from a scalar graph to the graph with new states.
 
-    Args:
-        plan: the node sets to update, and the relations that lead to them.
-        convolution: makes the layer of a relation, called as `layer(graph, edge_set_name=...)`.
-        next_state: makes the layer that gives a node set its next state, each row from the same rows of its inputs
-            alone.
-        edge_update: makes the layer that gives an edge set its next state first; None: edges keep theirs.
-
-    Returns:
-        Layer from a scalar graph to the graph with new states.
+    `convolution` makes the layer of a relation, called as `layer(graph, edge_set_name=...)`. `next_state` makes that
+    of a node set; each row of its result must come from the same rows of its inputs alone. With `edge_update`, edge
+    sets get a next state first.
     """
     by_edge_set: dict[str, dict[str, list[Relation]]] = {name: collections.defaultdict(list) for name in plan.node_sets}
     for relation in plan.relations:

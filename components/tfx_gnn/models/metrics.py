@@ -19,8 +19,21 @@ import tf_keras
 from tfx_gnn.models.candidate_groups import Candidates, have_false_ones, ranks_of_candidates, static_rows
 
 
+class _ArrayMetric(tf_keras.metrics.Metric):
+    """A metric whose state is sums in arrays."""
+
+    def _add_sums(self, name: str, length: int) -> tf.Variable:
+        variable: tf.Variable = self.add_weight(name, shape=(length,), initializer="zeros", dtype=tf.float32)
+        return variable
+
+    def reset_state(self) -> None:
+        """Forgets all batches."""
+        # What Keras does by itself is for scalars.
+        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+
+
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class MacroF1(tf_keras.metrics.Metric):
+class MacroF1(_ArrayMetric):
     """Mean of the classes' F1 scores; every class that occurs as truth or as prediction counts once.
 
     It equals scikit-learn's `f1_score(average="macro")` over the rows of weight above 0. State is a sum over rows, so
@@ -32,6 +45,17 @@ class MacroF1(tf_keras.metrics.Metric):
         num_classes: number of classes, at least 1.
         name: name of the metric.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
+
+    Example:
+        >>> metric = MacroF1(3)
+        >>> logits = tf.one_hot([0, 0, 1], 3)
+        >>> metric.update_state(tf.constant([0, 1, 1]), logits)
+        >>> round(float(metric.result()), 4)
+        0.6667
+        >>> metric.reset_state()
+        >>> metric.update_state(tf.constant([0, 1, 1]), logits, sample_weight=tf.constant([1.0, 0.0, 1.0]))
+        >>> float(metric.result())
+        1.0
     """
 
     def __init__(self, num_classes: int, *, name: str = "macro_f1", **kwargs: Any) -> None:
@@ -39,17 +63,15 @@ class MacroF1(tf_keras.metrics.Metric):
         if num_classes < 1:
             raise ValueError(f"`num_classes` must be at least 1; got {num_classes}. Count the classes.")
         self._num_classes = num_classes
-        self._hits = self.add_weight("hits", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
-        self._truths = self.add_weight("truths", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
-        self._guesses = self.add_weight("guesses", shape=(num_classes,), initializer="zeros", dtype=tf.float32)
+        self._hits = self._add_sums("hits", num_classes)
+        self._truths = self._add_sums("truths", num_classes)
+        self._guesses = self._add_sums("guesses", num_classes)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
         """Adds a batch; see the class for shapes."""
         truths = tf.reshape(tf.cast(y_true, tf.int32), [-1])
         guesses = tf.argmax(y_pred, axis=-1, output_type=tf.int32)
-        weights = tf.ones_like(guesses, tf.float32)
-        if sample_weight is not None:
-            weights = tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
+        weights = _weights_or_ones(sample_weight, guesses)
         hits = tf.where(truths == guesses, weights, 0.0)
         self._hits.assign_add(tf.math.unsorted_segment_sum(hits, truths, self._num_classes))
         self._truths.assign_add(tf.math.unsorted_segment_sum(weights, truths, self._num_classes))
@@ -61,17 +83,12 @@ class MacroF1(tf_keras.metrics.Metric):
         f1 = tf.math.divide_no_nan(2.0 * self._hits, both)
         return tf.math.divide_no_nan(tf.reduce_sum(f1), tf.reduce_sum(tf.cast(both > 0.0, tf.float32)))
 
-    def reset_state(self) -> None:
-        """Forgets all batches."""
-        # What Keras does by itself is for scalars.
-        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
-
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal metric."""
         return {**super().get_config(), "num_classes": self._num_classes}
 
 
-class _ErrorMetric(tf_keras.metrics.Metric):
+class _ErrorMetric(_ArrayMetric):
     """Scales errors to the label's own unit, and weighs each number by itself."""
 
     def __init__(self, scale: Sequence[float], *, name: str, **kwargs: Any) -> None:
@@ -81,9 +98,7 @@ class _ErrorMetric(tf_keras.metrics.Metric):
         self._scale = tuple(float(value) for value in scale)
 
     def _sum(self, name: str) -> tf.Variable:
-        shape = (len(self._scale),)
-        variable: tf.Variable = self.add_weight(name, shape=shape, initializer="zeros", dtype=tf.float32)
-        return variable
+        return self._add_sums(name, len(self._scale))
 
     def _rows(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None
@@ -92,15 +107,7 @@ class _ErrorMetric(tf_keras.metrics.Metric):
         shape = [-1, len(self._scale)]
         labels = tf.reshape(tf.cast(y_true, tf.float32), shape)
         errors = (tf.reshape(tf.cast(y_pred, tf.float32), shape) - labels) * tf.constant(self._scale)
-        weights = tf.ones_like(labels)
-        if sample_weight is not None:
-            weights = tf.reshape(tf.cast(sample_weight, tf.float32), shape)
-        return labels, errors, weights
-
-    def reset_state(self) -> None:
-        """Forgets all batches."""
-        # What Keras does by itself is for scalars.
-        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
+        return labels, errors, _weights_or_ones(sample_weight, labels, row_shape=shape[1:])
 
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal metric."""
@@ -210,15 +217,7 @@ class WeightedR2(_ErrorMetric):
 
 
 def mean_of_known(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Averages figures of outputs that have any label.
-
-    Args:
-        values: float [num_outputs], a figure for each.
-        weights: float [num_outputs], sum of weights for each.
-
-    Returns:
-        Scalar; 0 if no output has weight.
-    """
+    """Averages the figures of those outputs that have weight, both [num_outputs]; 0 if none has."""
     known = tf.cast(weights > 0.0, tf.float32)
     return tf.math.divide_no_nan(tf.reduce_sum(values * known), tf.reduce_sum(known))
 
@@ -267,6 +266,14 @@ class MeanReciprocalRank(_RankMetric):
     Args:
         name: name of the metric.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
+
+    Example:
+        >>> labels = tf.constant([[1, 0], [0, 0], [0, 0], [1, 3], [0, 3]])
+        >>> scores = tf.constant([2.0, 3.0, 1.0, 5.0, 4.0])
+        >>> metric = MeanReciprocalRank()
+        >>> metric.update_state(labels, scores)
+        >>> float(metric.result())
+        0.75
     """
 
     def __init__(self, *, name: str = "mrr", **kwargs: Any) -> None:
@@ -286,6 +293,15 @@ class HitsAt(_RankMetric):
         k: the rank that counts as a hit, at least 1.
         name: name of the metric; "hits_at_<k>" by default.
         **kwargs: arguments of `tf_keras.metrics.Metric`.
+
+    Example:
+        >>> labels = tf.constant([[1, 0], [0, 0], [0, 0], [1, 3], [0, 3]])
+        >>> scores = tf.constant([2.0, 3.0, 1.0, 5.0, 4.0])
+        >>> first, second = HitsAt(1), HitsAt(2)
+        >>> for metric in (first, second):
+        ...     metric.update_state(labels, scores)
+        >>> first.name, float(first.result()), float(second.result())
+        ('hits_at_1', 0.5, 1.0)
     """
 
     def __init__(self, k: int, *, name: str | None = None, **kwargs: Any) -> None:
@@ -334,7 +350,7 @@ class UnrankedPairs(tf_keras.metrics.Metric):
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class CandidateAuc(tf_keras.metrics.Metric):
+class CandidateAuc(_ArrayMetric):
     """Area under the ROC curve, or average precision, of all candidates of all examples together.
 
     Scores are counted by their first 16 bits: two that differ by less than one part in 128 may pass for a tie.
@@ -352,8 +368,8 @@ class CandidateAuc(tf_keras.metrics.Metric):
         if curve not in ("ROC", "PR"):
             raise ValueError(f"`curve` must be 'ROC' or 'PR'; got {curve!r}. Choose one of them.")
         self._curve = curve
-        self._true = self.add_weight("true", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
-        self._false = self.add_weight("false", shape=(_NUM_BINS,), initializer="zeros", dtype=tf.float32)
+        self._true = self._add_sums("true", _NUM_BINS)
+        self._false = self._add_sums("false", _NUM_BINS)
 
     def update_state(self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None) -> None:
         """Adds a batch.
@@ -365,9 +381,8 @@ class CandidateAuc(tf_keras.metrics.Metric):
         """
         candidates = Candidates.of(y_true)
         scores = tf.reshape(tf.cast(y_pred, tf.float32), [-1])
-        weights = tf.ones_like(scores)
+        weights = _weights_or_ones(sample_weight, scores)
         if sample_weight is not None:
-            weights = tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
             heaviest = tf.math.unsorted_segment_max(weights, candidates.group, static_rows(scores))
             weights = tf.gather(heaviest, candidates.group)
         bins = _ordered_bins(scores)
@@ -384,11 +399,6 @@ class CandidateAuc(tf_keras.metrics.Metric):
         precision = tf.math.divide_no_nan(true_above, true_above + false_above)
         return tf.math.divide_no_nan(tf.reduce_sum(self._true * precision), num_true)
 
-    def reset_state(self) -> None:
-        """Forgets all batches."""
-        # What Keras does by itself is for scalars.
-        tf_keras.backend.batch_set_value([(variable, np.zeros(variable.shape)) for variable in self.variables])
-
     def get_config(self) -> dict[str, Any]:
         """Arguments that make an equal metric."""
         return {**super().get_config(), "curve": self._curve}
@@ -403,5 +413,12 @@ def _ordered_bins(scores: tf.Tensor) -> tf.Tensor:
 
 
 def _true_weights(candidates: Candidates, sample_weight: tf.Tensor | None) -> tf.Tensor:
-    weights = tf.cast(candidates.is_true, tf.float32)
-    return weights if sample_weight is None else weights * tf.reshape(tf.cast(sample_weight, tf.float32), [-1])
+    is_true = tf.cast(candidates.is_true, tf.float32)
+    return is_true * _weights_or_ones(sample_weight, is_true)
+
+
+def _weights_or_ones(sample_weight: tf.Tensor | None, like: tf.Tensor, *, row_shape: Sequence[int] = ()) -> tf.Tensor:
+    """Makes weights, [n] or [n, 1] as Keras has them, float32 of the shape of the values that they weigh."""
+    if sample_weight is None:
+        return tf.ones_like(like, tf.float32)
+    return tf.reshape(tf.cast(sample_weight, tf.float32), [-1, *row_shape])

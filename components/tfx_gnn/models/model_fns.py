@@ -15,7 +15,15 @@ that with the task's loss and metrics.
 `gat_v2`, `mpnn` and `gin` use the features of edges, too: all of them, encoded, unless "edge_feature" names one float
 feature. `gcn` uses the weight that is named, `rgcn` the relation; others and `hgt` use none.
 
-The order of edges in which training is fastest.
+Example:
+    >>> task = tfx_gnn.models.GraphRegression(label_feature="energy", pooling="sum")
+    >>> graph = tfx_gnn.homogeneous(
+    ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]),
+    ...     node_features={"charge": tf.constant([0.1, -0.2, 0.1]), "element": tf.constant([6, 8, 6])})
+    >>> model = graph_sage(graph.spec, objective=task.objective(), hyperparameters={
+    ...     "units": 8, "aggregator": "pool", "features": {"embeddings": {"nodes.element": {"rows": 119}}}})
+    >>> model(graph).shape.as_list()
+    [1, 1]
 """
 
 from __future__ import annotations
@@ -79,8 +87,6 @@ def _sorted(graph: GraphTensor) -> GraphTensor:
 
 
 _DEFAULTS = {"units": 64, "num_layers": 2, "dropout_rate": 0.1}
-
-
 _OF_THE_TRAINER = ("learning_rate",)
 
 
@@ -259,7 +265,7 @@ def _model(
     hyperparameters: Mapping[str, Any] | None,
     tft_output: TransformOutput | None,
 ) -> tf_keras.Model:
-    # Whole graphs are made of all nodes; else what the last layer makes of nodes that are not read goes nowhere.
+    # A graph-level task pools all nodes; for any other, the last states of nodes that are not read out are not used.
     reads_nodes_only = not any(part.task.reads_context for part in objective.parts.values())
     arguments = {
         **_DEFAULTS,

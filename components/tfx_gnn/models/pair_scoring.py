@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
+from tfx_gnn.keras.feature_encoders.embedding_tables import DenseEmbedding
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")
@@ -16,7 +16,7 @@ class StateProjection(tf_keras.layers.Layer):
     """A linear map of states to vectors of the same width, without bias.
 
     States are never negative after ReLU, and their inner products neither. With a projection of each end such a network
-    can say no; and source and target may play different parts in a link.
+    can give negative scores, and source and target may play different parts in a link.
 
     Shapes: float [n, units]; out the same.
     """
@@ -41,6 +41,14 @@ class DotScore(tf_keras.layers.Layer):
     Args:
         use_bias: whether a trained number is added to all scores: how rare links are. Rankings do not need it.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> source, target = tf.constant([[1.0, 2.0], [0.0, 1.0]]), tf.constant([[3.0, 4.0], [5.0, -6.0]])
+        >>> DotScore()((source, target)).numpy().tolist()
+        [11.0, -6.0]
+        >>> score = DotScore(use_bias=True)
+        >>> score((source, target)).shape.as_list(), len(score.trainable_weights)
+        ([2], 1)
     """
 
     def __init__(self, *, use_bias: bool = False, **kwargs: Any) -> None:
@@ -72,6 +80,14 @@ class HadamardScore(tf_keras.layers.Layer):
     Args:
         hidden_units: widths of the layers between product and score, with ReLU; none makes a weighted sum and a bias.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> source, target = tf.ones([2, 4]), tf.ones([2, 4])
+        >>> score = HadamardScore([8])
+        >>> score((source, target)).shape.as_list()
+        [2]
+        >>> [weight.shape.as_list() for weight in score.trainable_weights]
+        [[4, 8], [8], [8, 1], [1]]
     """
 
     def __init__(self, hidden_units: Sequence[int] = (), **kwargs: Any) -> None:
@@ -106,6 +122,14 @@ class DistMultScore(tf_keras.layers.Layer):
         num_relations: number of relations, at least 1.
         use_bias: as for `DotScore`, one number for all relations.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> source, target, relation = tf.ones([2, 4]), tf.ones([2, 4]), tf.constant([0, 2])
+        >>> score = DistMultScore(num_relations=3)
+        >>> score((source, target, relation)).shape.as_list()
+        [2]
+        >>> [weight.shape.as_list() for weight in score.trainable_weights]
+        [[3, 4]]
     """
 
     def __init__(self, num_relations: int = 1, *, use_bias: bool = False, **kwargs: Any) -> None:

@@ -39,6 +39,14 @@ class NeighborMean(tf_keras.layers.Layer):
         edge_features: names of float edge features of shape [num_edges, k] to average, too.
         feature_name: node feature to average.
         **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([2, 2]), node_features=tf.constant([[1.], [2.], [4.]]))
+        >>> mean = NeighborMean(tfx_gnn.TARGET)
+        >>> gathered = mean(graph, edge_set_name="edges").numpy()
+        >>> gathered[:, 0].tolist(), np.expm1(gathered[:, 1]).round().tolist()
+        ([0.0, 0.0, 1.5], [0.0, 0.0, 2.0])
     """
 
     def __init__(
@@ -120,6 +128,17 @@ def relational_graph_update(
 
     Raises:
         ValueError: if `node_sets` names none that could be updated, or `units` is below 1.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]),
+        ...     edge_features={"length": tf.constant([[0.5], [2.0]])})
+        >>> update = relational_graph_update(graph.spec, units=8, dropout_rate=0.1, edge_feature="length")
+        >>> update(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> gather = relational_graph_update(graph.spec, units=None)
+        >>> gather(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 14]
     """
     (plan,) = rounds_of(graph_spec, num_layers=1, readout_node_sets=node_sets)
     with_feature = edge_sets_with(graph_spec, edge_feature)

@@ -1,24 +1,15 @@
-"""Relations to pass messages along: an edge set in one of its directions.
-
-In a sampled subgraph only the seeds are read, a tenth of the nodes or less. The last layer's states of
-the others are never used, so its matrix products can leave them out. Shapes stay static, as TPUs demand.
-"""
+"""Relations to pass messages along, an edge set in one of its directions, and the rounds in which to do so."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
-
-import tensorflow as tf
-import tf_keras
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_checks import get_aux_type_prefix
-from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.layers.set_updates import NodeSetUpdate
 
 BOTH_DIRECTIONS = (const.SOURCE, const.TARGET)
 """Tags of both ends of an edge: messages go to either."""
@@ -62,17 +53,9 @@ class Round(NamedTuple):
 def relations_of(
     graph_spec: GraphTensorSpec, receiver_tags: Sequence[const.IncidentNodeTag] = BOTH_DIRECTIONS
 ) -> tuple[Relation, ...]:
-    """Lists the relations of a graph; auxiliary edge sets, whose names begin with "_", are none.
+    """Lists the relations of a graph by the names of their edge sets, `SOURCE` before `TARGET`.
 
-    Args:
-        graph_spec: spec of the graph.
-        receiver_tags: ends of the edges that receive: one or both of `SOURCE` and `TARGET`.
-
-    Returns:
-        Relations in the order of the names of their edge sets, `SOURCE` before `TARGET`.
-
-    Raises:
-        ValueError: if `receiver_tags` is empty or holds something else.
+    Auxiliary edge sets, whose names begin with "_", are none.
     """
     if not receiver_tags or not set(receiver_tags) <= set(BOTH_DIRECTIONS):
         raise ValueError(
@@ -101,23 +84,8 @@ def rounds_of(
     """Plans which node sets each layer updates, and along which relations.
 
     Where only some node sets are read out, the last layer updates no others, the one before only
-    those that the last one needs, and so on.
-
-    Args:
-        graph_spec: spec of the graph. Auxiliary node sets, whose names begin with "_", take no part.
-        num_layers: how far a node sees, in edges; at least 1.
-        units: width of the new states; None if they have none in common.
-        receiver_tags: as for `relations_of`.
-        readout_node_sets: names of the node sets whose last state matters; None for all.
-        read_nodes_only: whether of these only the nodes matter at which an edge set "_readout/..." begins. None
-            then stands for all node sets that have such nodes.
-
-    Returns:
-        One round a layer.
-
-    Raises:
-        ValueError: if there would be no layer, or one without width, a node set is not known or not read out, or
-            `receiver_tags` is wrong.
+    those that the last one needs, and so on. `readout_node_sets` None stands for all node sets; with
+    `read_nodes_only`, for all from which an edge set "_readout/..." leads. Auxiliary sets take no part.
     """
     if num_layers < 1:
         raise ValueError(f"`num_layers` must be at least 1; got {num_layers}. A network without layers sees no edge.")
@@ -136,29 +104,19 @@ def rounds_of(
     relations = relations_of(graph_spec, receiver_tags)
     needed = set(chosen)
     rounds: list[Round] = []
+    # From the last layer to the first: each must update what the next one receives from, and all that it updates.
     for position in reversed(range(num_layers)):
-        heard = tuple(relation for relation in relations if relation.receiver in needed)
+        received = tuple(relation for relation in relations if relation.receiver in needed)
         # All earlier layers update these sets as well.
         keeps_width = units is not None and (position > 0 or _have_width(graph_spec, needed, units))
         is_last = position == num_layers - 1
-        rounds.append(Round(tuple(sorted(needed)), heard, position, keeps_width, read_nodes_only and is_last))
-        needed = needed | {relation.sender for relation in heard}
+        rounds.append(Round(tuple(sorted(needed)), received, position, keeps_width, read_nodes_only and is_last))
+        needed = needed | {relation.sender for relation in received}
     return tuple(reversed(rounds))
 
 
 def edge_sets_with(graph_spec: GraphTensorSpec, feature_name: const.FieldName | None) -> frozenset[const.EdgeSetName]:
-    """Names the edge sets that have a feature.
-
-    Args:
-        graph_spec: spec of the graph.
-        feature_name: the feature; None: no edge set has it.
-
-    Returns:
-        Names of edge sets.
-
-    Raises:
-        ValueError: if there is a name, but no edge set has a feature of it.
-    """
+    """Names the edge sets that have a feature: at least one, or none for None."""
     if feature_name is None:
         return frozenset()
     found = frozenset(name for name, spec in graph_spec.edge_sets_spec.items() if feature_name in spec.features_spec)
@@ -177,81 +135,9 @@ def _have_width(graph_spec: GraphTensorSpec, node_sets: Collection[const.NodeSet
 
 
 def read_node_sets(graph_spec: GraphTensorSpec) -> dict[const.NodeSetName, list[const.EdgeSetName]]:
-    """Tells which node sets are read out.
-
-    Args:
-        graph_spec: spec of a graph.
-
-    Returns:
-        By name of a node set, the edge sets "_readout/..." that begin in it.
-    """
+    """Maps each node set that is read out to the edge sets "_readout/..." that begin in it."""
     readouts: dict[const.NodeSetName, list[const.EdgeSetName]] = {}
     for name, spec in sorted(graph_spec.edge_sets_spec.items()):
         if name.startswith(f"{READOUT}/"):
             readouts.setdefault(spec.adjacency_spec.source_name, []).append(name)
     return readouts
-
-
-@tf.autograph.experimental.do_not_convert
-def next_state_where_read(
-    graph: GraphTensor, node_set_name: const.NodeSetName, next_state: Callable[[Any], tf.Tensor], inputs: Any
-) -> tf.Tensor:
-    """Computes the next state of the nodes of a node set that are read out.
-
-    Where as many nodes are read as there are, as static shapes tell, it computes those of all.
-
-    Args:
-        graph: a scalar graph.
-        node_set_name: the nodes.
-        next_state: makes of inputs a state [num_nodes, units], each row from the same rows of the inputs alone.
-        inputs: nested tensors of shape [num_nodes, ...].
-
-    Returns:
-        Tensor of shape [num_nodes, units]; zeros for nodes that no edge set "_readout/..." reads.
-
-    Raises:
-        ValueError: if no such edge set begins in the node set.
-    """
-    readouts = read_node_sets(graph.spec)
-    if node_set_name not in readouts:
-        raise ValueError(
-            f'`graph` must have edge sets "{READOUT}/..." from each node set whose nodes are read; got none from '
-            f"{node_set_name!r}, only {readouts}. Compute the next state of all its nodes."
-        )
-    read = tf.concat([graph.edge_sets[name].adjacency[const.SOURCE] for name in readouts[node_set_name]], axis=0)
-    node_set = graph.node_sets[node_set_name]
-    num_nodes = graph.spec.node_sets_spec[node_set_name].total_size
-    if num_nodes is not None and read.shape[0] is not None and read.shape[0] >= num_nodes:
-        return next_state(inputs)
-    num_nodes = node_set.total_size if num_nodes is None else num_nodes
-    states = next_state(tf.nest.map_structure(lambda values: tf.gather(values, read), inputs))
-    # A node may be read many times, and its state is that of the last time.
-    times = tf.range(tf.size(read, out_type=read.dtype), dtype=read.dtype)
-    is_last = tf.gather(tf.math.unsorted_segment_max(times, read, num_nodes), read) == times
-    return tf.math.unsorted_segment_sum(tf.where(is_last[:, tf.newaxis], states, 0), read, num_nodes)
-
-
-@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
-class ReadNodeSetUpdate(NodeSetUpdate):
-    """Computes the next state of those nodes of a node set that are read out; others get zeros.
-
-    Its arguments are those of `NodeSetUpdate`. What edge sets bring is computed for all nodes, and `next_state`, which
-    must make each row of the same rows of its inputs alone, for those that edge sets "_readout/..." begin at.
-
-    Call args:
-        graph: a scalar graph.
-        node_set_name: the node set.
-
-    Returns:
-        Tensor of shape [num_nodes, units].
-    """
-
-    def call(self, graph: GraphTensor, node_set_name: const.NodeSetName) -> tf.Tensor:
-        """Computes the next state.
-
-        Args:
-            graph: a scalar graph.
-            node_set_name: the node set.
-        """
-        inputs = self._inputs(graph, node_set_name)
-        return next_state_where_read(graph, node_set_name, self._next_state, inputs)

@@ -31,6 +31,15 @@ def state_block(
 
     Raises:
         ValueError: if `units` is below 1, or there is no such normalization.
+
+    Example:
+        >>> block = state_block(8, dropout_rate=0.1)
+        >>> block(tf.ones([3, 4])).shape.as_list()
+        [3, 8]
+        >>> [type(layer).__name__ for layer in block.layers]
+        ['Dense', 'LayerNormalization', 'Activation', 'Dropout']
+        >>> len(state_block(8, activation="gelu", normalization="none").layers)
+        3
     """
     if units < 1:
         raise ValueError(f"`units` must be at least 1; got {units}. Choose the width of the states.")
@@ -46,30 +55,14 @@ def next_state_from_block(
 ) -> tf_keras.layers.Layer:
     """Makes the layer that combines a node's state and its messages by a `state_block`.
 
-    Args:
-        units: as for `state_block`.
-        dropout_rate: as for `state_block`.
-        activation: as for `state_block`.
-        normalization: as for `state_block`.
-        residual: whether the old state, of width `units`, is added.
-
-    Returns:
-        `NextStateFromConcat` or `ResidualNextState`.
+    With `residual` the old state, which must have the width `units`, is added.
     """
     block = state_block(units, dropout_rate, activation=activation, normalization=normalization)
     return ResidualNextState(block) if residual else NextStateFromConcat(block)
 
 
 def check_normalization(normalization: str, known: tuple[str, ...] = NORMALIZATIONS) -> None:
-    """Refuses unknown names.
-
-    Args:
-        normalization: the name.
-        known: names that are allowed.
-
-    Raises:
-        ValueError: if it is not among them.
-    """
+    """Refuses a normalization that is not known."""
     if normalization not in known:
         raise ValueError(f"`normalization` must be one of {known}; got {normalization!r}. Choose one of these.")
 
@@ -101,6 +94,17 @@ class NextStateFromConvolutions(tf_keras.layers.Layer):
 
     Returns:
         The next state.
+
+    Example:
+        >>> own, received = tf.ones([3, 4]), {"cites": tf.ones([3, 8]), "writes": tf.ones([3, 8])}
+        >>> next_state = NextStateFromConvolutions(8, normalization="layer")
+        >>> next_state((own, received, {})).shape.as_list()
+        [3, 8]
+        >>> NextStateFromConvolutions(8, combine_type="concat")((own, received, {})).shape.as_list()
+        [3, 24]
+        >>> summed = NextStateFromConvolutions(8, own_state=False, use_bias=False)
+        >>> summed((own, received, {}))[0].numpy().tolist()
+        [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     def __init__(

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tfx_gnn.datasets.debian import build_debian_graph
-from tfx_gnn.datasets.debian_nodes import split_of
+from tfx_gnn.datasets.debian_tables import split_of
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.tables.graph_tables import read_tables
 

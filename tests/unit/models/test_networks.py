@@ -16,7 +16,7 @@ from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.tensor.adjacency import Adjacency
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
-from tfx_gnn.keras.layers.structured_readout import StructuredReadout
+from tfx_gnn.keras.layers.readout import StructuredReadout
 from tfx_gnn.models.networks.gat_v2 import gat_v2
 from tfx_gnn.models.networks.gcn import gcn
 from tfx_gnn.models.networks.gin import gin

@@ -5,19 +5,24 @@ arguments of GraphLearn's.
 """
 
 from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets, pad_values, split_values
-from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
-from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColumn, EmbeddingColumn
-from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
+from tfx_gnn.keras.feature_encoders.embedding_columns import (
+    DynamicEmbeddingColumn,
+    DynamicSparseEmbeddingColumn,
+    EmbeddingColumn,
+    FusedEmbeddingColumn,
+    SparseEmbeddingColumn,
+)
+from tfx_gnn.keras.feature_encoders.embedding_tables import DenseEmbedding, EmbeddingTables
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions
-from tfx_gnn.keras.feature_encoders.feature_column import FeatureColumn, PartitionableColumn
-from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder
-from tfx_gnn.keras.feature_encoders.feature_group import FeatureGroup, FeatureHandlers
-from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler
-from tfx_gnn.keras.feature_encoders.fused_embedding_column import FusedEmbeddingColumn
-from tfx_gnn.keras.feature_encoders.learned_state import LearnedState
-from tfx_gnn.keras.feature_encoders.numeric_column import NumericColumn
+from tfx_gnn.keras.feature_encoders.feature_column import (
+    FeatureColumn,
+    FeatureGroup,
+    NumericColumn,
+    PartitionableColumn,
+)
+from tfx_gnn.keras.feature_encoders.feature_encoder import FeatureEncoder, LearnedState
+from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler, FeatureHandlers
 from tfx_gnn.keras.feature_encoders.prepare_features import PrepareFeatures
-from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparseEmbeddingColumn, SparseEmbeddingColumn
 
 __all__ = [
     "DenseEmbedding",

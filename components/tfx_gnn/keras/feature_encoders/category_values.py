@@ -1,11 +1,12 @@
 """Maps categories to rows of an embedding table, and combines several categories of an item.
 
-A category is an index, a value of a vocabulary of tf.Transform, or hashed: into the same row in every process.
+A category is an index, a value of a vocabulary, or hashed: into the same row in every process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, Union
 
 import tensorflow as tf
@@ -78,28 +79,15 @@ class TransformOutput(Protocol):
     """
 
     def vocabulary_size_by_name(self, vocab_filename: str) -> int:
-        """Returns the number of values of a vocabulary.
-
-        Args:
-            vocab_filename: its name.
-        """
+        """Returns the number of values of a vocabulary."""
         ...
 
 
 def category_count(tft_output: TransformOutput | None, name: str, vocabulary: str = "") -> int:
-    """Tells how many categories a feature has.
+    """Counts the categories of a feature such as "nodes/paper.venue"; 0 if tf.Transform does not know it.
 
-    Args:
-        tft_output: what tf.Transform learned; None: nothing.
-        name: full name of the feature, such as "nodes/paper.venue".
-        vocabulary: name of its vocabulary; "": the indices that tf.Transform says the feature holds, else
-            the vocabulary of the name of the feature, such as "venue".
-
-    Returns:
-        The number; 0 if tf.Transform does not know it.
-
-    Raises:
-        ValueError: if `vocabulary` is given, but there is none of this name.
+    Without a name of a vocabulary, the number is that of the indices that tf.Transform says the feature holds,
+    else that of the vocabulary with the name of the feature, such as "venue".
     """
     if tft_output is None:
         return 0
@@ -121,18 +109,7 @@ def category_count(tft_output: TransformOutput | None, name: str, vocabulary: st
 
 
 def feature_name(name: str) -> const.FieldName:
-    """Takes the name of a feature out of its full name.
-
-    Args:
-        name: such as "nodes/paper.venue" or "context/year".
-
-    Returns:
-        The name in its set.
-
-    Example:
-        >>> feature_name("edges/cites.kind"), feature_name("context/year")
-        ('kind', 'year')
-    """
+    """Takes the name of a feature out of its full name: 'kind' of "edges/cites.kind", 'year' of "context/year"."""
     return name.removeprefix("context/") if name.startswith("context/") else name.partition(".")[2]
 
 
@@ -146,18 +123,11 @@ NO_VALUE = -(2**31)
 
 
 def table_rows(values: tf.Tensor, num_rows: int) -> tf.Tensor:
-    """Finds the row of each category; invalid ones get the last row.
+    """Finds the row of each category, int32; invalid ones get the last row.
 
     A lookup of a row that is not there fails on CPUs and gives zeros or anything on accelerators.
     After this there is none: -1, with which tf.Transform marks what its vocabulary lacks, numbers
     beyond the table, and padding all have a row.
-
-    Args:
-        values: integers of any shape.
-        num_rows: rows of the table, at least 1.
-
-    Returns:
-        int32 of the same shape, in [0, num_rows).
 
     Example:
         >>> table_rows(tf.constant([0, 2, 3, -1], tf.int64), 3).numpy().tolist()
@@ -196,21 +166,16 @@ def pad_values(values: tf.RaggedTensor, max_values: int) -> tf.Tensor:
     return tf.ensure_shape(padded, [values.shape[0], max_values])
 
 
+def flat_categories(values: Any) -> tf.Tensor:
+    """Lines up the categories of all items, [num_items], [num_items, k] or ragged, in one dimension."""
+    return values.values if isinstance(values, tf.RaggedTensor) else tf.reshape(values, [-1])
+
+
 def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner) -> tf.Tensor:
-    """Makes one vector of the embeddings of all values of an item.
+    """Makes one vector of the embeddings of all values of an item, zeros of none.
 
-    Args:
-        embeddings: floats of shape [total_values, units], of all values in their order: those of a dense
-            feature, row by row, or the flat values of a ragged one.
-        values: integers of shape [num_items] with one value each, [num_items, k] where NO_VALUE is none, or
-            ragged [num_items, (num_values)].
-        combiner: "mean" or "sum"; that of no values is zeros.
-
-    Returns:
-        Floats of shape [num_items, units].
-
-    Raises:
-        ValueError: if there is no such combiner, or the values have another shape.
+    Rows of `embeddings`, [total_values, units], have the order of `flat_categories(values)`; in dense `values`,
+    [num_items, k], NO_VALUE stands for none.
 
     Example:
         >>> vectors = tf.constant([[1., 2.], [3., 4.], [9., 9.]])
@@ -241,3 +206,84 @@ def combine_embeddings(embeddings: tf.Tensor, values: Values, combiner: Combiner
 def _wide(values: tf.Tensor) -> tf.Tensor:
     """Makes room for NO_VALUE and for the numbers of rows."""
     return values if values.dtype in (tf.int32, tf.int64) else tf.cast(values, tf.int64)
+
+
+Vocabulary = Union[str, Sequence[str]]
+
+
+DEFAULT_NUM_BUCKETS = 1 << 17
+"""Rows of the table where there is no vocabulary: of 10,000 values, 4% share a row with another."""
+
+
+class DynamicCategories:
+    """Numbers an open set of values, in one of two ways.
+
+    With a vocabulary, such as tf.Transform's `tft_output.vocabulary_file_by_name(...)`, a value is its position
+    in it, and the others are hashed to `num_oov_buckets` buckets behind it, as tf.Transform does.
+    Without one, all are hashed to `num_buckets` buckets. Either way nothing grows while
+    training: GraphLearn's growing tables need its own TensorFlow build.
+    """
+
+    def __init__(self, vocabulary: Vocabulary = (), *, num_oov_buckets: int = 1, num_buckets: int = 0) -> None:
+        """Reads the vocabulary: values, integers by their decimal texts, or the path of a file with one a line."""
+        if num_oov_buckets < 1 or num_buckets < 0:
+            raise ValueError(
+                f"`num_oov_buckets` must be at least 1, `num_buckets` at least 0; got {num_oov_buckets} and "
+                f"{num_buckets}. Correct them."
+            )
+        if vocabulary and num_buckets:
+            raise ValueError(
+                f"`num_buckets` must be 0 where there is a `vocabulary`; got {num_buckets}. Set `num_oov_buckets`."
+            )
+        self._vocabulary = vocabulary
+        self._num_oov_buckets = num_oov_buckets
+        self._num_buckets = num_buckets
+        self._table: Any = None
+        if not vocabulary:
+            self.num_categories = num_buckets or DEFAULT_NUM_BUCKETS
+            return
+        with tf.init_scope():
+            initializer, size = _initializer(vocabulary)
+            self._table = tf.lookup.StaticVocabularyTable(initializer, num_oov_buckets)
+        self.num_categories = size + num_oov_buckets
+
+    @property
+    def table(self) -> Any:
+        """The lookup table, to be tracked by a layer that is saved; None without a vocabulary."""
+        return self._table
+
+    def __call__(self, values: Values) -> Values:
+        """Numbers strings or integers, dense or ragged, from 0."""
+        if self._table is None:
+            return hash_to_buckets(values, self.num_categories)
+        if values.dtype != tf.string:
+            values = tf.ragged.map_flat_values(tf.strings.as_string, values)
+        numbered: Values = tf.ragged.map_flat_values(self._table.lookup, values)
+        return numbered
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Arguments that make equal categories, as JSON can hold them."""
+        vocabulary = self._vocabulary
+        return {
+            "vocabulary": vocabulary if isinstance(vocabulary, str) else list(vocabulary),
+            "num_oov_buckets": self._num_oov_buckets,
+            "num_buckets": self._num_buckets,
+        }
+
+
+def _initializer(vocabulary: Vocabulary) -> tuple[Any, int]:
+    if isinstance(vocabulary, str):
+        path = os.fspath(vocabulary)
+        with tf.io.gfile.GFile(path, "rb") as lines:
+            size = sum(1 for _ in lines)
+        line = tf.lookup.TextFileIndex
+        return (
+            tf.lookup.TextFileInitializer(path, tf.string, line.WHOLE_LINE, tf.int64, line.LINE_NUMBER, size),
+            size,
+        )
+    if len(set(vocabulary)) < len(vocabulary):
+        raise ValueError(
+            f"`vocabulary` must have each value once; got {len(vocabulary)} values, some twice. Remove them."
+        )
+    words = tf.constant(list(vocabulary), tf.string)
+    return tf.lookup.KeyValueTensorInitializer(words, tf.range(len(vocabulary), dtype=tf.int64)), len(vocabulary)

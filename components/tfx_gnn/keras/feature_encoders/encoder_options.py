@@ -50,6 +50,14 @@ class EmbeddingOptions:
 
     Raises:
         ValueError: if a number is negative, `combiner` is unknown, or integers shall be hashed to no rows.
+
+    Example:
+        >>> city = EmbeddingOptions(rows=1000, units=32, shared_name="city")
+        >>> city.combiner, city.oov_rows
+        ('mean', 1)
+        >>> options = FeatureEncoderOptions(embeddings={"user.home": city, "shop.place": city})
+        >>> options.embeddings["user.home"].units
+        32
     """
 
     rows: int = 0
@@ -100,6 +108,17 @@ class FeatureEncoderOptions:
 
     Raises:
         ValueError: if a number is out of range, or a feature is named twice.
+
+    Example:
+        >>> options = FeatureEncoderOptions(
+        ...     embeddings={"user.city": EmbeddingOptions(rows=1000)},
+        ...     numeric=("user.age",),
+        ...     ignored=("edges/buys.comment",),
+        ...     projection_units=64,
+        ...     encode_edges=True,
+        ... )
+        >>> options.numeric, options.units
+        (('user.age',), 16)
     """
 
     embeddings: Mapping[str, EmbeddingOptions] = dataclasses.field(default_factory=dict)
@@ -164,12 +183,6 @@ class FeatureEncoderOptions:
 
 def full_name(name: str) -> str:
     """Completes the name of a feature: one that does not say whose it is belongs to a node set.
-
-    Args:
-        name: "nodes/...", "edges/...", "context/..." or "<node set>.<feature>".
-
-    Returns:
-        The name with its kind.
 
     Example:
         >>> full_name("user.age"), full_name("edges/buys.count")

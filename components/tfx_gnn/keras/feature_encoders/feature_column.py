@@ -1,13 +1,14 @@
-"""GraphLearn's feature columns: how one feature is encoded."""
+"""GraphLearn's feature columns: how one feature is encoded, and several side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
+from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings, flat_categories
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
 from tfx_gnn.keras.feature_encoders.encoder_options import COMBINERS, MAX_DENSE_GRADIENT_ELEMENTS, Combiner
 
@@ -31,6 +32,15 @@ class FeatureColumn(tf_keras.layers.Layer):
 
     Returns:
         Float tensor of shape [num_items] or [num_items, dimension].
+
+    Example:
+        >>> class LengthColumn(FeatureColumn):
+        ...     def prepare(self, values):
+        ...         return tf.strings.length(values)
+        ...     def encode(self, prepared):
+        ...         return tf.cast(prepared, tf.float32)
+        >>> LengthColumn("length")(tf.constant(["Bern", "Rome", "Oslo!"])).numpy().tolist()
+        [4.0, 4.0, 5.0]
     """
 
     def __init__(self, name: str, **kwargs: Any) -> None:
@@ -70,6 +80,66 @@ class FeatureColumn(tf_keras.layers.Layer):
         return self.encode(self.prepare(values))
 
 
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class NumericColumn(FeatureColumn):
+    """Uses numbers as they are, as floats.
+
+    Init args:
+        name: name of the column.
+        normalizer_func: applied to the numbers first, such as `lambda x: (x - 1) / 2`; None: nothing is. A
+            function that shall be saved with the layer must be registered with Keras.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Call args:
+        values: integers or floats, shape [num_items].
+
+    Returns:
+        float32 tensor (the policy's dtype under mixed precision) of shape [num_items].
+
+    Example:
+        >>> NumericColumn("age", lambda x: (x - 1) / 2)(tf.constant([1, 2, 3])).numpy().tolist()
+        [0.0, 0.5, 1.0]
+    """
+
+    def __init__(self, name: str, normalizer_func: Callable[[Any], Any] | None = None, **kwargs: Any) -> None:
+        super().__init__(name, **kwargs)
+        self._normalizer_func = normalizer_func
+
+    def encode(self, prepared: Any) -> tf.Tensor:
+        """Normalizes and casts numbers.
+
+        Args:
+            prepared: integers or floats, shape [num_items].
+
+        Returns:
+            Floats of the same shape.
+        """
+        values = prepared if self._normalizer_func is None else self._normalizer_func(prepared)
+        return tf.cast(values, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {
+            **super().get_config(),
+            "normalizer_func": tf_keras.utils.serialize_keras_object(self._normalizer_func),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> NumericColumn:
+        """Makes the layer from what `get_config` returned.
+
+        Args:
+            config: the config.
+
+        Returns:
+            An equal layer.
+        """
+        function = config["normalizer_func"]
+        if function is not None and not callable(function):
+            function = tf_keras.utils.deserialize_keras_object(function)
+        return cls(**{**config, "normalizer_func": function})
+
+
 class PartitionableColumn(FeatureColumn):
     """A column of categories, with a table of embeddings that can be partitioned.
 
@@ -93,6 +163,13 @@ class PartitionableColumn(FeatureColumn):
 
     Raises:
         ValueError: if `rows` or `dimension` is below 1, or there is no such combiner.
+
+    Example:
+        >>> column = PartitionableColumn("color", rows=3, dimension=2, combiner="sum")
+        >>> column(tf.constant([0, 2, 7])).shape.as_list(), column.weights[0].shape.as_list()
+        ([3, 2], [3, 2])
+        >>> column(tf.ragged.constant([[0, 1], [], [2]])).numpy()[1].tolist()
+        [0.0, 0.0]
     """
 
     def __init__(
@@ -143,13 +220,99 @@ class PartitionableColumn(FeatureColumn):
         return {**super().get_config(), "max_dense_gradient_elements": self._max_dense_gradient_elements}
 
 
-def flat_categories(values: Any) -> tf.Tensor:
-    """Lines up all categories of all items.
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn")
+class FeatureGroup(tf_keras.layers.Layer):
+    """Encodes each column and concatenates the results.
 
-    Args:
-        values: integers of shape [num_items], [num_items, k] or ragged [num_items, (k)].
+    Init args:
+        columns: one for each column of the values.
+        **kwargs: arguments of `tf_keras.layers.Layer`.
+
+    Call args:
+        values: tensor of shape [num_items, number of columns], or a list of one of shape [num_items] for each
+            column; a column of several values may be ragged.
 
     Returns:
-        Integers of shape [total].
+        Float tensor of shape [num_items, sum of the dimensions]; a number has dimension 1.
+
+    Raises:
+        ValueError: if there is no column.
+
+    Example:
+        >>> from tfx_gnn.keras.feature_encoders import EmbeddingColumn
+        >>> group = FeatureGroup([NumericColumn("age"), EmbeddingColumn("city", 10, 4)])
+        >>> group(tf.constant([[31, 2], [42, 7]])).shape.as_list()
+        [2, 5]
+        >>> group([tf.constant([0.5, 1.5]), tf.constant(["Bern", "Rome"])]).shape.as_list()
+        [2, 5]
     """
-    return values.values if isinstance(values, tf.RaggedTensor) else tf.reshape(values, [-1])
+
+    def __init__(self, columns: Sequence[FeatureColumn], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not columns:
+            raise ValueError("`columns` must hold at least one column; got none. Leave the group out.")
+        self._columns = [
+            tf_keras.layers.deserialize(column) if isinstance(column, dict) else column for column in columns
+        ]
+
+    @property
+    def columns(self) -> tuple[FeatureColumn, ...]:
+        """The columns in their order."""
+        return tuple(self._columns)
+
+    def prepare(self, values: Any) -> list[Any]:
+        """Does what needs texts; see `FeatureColumn`.
+
+        Args:
+            values: as for calls.
+
+        Returns:
+            What each column prepares.
+
+        Raises:
+            ValueError: if there are more or fewer columns of values than columns.
+        """
+        parts = split_columns(values)
+        if len(parts) != len(self._columns):
+            raise ValueError(
+                f"`values` must have one column for each of {len(self._columns)} feature columns; got {len(parts)}. "
+                "Give a tensor of shape [num_items, number of columns], or a list."
+            )
+        return [column.prepare(part) for column, part in zip(self._columns, parts, strict=True)]
+
+    def encode(self, prepared: Sequence[Any]) -> tf.Tensor:
+        """Does what needs no texts.
+
+        Args:
+            prepared: what `prepare` returned.
+
+        Returns:
+            As a call.
+        """
+        encoded = [column.encode(part) for column, part in zip(self._columns, prepared, strict=True)]
+        return tf.concat([as_columns(part) for part in encoded], axis=-1)
+
+    def call(self, values: Any) -> tf.Tensor:
+        """Encodes the columns; see the class.
+
+        Args:
+            values: tensor of shape [num_items, number of columns], or a list of one for each column.
+        """
+        return self.encode(self.prepare(values))
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments that make an equal layer."""
+        return {**super().get_config(), "columns": [tf_keras.layers.serialize(column) for column in self._columns]}
+
+
+def split_columns(values: Any) -> list[Any]:
+    """Splits values of shape [num_items, num_columns] by column; a list of columns stays as it is."""
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    values = tf.convert_to_tensor(values)
+    return [values[:, position] for position in range(values.shape[1])] if values.shape.rank == 2 else []
+
+
+def as_columns(values: tf.Tensor) -> tf.Tensor:
+    """Gives one number an item, [num_items], the shape [num_items, 1]."""
+    return values[:, tf.newaxis] if values.shape.rank == 1 else values

@@ -19,25 +19,26 @@ from tfx_gnn.graphlearn.feature_spec import (
     SparseSpec,
     StringSpec,
 )
-from tfx_gnn.keras.feature_encoders.category_values import combine_embeddings
-from tfx_gnn.keras.feature_encoders.dynamic_categories import Vocabulary
-from tfx_gnn.keras.feature_encoders.embedding_column import DynamicEmbeddingColumn, EmbeddingColumn
+from tfx_gnn.keras.feature_encoders.category_values import Vocabulary, combine_embeddings, flat_categories
+from tfx_gnn.keras.feature_encoders.embedding_columns import (
+    DynamicEmbeddingColumn,
+    DynamicSparseEmbeddingColumn,
+    EmbeddingColumn,
+    SparseEmbeddingColumn,
+)
 from tfx_gnn.keras.feature_encoders.embedding_tables import EmbeddingTables
 from tfx_gnn.keras.feature_encoders.encoder_options import MAX_DENSE_GRADIENT_ELEMENTS, Combiner
-from tfx_gnn.keras.feature_encoders.feature_column import FeatureColumn, PartitionableColumn, flat_categories
-from tfx_gnn.keras.feature_encoders.numeric_column import NumericColumn
-from tfx_gnn.keras.feature_encoders.sparse_embedding_column import DynamicSparseEmbeddingColumn, SparseEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.feature_column import (
+    FeatureColumn,
+    NumericColumn,
+    PartitionableColumn,
+    as_columns,
+    split_columns,
+)
 
 
 def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
-    """Writes a feature spec as plain values.
-
-    Args:
-        spec: the spec.
-
-    Returns:
-        Number of floats, and one mapping of fields for each integer and string attribute, in their order.
-    """
+    """Writes a feature spec as plain values: the number of floats, and the fields of each other attribute in order."""
     return {
         "num_floats": len(spec.float_specs),
         "ints": [{"kind": type(one).__name__, **dataclasses.asdict(one)} for one in spec.int_specs],
@@ -47,12 +48,6 @@ def spec_to_plain(spec: FeatureSpec) -> dict[str, Any]:
 
 def spec_from_plain(plain: Mapping[str, Any]) -> FeatureSpec:
     """Reads what `spec_to_plain` wrote.
-
-    Args:
-        plain: the plain values.
-
-    Returns:
-        A spec with the same attributes.
 
     Example:
         >>> spec = FeatureSpec(2)
@@ -113,6 +108,20 @@ class FeatureHandler(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if `vocabularies` names what is no dynamic category.
+
+    Example:
+        >>> spec = FeatureSpec(3)
+        >>> spec.append_dense()
+        >>> spec.append_sparse(10, 4)
+        >>> spec.append_multival(100, 8, ",")
+        >>> handler = FeatureHandler("user", spec)
+        >>> encoded = handler({
+        ...     "float_attrs": tf.constant([[0.5], [1.5]]),
+        ...     "int_attrs": tf.constant([[3], [7]]),
+        ...     "string_attrs": tf.constant([["art,law"], ["law"]]),
+        ... })
+        >>> encoded.shape.as_list(), handler.dimension
+        ([2, 13], 13)
     """
 
     def __init__(
@@ -220,7 +229,7 @@ class FeatureHandler(tf_keras.layers.Layer):
             if isinstance(one, PartitionableColumn):
                 encoded.append(combine_embeddings(found[name][0], prepared[name], one.combiner))
             else:
-                encoded.append(one.encode(prepared[name])[:, tf.newaxis])
+                encoded.append(as_columns(one.encode(prepared[name])))
         return tf.concat(encoded, axis=1)
 
     def call(self, data: Any) -> tf.Tensor:
@@ -264,6 +273,70 @@ class FeatureHandler(tf_keras.layers.Layer):
         }
 
 
+@dataclasses.dataclass
+class FeatureHandlers:
+    """One handler per type of nodes or edges: requests by the same name share its tables.
+
+    Attributes:
+        fuse_embedding: as for `FeatureHandler`.
+        handlers: the handlers by name, for a model to hold.
+
+    Example:
+        >>> spec = FeatureSpec(1)
+        >>> spec.append_sparse(10, 4)
+        >>> handlers = FeatureHandlers()
+        >>> source, neighbors = {"int_attrs": tf.constant([[3]])}, {"int_attrs": tf.constant([[3], [7]])}
+        >>> encoded = handlers.encode([("user", spec), ("user", spec)], [source, neighbors])
+        >>> [one.shape.as_list() for one in encoded], sorted(handlers.handlers)
+        ([[1, 4], [2, 4]], ['user'])
+    """
+
+    fuse_embedding: bool = True
+    handlers: dict[str, FeatureHandler] = dataclasses.field(default_factory=dict)
+
+    def get(self, name: str, feature_spec: FeatureSpec) -> FeatureHandler:
+        """Finds or makes the handler of a type.
+
+        Args:
+            name: name of the type.
+            feature_spec: how its attributes are encoded.
+
+        Returns:
+            The same handler for the same name.
+
+        Raises:
+            ValueError: if there is one of this name with another spec.
+        """
+        if name not in self.handlers:
+            self.handlers[name] = FeatureHandler(name, feature_spec, self.fuse_embedding)
+        if not self.handlers[name].has_spec(feature_spec):
+            raise ValueError(
+                f"`feature_spec` must be the same wherever a type is encoded; got another for {name!r}. Give it "
+                "another name."
+            )
+        return self.handlers[name]
+
+    def encode(self, node_schema: Sequence[tuple[str, FeatureSpec]], nodes: Sequence[Any]) -> list[tf.Tensor]:
+        """Encodes the source nodes and the neighbors of each hop.
+
+        Args:
+            node_schema: name of the type and feature spec, of the source and of each hop.
+            nodes: their attributes, as `FeatureHandler` takes them.
+
+        Returns:
+            One float tensor of shape [num_items, dimension] for each.
+
+        Raises:
+            ValueError: if there are more or fewer of one than of the other.
+        """
+        if len(node_schema) != len(nodes):
+            raise ValueError(
+                f"`node_schema` must have one item for the source and one for each hop; got {len(node_schema)} for "
+                f"{len(nodes)} `nodes`. Give as many."
+            )
+        return [self.get(name, spec)(data) for (name, spec), data in zip(node_schema, nodes, strict=True)]
+
+
 def _order(columns: Mapping[str, Sequence[FeatureColumn]], fused: Sequence[str]) -> list[str]:
     """GraphLearn's order of encodings: fused ones stand together by dimension, as these come first."""
     ints = columns["int"]
@@ -285,13 +358,7 @@ def _order(columns: Mapping[str, Sequence[FeatureColumn]], fused: Sequence[str])
 
 def _parts(data: Any, field: str, expected: int, name: str) -> list[Any]:
     values = data.get(field) if isinstance(data, Mapping) else getattr(data, field, None)
-    if values is None:
-        parts: list[Any] = []
-    elif isinstance(values, (list, tuple)):
-        parts = list(values)
-    else:
-        values = tf.convert_to_tensor(values)
-        parts = [values[:, position] for position in range(values.shape[1])]
+    parts = [] if values is None else split_columns(values)
     if len(parts) != expected:
         raise ValueError(
             f"`data` must have the {expected} attributes of the feature spec; got {len(parts)} of {field!r} for "

@@ -18,7 +18,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.feature_encoders.category_values import TransformOutput, category_count, hash_to_buckets, pad_values
 from tfx_gnn.keras.feature_encoders.encoder_options import EmbeddingOptions, FeatureEncoderOptions, full_name
-from tfx_gnn.keras.nested_layers import with_type_specs
+from tfx_gnn.keras.layer_arguments import with_type_specs
 
 CONTEXT_PLACE = "context"
 """Place of the context, where node sets are "nodes/<name>" and edge sets "edges/<name>"."""
@@ -75,18 +75,6 @@ def plan_encodings(
     Floats and bools are numbers. Integers are categories if they have options or tf.Transform knows how many
     there are, or numbers if the options say so. Strings are categories. Auxiliary sets, and features
     whose names begin with "#", take no part.
-
-    Args:
-        graph_spec: spec of the graphs.
-        options: what is said of single features.
-        tft_output: what tf.Transform learned; None: nothing.
-
-    Returns:
-        The plan.
-
-    Raises:
-        ValueError: if there is a feature of which it is not clear how to encode it, the options name one that is
-            not there, or features that share a table disagree on its size. All of them are named.
     """
     specs = dict(encoded_features(graph_spec, options))
     given = {full_name(name): one for name, one in options.embeddings.items()}
@@ -139,15 +127,7 @@ def plan_encodings(
 
 
 def encoded_places(graph_spec: GraphTensorSpec, options: FeatureEncoderOptions) -> Iterator[str]:
-    """Lists the sets that get a hidden state.
-
-    Args:
-        graph_spec: spec of the graphs.
-        options: whether edge sets and the context are among them.
-
-    Yields:
-        "nodes/<name>", "edges/<name>", "context".
-    """
+    """Yields the sets that get a hidden state: "nodes/<name>", "edges/<name>", "context"."""
     for kind, sets, is_encoded in (
         (const.NODES, graph_spec.node_sets_spec, True),
         (const.EDGES, graph_spec.edge_sets_spec, options.encode_edges),
@@ -160,15 +140,7 @@ def encoded_places(graph_spec: GraphTensorSpec, options: FeatureEncoderOptions) 
 def encoded_features(
     graph_spec: GraphTensorSpec, options: FeatureEncoderOptions
 ) -> Iterator[tuple[tuple[str, const.FieldName], const.FieldSpec]]:
-    """Lists the features of the sets that get a hidden state.
-
-    Args:
-        graph_spec: spec of the graphs.
-        options: as for `encoded_places`.
-
-    Yields:
-        Place and name of a feature, and its spec, in a fixed order.
-    """
+    """Yields place, name and spec of each feature of the sets that get a hidden state, in a fixed order."""
     for place in encoded_places(graph_spec, options):
         kind, _, set_name = place.partition("/")
         if kind == CONTEXT_PLACE:
@@ -256,6 +228,16 @@ class PrepareFeatures(tf_keras.layers.Layer):
 
     Raises:
         ValueError: as `FeatureEncoder`.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(source=tf.constant([0]), target=tf.constant([1]),
+        ...     node_features={"city": tf.constant(["Bern", "Rome"])})
+        >>> prepare = PrepareFeatures(graph.spec, {"embeddings": {"nodes.city": {"rows": 10, "units": 4}}})
+        >>> prepare(graph).node_sets["nodes"]["city"].dtype.name
+        'int64'
+        >>> encode = tfx_gnn.keras.feature_encoders.FeatureEncoder(prepare.output_spec, prepare.encoder_options)
+        >>> encode(prepare(graph)).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [2, 4]
     """
 
     def __init__(
@@ -311,12 +293,7 @@ class PrepareFeatures(tf_keras.layers.Layer):
 def prepare_features(graph: GraphTensor, plan: EncodingPlan) -> GraphTensor:
     """Makes integers, dense where the options say so, of all features of categories.
 
-    Args:
-        graph: scalar graph.
-        plan: how its features are encoded.
-
-    Returns:
-        The scalar graph with other features; the same object if there is nothing to do.
+    Returns the same object if there is nothing to do.
     """
     changed: dict[str, dict[str, dict[const.FieldName, const.Field]]] = {const.NODES: {}, const.EDGES: {}}
     context = None
@@ -337,15 +314,7 @@ def prepare_features(graph: GraphTensor, plan: EncodingPlan) -> GraphTensor:
 
 
 def piece_at(graph: GraphTensor, place: str) -> Any:
-    """Finds a piece of a graph.
-
-    Args:
-        graph: any graph.
-        place: "nodes/<name>", "edges/<name>" or "context".
-
-    Returns:
-        The node set, edge set or context.
-    """
+    """Finds the piece of a graph at "nodes/<name>", "edges/<name>" or "context"."""
     kind, _, set_name = place.partition("/")
     if kind == CONTEXT_PLACE:
         return graph.context
@@ -353,14 +322,7 @@ def piece_at(graph: GraphTensor, place: str) -> Any:
 
 
 def as_options(options: FeatureEncoderOptions | Mapping[str, Any] | None) -> FeatureEncoderOptions:
-    """Reads options as layers take them.
-
-    Args:
-        options: the options, their plain form, or None for the defaults.
-
-    Returns:
-        The options.
-    """
+    """Reads options as layers take them: as they are, in plain form, or None for the defaults."""
     if options is None:
         return FeatureEncoderOptions()
     return options if isinstance(options, FeatureEncoderOptions) else FeatureEncoderOptions.from_plain(options)

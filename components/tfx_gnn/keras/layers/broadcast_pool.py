@@ -13,7 +13,7 @@ from tfx_gnn.graph.ops.pooling import pool
 from tfx_gnn.graph.ops.tags import NameOrNames
 from tfx_gnn.graph.tensor.graph_checks import check_scalar_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.keras.layers.arguments import agreed, required
+from tfx_gnn.keras.layer_arguments import agreed, required
 
 _Location = dict[str, Any]
 

@@ -12,7 +12,7 @@ import tf_keras
 from tfx_gnn.graph.codec.example_parsing import parse_example, parse_single_example
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.nested_layers import with_type_specs
+from tfx_gnn.keras.layer_arguments import with_type_specs
 
 
 class _Parse(tf_keras.layers.Layer):

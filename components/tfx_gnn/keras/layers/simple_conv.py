@@ -10,8 +10,8 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.broadcasting import combine_values
+from tfx_gnn.keras.layer_arguments import as_layer
 from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
-from tfx_gnn.keras.nested_layers import as_layer
 
 
 @tf_keras.utils.register_keras_serializable(package="tfx_gnn")

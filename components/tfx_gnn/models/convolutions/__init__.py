@@ -1,13 +1,11 @@
 """Graph convolutions as Keras layers, for `NodeSetUpdate` and for whole networks."""
 
-from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
 from tfx_gnn.models.convolutions.gat_v2_conv import GATv2Conv
 from tfx_gnn.models.convolutions.gcn_conv import GCNConv
 from tfx_gnn.models.convolutions.gin_conv import GINConv
 from tfx_gnn.models.convolutions.hgt_update import HGTGraphUpdate
-from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
-from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv
-from tfx_gnn.models.convolutions.rgcn_update import RGCNGraphUpdate
+from tfx_gnn.models.convolutions.mpnn_conv import EdgeMLP, MPNNConv
+from tfx_gnn.models.convolutions.rgcn import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.convolutions.sage_conv import SAGEConv
 
 __all__ = [

@@ -29,17 +29,13 @@ def softmax_weighted_sum(
 ) -> tf.Tensor:
     """Weighs the messages of one or several relations by one softmax at each receiver, and adds them up.
 
+    All relations have the same receivers and numbers of heads and channels. The result is float32,
+    [num_receivers, num_heads, channels]; a node without edges gets zeros. `dropout` leaves out some of the weights
+    after the softmax.
+
     Numerators and denominators are added up side by side and divided once for each receiver, which
-    spares a second way to the edges and back. Computed in float32. The largest logit of each receiver is
-    taken off first, so that nothing overflows. Edges of padding reach nodes of padding only, and a
-    node without edges gets zeros.
-
-    Args:
-        relations: with the same receivers and the same numbers of heads and channels.
-        dropout: leaves out some of the weights, [num_edges, num_heads], after the softmax; None for none.
-
-    Returns:
-        float32 tensor of shape [num_receivers, num_heads, channels].
+    spares a second way to the edges and back. The largest logit of each receiver is taken off first, so that
+    nothing overflows. Edges of padding reach nodes of padding only.
     """
     logits = [tf.cast(relation.logits, tf.float32) for relation in relations]
     highest = None

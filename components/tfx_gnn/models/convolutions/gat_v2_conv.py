@@ -9,7 +9,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.keras.initializers import clone_initializer
+from tfx_gnn.keras.layer_arguments import clone_initializer
 from tfx_gnn.keras.layers.convolution_base import AnyToAnyConvolutionBase
 from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
 
@@ -52,6 +52,17 @@ class GATv2Conv(AnyToAnyConvolutionBase):
 
     Raises:
         ValueError: if a number is out of range, or an input is missing.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> convolution = GATv2Conv(num_heads=2, per_head_channels=8, receiver_tag=tfx_gnn.TARGET)
+        >>> convolution(graph, edge_set_name="edges").shape.as_list()
+        [3, 16]
+        >>> update = tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": convolution}, tfx_gnn.keras.layers.NextStateFromConcat(tf_keras.layers.Dense(4, "relu")))
+        >>> update(graph, node_set_name="nodes").shape.as_list()
+        [3, 4]
     """
 
     def __init__(

@@ -21,7 +21,7 @@ class GCNConv(tf_keras.layers.Layer):
 
     GCN of arXiv:1609.02907, equation 2: with `add_self_loops` and "in_out", a symmetric graph gives
     D^-1/2 (A + I) D^-1/2 X W. Arguments and results are those of tensorflow-gnn's `GCNConv`; unlike it,
-    edges may connect two node sets, where nothing asks for one. The degree is the sum of the edges' weights,
+    edges may connect two node sets, where no argument requires one. The degree is the sum of the edges' weights,
     plus one with self-loops, and never less than one.
 
     Shapes: states [num_senders, any] of a scalar graph; result [num_receivers, units].
@@ -31,7 +31,7 @@ class GCNConv(tf_keras.layers.Layer):
         receiver_tag: the end of the edges that receives, `SOURCE` or `TARGET`.
         activation: Keras activation of the result.
         use_bias: whether a bias is added.
-        add_self_loops: whether each node hears of itself by an edge of weight 1; both ends of
+        add_self_loops: whether each node also receives from itself, along an edge of weight 1; both ends of
             the edges must be in one node set.
         kernel_initializer: as for `tf_keras.layers.Dense`.
         kernel_regularizer: as for `tf_keras.layers.Dense`.
@@ -48,6 +48,17 @@ class GCNConv(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if there is no such normalization, or, when called, what needs one node set has two.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([2, 2]), node_features=tf.constant([[1.], [2.], [4.]]))
+        >>> mean = GCNConv(1, activation=None, kernel_initializer="ones", degree_normalization="in")
+        >>> mean(graph, edge_set_name="edges").numpy().tolist()
+        [[0.0], [0.0], [1.5]]
+        >>> update = tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": GCNConv(8, add_self_loops=True)}, tfx_gnn.keras.layers.SingleInputNextState())
+        >>> update(graph, node_set_name="nodes").shape.as_list()
+        [3, 8]
     """
 
     def __init__(

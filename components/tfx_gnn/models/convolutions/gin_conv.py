@@ -54,6 +54,18 @@ class GINConv(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if there is no such normalization; when called, if the states at both ends differ in width.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]),
+        ...     edge_features={"length": tf.constant([[0.5], [2.0]])})
+        >>> convolution = GINConv(8, hidden_units=16, edge_feature="length", learn_epsilon=True)
+        >>> convolution(graph, edge_set_name="edges").shape.as_list()
+        [3, 8]
+        >>> update = tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": convolution}, tfx_gnn.keras.layers.SingleInputNextState())
+        >>> update(graph, node_set_name="nodes").shape.as_list()
+        [3, 8]
     """
 
     def __init__(
@@ -123,12 +135,12 @@ class GINConv(tf_keras.layers.Layer):
                 "Give both a Dense layer of the same width first."
             )
         if self._edge_feature is None:
-            heard = pool_neighbors(graph, edge_set_name, self._receiver_tag, states, "sum")
+            received = pool_neighbors(graph, edge_set_name, self._receiver_tag, states, "sum")
         else:
             copied = copy_to_edges(graph, edge_set_name, self._sender_tag, states)
             messages = self._message((copied, edge_set[self._edge_feature]))
-            heard = pool_edges(graph, edge_set_name, self._receiver_tag, messages)
-        values = (1 + tf.cast(self._epsilon, self.compute_dtype)) * own + heard
+            received = pool_edges(graph, edge_set_name, self._receiver_tag, messages)
+        values = (1 + tf.cast(self._epsilon, self.compute_dtype)) * own + received
         result = self._output(self._hidden(values))
         if self._arguments["normalization"] == "graph":
             return self._normalize(result, graph=graph, node_set_name=receiver)

@@ -13,12 +13,12 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.tags import reverse_tag
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.keras.initializers import clone_initializer
+from tfx_gnn.keras.layer_arguments import clone_initializer
 from tfx_gnn.keras.layers.layer_normalization import LayerNormalization
 from tfx_gnn.models.convolutions.attention import Attended, softmax_weighted_sum
 from tfx_gnn.models.convolutions.relation_kernels import block_diagonal, glorot_matrices
-from tfx_gnn.models.message_passing import copy_to_edges, pool_edges
-from tfx_gnn.models.relations import Relation, next_state_where_read
+from tfx_gnn.models.message_passing import copy_to_edges, next_state_where_read, pool_edges
+from tfx_gnn.models.relations import Relation
 from tfx_gnn.models.state_blocks import check_normalization
 
 SKIPS = ("weighted", "sum", "none")
@@ -45,7 +45,7 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
             added; both need states of the new width; "none".
         normalization: "layer" or "none", of the new state.
         dropout_rate: share of the new state's values that training leaves out, in [0, 1).
-        activation: Keras activation of what was heard.
+        activation: Keras activation of what a node received.
         use_bias: whether projections of nodes have biases.
         kernel_initializer: as for `tf_keras.layers.Dense`.
         read_nodes_only: whether only nodes that are read out get a new state; see `next_state_where_read`.
@@ -55,7 +55,20 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if there is no such skip or normalization; when called, if the old state has another width
-            than the new one, and is asked for.
+            than the new one, and is to be added.
+
+    Example:
+        >>> from tfx_gnn.models.relations import relations_of
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 8]))
+        >>> update = HGTGraphUpdate(
+        ...     num_heads=2, per_head_channels=4, node_sets=["nodes"], relations=relations_of(graph.spec))
+        >>> update(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> wider = HGTGraphUpdate(
+        ...     num_heads=2, per_head_channels=8, node_sets=["nodes"], relations=relations_of(graph.spec), skip="none")
+        >>> wider(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 16]
     """
 
     def __init__(
@@ -198,11 +211,11 @@ class HGTGraphUpdate(tf_keras.layers.Layer):
 
     @tf.autograph.experimental.do_not_convert
     def _next_state(self, name: const.NodeSetName, inputs: tuple[tf.Tensor, list[tf.Tensor]]) -> tf.Tensor:
-        """Makes the new state of rows of their old state and of what they heard, if there is anybody to hear."""
+        """Makes rows of the new state from the same rows of the old one and of what was received, if anything."""
         width, skip = self._heads[0] * self._heads[1], self._arguments["skip"]
         old_state, summed = inputs
-        heard = self._activation(tf.reshape(summed[0], [-1, width])) if summed else old_state
-        state = self._dropout(self._outputs[name](heard))
+        received = self._activation(tf.reshape(summed[0], [-1, width])) if summed else old_state
+        state = self._dropout(self._outputs[name](received))
         if skip != "none" and old_state.shape[-1] != width:
             raise ValueError(
                 f"`skip` must be 'none' where a state changes its width; got {skip!r} for node set {name!r} with width "

@@ -25,11 +25,11 @@ class RelationKernels(tf_keras.layers.Layer):
             of it. Not together with `num_bases`.
 
     Call args:
-        gathered: what each node heard along each relation.
+        gathered: what each node received along each relation.
         relations: positions of these relations, one for each that was gathered.
 
     Raises:
-        ValueError: if a number is below 1, both decompositions are asked for, or widths do not divide.
+        ValueError: if a number is below 1, there are both decompositions, or widths do not divide.
     """
 
     def __init__(
@@ -96,16 +96,10 @@ class RelationKernels(tf_keras.layers.Layer):
 
 
 def block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
-    """Puts blocks on the diagonal of matrices.
+    """Puts blocks, [..., num_blocks, rows, columns], on the diagonal of matrices.
 
     One product with such a matrix, most of it zeros, is faster than many with small blocks, and XLA compiles
     it for CPUs in bfloat16 too, where it fails to multiply blocks.
-
-    Args:
-        blocks: float, shape [..., num_blocks, rows, columns].
-
-    Returns:
-        Tensor of shape [..., num_blocks * rows, num_blocks * columns].
 
     Example:
         >>> block_diagonal(tf.constant([[[1.0]], [[2.0]]])).numpy().tolist()
@@ -117,15 +111,9 @@ def block_diagonal(blocks: tf.Tensor) -> tf.Tensor:
 
 
 def glorot_matrices(shape: tuple[int, ...]) -> tf_keras.initializers.Initializer:
-    """Makes Glorot's initializer of a stack of matrices.
+    """Makes Glorot's initializer of a stack of matrices, the last two dimensions of `shape`.
 
     Keras' own takes leading dimensions for the receptive field of an image.
-
-    Args:
-        shape: of the stack; the last two dimensions are those of a matrix.
-
-    Returns:
-        Initializer of weights of that shape.
     """
     limit = (6.0 / (shape[-2] + shape[-1])) ** 0.5
     return tf_keras.initializers.RandomUniform(-limit, limit)

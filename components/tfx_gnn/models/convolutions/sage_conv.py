@@ -43,6 +43,17 @@ class SAGEConv(tf_keras.layers.Layer):
 
     Raises:
         ValueError: if there is no such aggregator, or `hidden_units` goes with another one than "pool".
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> convolution = SAGEConv(8, aggregator="pool", hidden_units=16)
+        >>> convolution(graph, edge_set_name="edges").shape.as_list()
+        [3, 8]
+        >>> update = tfx_gnn.keras.layers.NodeSetUpdate(
+        ...     {"edges": convolution}, tfx_gnn.models.NextStateFromConvolutions(8, normalization="l2"))
+        >>> update(graph, node_set_name="nodes").shape.as_list()
+        [3, 8]
     """
 
     def __init__(

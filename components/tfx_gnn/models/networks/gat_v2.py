@@ -60,6 +60,18 @@ def gat_v2(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]),
+        ...     edge_features={"length": tf.constant([[0.5], [2.0]])})
+        >>> network = gat_v2(graph.spec, units=8, num_layers=2, num_heads=2, edge_feature="length")
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> inputs = tf_keras.layers.Input(type_spec=graph.spec)
+        >>> states = network(inputs).node_sets["nodes"]["hidden_state"]
+        >>> tf_keras.Model(inputs, tf_keras.layers.Dense(1)(states))(graph).shape.as_list()
+        [3, 1]
     """
     if num_heads < 1 or (heads_merge_type == "concat" and units % num_heads):
         raise ValueError(

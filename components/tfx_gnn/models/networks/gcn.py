@@ -63,6 +63,18 @@ def gcn(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> network = gcn(graph.spec, units=8, num_layers=2, dropout_rate=0.1)
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> inputs = tf_keras.layers.Input(type_spec=graph.spec)
+        >>> states = network(inputs).node_sets["nodes"]["hidden_state"]
+        >>> model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(states))
+        >>> model(graph).shape.as_list()
+        [3, 1]
     """
     weighted = edge_sets_with(graph_spec, edge_weight_feature_name)
     looped = {

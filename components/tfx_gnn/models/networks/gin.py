@@ -36,7 +36,8 @@ def gin(
     """Makes a graph isomorphism network, GIN of arXiv:1810.00826, or GINE of arXiv:1905.12265 with features of edges.
 
     Each relation has a `GINConv`, own state included, and their results are added up. With one edge set and
-    one of `receiver_tags` it is the papers' network. Node sets that hear of nobody get a matrix.
+    one of `receiver_tags` it is the papers' network. Node sets that receive no messages have a matrix for their
+    own state.
 
     Args:
         graph_spec: spec of the graph: its sets, and which edge sets have `edge_feature`. The first states of
@@ -61,6 +62,16 @@ def gin(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> network = gin(graph.spec, units=8, num_layers=3, learn_epsilon=True, jumping_knowledge="concat")
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 28]
+        >>> pool = tfx_gnn.keras.layers.Pool(tfx_gnn.CONTEXT, "sum", node_set_name="nodes")
+        >>> pool(network(graph)).shape.as_list()
+        [1, 28]
     """
     with_feature = edge_sets_with(graph_spec, edge_feature)
 
@@ -77,13 +88,13 @@ def gin(
         )
 
     def layer(plan: Round) -> tf_keras.layers.Layer:
-        heard = {relation.receiver for relation in plan.relations}
+        received = {relation.receiver for relation in plan.relations}
 
         def next_state(name: const.NodeSetName) -> NextStateFromConvolutions:
             return NextStateFromConvolutions(
                 units,
-                own_state=name not in heard,
-                use_bias=name not in heard,
+                own_state=name not in received,
+                use_bias=name not in received,
                 activation=activation,
                 dropout_rate=dropout_rate,
                 residual=residual and plan.keeps_width,

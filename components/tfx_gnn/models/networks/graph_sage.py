@@ -53,6 +53,16 @@ def graph_sage(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> graph = tfx_gnn.add_readout_from_first_node(graph, "seed", node_set_name="nodes")
+        >>> network = graph_sage(graph.spec, units=8, num_layers=2, aggregator="pool", read_nodes_only=True)
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> tfx_gnn.keras.layers.StructuredReadout("seed")(network(graph)).shape.as_list()
+        [1, 8]
     """
 
     def convolution(relation: Relation) -> SAGEConv:

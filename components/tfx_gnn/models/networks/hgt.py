@@ -50,6 +50,17 @@ def hgt(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> network = hgt(graph.spec, units=8, num_layers=2, num_heads=2)
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> inputs = tf_keras.layers.Input(type_spec=graph.spec)
+        >>> states = network(inputs).node_sets["nodes"]["hidden_state"]
+        >>> tf_keras.Model(inputs, tf_keras.layers.Dense(1)(states))(graph).shape.as_list()
+        [3, 1]
     """
     if num_heads < 1 or units % num_heads:
         raise ValueError(f"`num_heads` must divide `units`; got {num_heads} and {units}. Choose a divisor.")

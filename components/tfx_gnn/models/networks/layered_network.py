@@ -11,7 +11,7 @@ import tf_keras
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.nested_layers import as_layer
+from tfx_gnn.keras.layer_arguments import as_layer
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Round, rounds_of
 
 _COMBINATIONS: dict[str, Callable[[list[tf.Tensor]], tf.Tensor]] = {
@@ -54,6 +54,17 @@ def layered_network(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 8]))
+        >>> def layer(plan):
+        ...     return tfx_gnn.models.HGTGraphUpdate(
+        ...         num_heads=2, per_head_channels=4, node_sets=plan.node_sets, relations=plan.relations)
+        >>> network = layered_network(
+        ...     graph.spec, layer, name="mine", units=8, num_layers=2, jumping_knowledge="concat")
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 24]
     """
     if jumping_knowledge not in JUMPING_KNOWLEDGE:
         raise ValueError(
@@ -95,6 +106,16 @@ class JumpingKnowledge(tf_keras.layers.Layer):
 
     Raises:
         ValueError: when called, if states have several widths where they must have one.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]))
+        >>> layers = [tfx_gnn.models.relational_graph_update(graph.spec, units=4) for _ in range(2)]
+        >>> beside = JumpingKnowledge(layers, ["nodes"], "concat")
+        >>> beside(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 12]
+        >>> JumpingKnowledge(layers, ["nodes"], "max")(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 4]
     """
 
     def __init__(

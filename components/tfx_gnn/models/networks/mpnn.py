@@ -8,8 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
-from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
+from tfx_gnn.models.convolutions.mpnn_conv import EdgeMLP, MPNNConv
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.networks.layered_network import layered_network
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round, edge_sets_with
@@ -59,6 +58,17 @@ def mpnn(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]),
+        ...     edge_features={"length": tf.constant([[0.5], [2.0]])})
+        >>> network = mpnn(graph.spec, units=8, num_layers=2, edge_feature="length", update_edges=True)
+        >>> updated = network(graph)
+        >>> updated.node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> updated.edge_sets["edges"]["hidden_state"].shape.as_list()
+        [2, 8]
     """
     with_feature = edge_sets_with(graph_spec, edge_feature)
 

@@ -8,8 +8,7 @@ import tf_keras
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.models.convolutions.rgcn_conv import RGCNConv
-from tfx_gnn.models.convolutions.rgcn_update import RGCNGraphUpdate
+from tfx_gnn.models.convolutions.rgcn import RGCNConv, RGCNGraphUpdate
 from tfx_gnn.models.message_passing import convolution_update
 from tfx_gnn.models.networks.layered_network import layered_network
 from tfx_gnn.models.relations import BOTH_DIRECTIONS, Relation, Round
@@ -62,6 +61,18 @@ def rgcn(
 
     Raises:
         ValueError: if an argument is out of range, or names what `graph_spec` lacks.
+
+    Example:
+        >>> graph = tfx_gnn.homogeneous(
+        ...     source=tf.constant([0, 1]), target=tf.constant([1, 2]), node_features=tf.ones([3, 4]),
+        ...     edge_features={"relation": tf.constant([0, 2])})
+        >>> network = rgcn(
+        ...     graph.spec, units=8, num_layers=2, num_bases=2, relation_feature="relation", num_relations=3)
+        >>> network(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
+        >>> by_edge_set = rgcn(graph.spec, units=8, num_layers=2, num_blocks=4)
+        >>> by_edge_set(graph).node_sets["nodes"]["hidden_state"].shape.as_list()
+        [3, 8]
     """
     if (relation_feature is None) != (num_relations == 0):
         raise ValueError(

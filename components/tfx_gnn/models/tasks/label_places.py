@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 import tf_keras
@@ -16,8 +16,10 @@ from tfx_gnn.graph.tensor.fields import component_indices
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, NodeSetSpec
-from tfx_gnn.keras.layers.structured_readout import StructuredReadout
+from tfx_gnn.keras.layers.readout import StructuredReadout
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET, check_pooling
+
+_PieceSpec = TypeVar("_PieceSpec", ContextSpec, NodeSetSpec)
 
 # Of no nodes, all of them make zeros.
 _REDUCTIONS = {"mean": "mean", "sum": "sum", "max": "max_no_inf"}
@@ -76,13 +78,6 @@ class GraphReadout(tf_keras.layers.Layer):
         return {**super().get_config(), "pooling": self._pooling, "feature_name": self._feature_name}
 
 
-_READOUT_EDGE_SETS = f"{READOUT_NODE_SET}/"
-
-
-SEED_EDGE_SET = f"{_READOUT_EDGE_SETS}seed"
-"""Edge set from each seed to its `_readout` node."""
-
-
 class LabelPlace(abc.ABC):
     """Where a label feature lies.
 
@@ -97,17 +92,7 @@ class LabelPlace(abc.ABC):
         self.label_feature = label_feature
 
     def label_spec(self, spec: GraphTensorSpec) -> tf.TypeSpec:
-        """Finds the label in the spec of a graph.
-
-        Args:
-            spec: spec of one transformed graph.
-
-        Returns:
-            Spec of the feature.
-
-        Raises:
-            ValueError: if there is no such feature.
-        """
+        """Finds the label in the spec of a graph."""
         features = self._features(spec)
         if features is None or self.label_feature not in features:
             raise ValueError(
@@ -148,7 +133,7 @@ class LabelPlace(abc.ABC):
 
     @abc.abstractmethod
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Tells how many predictions a graph asks for, if that is static."""
+        """Counts the predictions for a graph, if that is static."""
 
     @abc.abstractmethod
     def by_row(self, graph: GraphTensor, values: tf.Tensor) -> tf.Tensor:
@@ -194,11 +179,17 @@ class ReadoutLabels(LabelPlace):
 
     def without_label(self, spec: GraphTensorSpec) -> GraphTensorSpec:
         """Describes a graph without the label, which may be missing already."""
-        return without_readout_feature(spec, self.label_feature)
+        node_sets = dict(spec.node_sets_spec)
+        readout = node_sets[READOUT_NODE_SET]
+        features = {name: feature for name, feature in readout.features_spec.items() if name != self.label_feature}
+        node_sets[READOUT_NODE_SET] = _with_features(readout, features)
+        return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
 
     def label_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
         """Describes a graph with nothing but `_readout` and the label."""
-        return readout_features_only(spec, [self.label_feature])
+        readout = spec.node_sets_spec[READOUT_NODE_SET]
+        kept = _with_features(readout, {self.label_feature: readout.features_spec[self.label_feature]})
+        return GraphTensorSpec.from_piece_specs(_with_features(spec.context_spec, {}), {READOUT_NODE_SET: kept}, {})
 
     def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
         """Parts a graph from its label, [num_readouts, ...]."""
@@ -206,7 +197,7 @@ class ReadoutLabels(LabelPlace):
         return graph.remove_features(node_sets={READOUT_NODE_SET: [self.label_feature]}), label
 
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Tells the number of `_readout` nodes, if that is static."""
+        """Counts `_readout` nodes, if that is static."""
         rows: int | None = graph.spec.node_sets_spec[READOUT_NODE_SET].total_size
         return rows
 
@@ -221,12 +212,7 @@ class ReadoutLabels(LabelPlace):
 
 
 class ContextLabels(LabelPlace):
-    """Labels of whole graphs, in the context.
-
-    Args:
-        label_feature: the context feature.
-        pooling: as for `GraphReadout`.
-    """
+    """Labels of whole graphs, in the context."""
 
     def __init__(self, label_feature: str, *, pooling: str) -> None:
         super().__init__(label_feature)
@@ -256,7 +242,7 @@ class ContextLabels(LabelPlace):
         """Describes a graph with nothing but the label."""
         context = spec.context_spec
         features = {self.label_feature: context.features_spec[self.label_feature]}
-        return GraphTensorSpec.from_piece_specs(_context_spec(context, features), {}, {})
+        return GraphTensorSpec.from_piece_specs(_with_features(context, features), {}, {})
 
     def split_off(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
         """Parts a graph from its label, [num_components, ...]."""
@@ -264,7 +250,7 @@ class ContextLabels(LabelPlace):
         return graph.remove_features(context=[self.label_feature]), label
 
     def num_rows(self, graph: GraphTensor) -> int | None:
-        """Tells the number of components, if that is static."""
+        """Counts components, if that is static."""
         rows: int | None = graph.spec.total_num_components
         return rows
 
@@ -279,84 +265,29 @@ class ContextLabels(LabelPlace):
 
 
 def readout_sizes(budget: SizeConstraints, spec: GraphTensorSpec) -> dict[str, Any]:
-    """Tells how large the readout structure of a padded batch is.
-
-    Args:
-        budget: sizes of the batch.
-        spec: spec of one graph.
-
-    Returns:
-        Sizes of `_readout` and of the edge sets to it by name; None for those that the budget lacks.
-    """
+    """Lists the sizes of `_readout` and of the edge sets to it in a padded batch; None where the budget has none."""
     sizes = {READOUT_NODE_SET: budget.total_num_nodes.get(READOUT_NODE_SET)}
     for name in spec.edge_sets_spec:
-        if name.startswith(_READOUT_EDGE_SETS):
+        if name.startswith(f"{READOUT_NODE_SET}/"):
             sizes[name] = budget.total_num_edges.get(name)
     return sizes
 
 
 def readout_components(graph: GraphTensor) -> tf.Tensor:
-    """Tells the component of each `_readout` node.
-
-    Args:
-        graph: scalar graph with node set `_readout`.
-
-    Returns:
-        Integers [num_readouts].
-    """
+    """Looks up the component of each `_readout` node, [num_readouts]."""
     readout = graph.node_sets[READOUT_NODE_SET]
     return component_indices(readout.sizes, readout.total_size)
 
 
-def without_readout_feature(spec: GraphTensorSpec, feature_name: const.FieldName) -> GraphTensorSpec:
-    """Describes a graph without a feature of `_readout`, which may be missing already.
-
-    Args:
-        spec: spec of a graph with node set `_readout`.
-        feature_name: the feature.
-
-    Returns:
-        The spec without it.
-    """
-    node_sets = dict(spec.node_sets_spec)
-    readout = node_sets[READOUT_NODE_SET]
-    features = {name: feature for name, feature in readout.features_spec.items() if name != feature_name}
-    node_sets[READOUT_NODE_SET] = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
-    return GraphTensorSpec.from_piece_specs(spec.context_spec, node_sets, dict(spec.edge_sets_spec))
-
-
 def without_context_features(spec: GraphTensorSpec, feature_names: Collection[const.FieldName]) -> GraphTensorSpec:
-    """Describes a graph without features of the context, which may be missing already.
-
-    Args:
-        spec: spec of a graph.
-        feature_names: the features.
-
-    Returns:
-        The spec without them.
-    """
+    """Describes a graph without features of the context, which may be missing already."""
     context = spec.context_spec
     features = {name: feature for name, feature in context.features_spec.items() if name not in feature_names}
     return GraphTensorSpec.from_piece_specs(
-        _context_spec(context, features), dict(spec.node_sets_spec), dict(spec.edge_sets_spec)
+        _with_features(context, features), dict(spec.node_sets_spec), dict(spec.edge_sets_spec)
     )
 
 
-def readout_features_only(spec: GraphTensorSpec, feature_names: list[const.FieldName]) -> GraphTensorSpec:
-    """Describes a graph that has only node set `_readout`.
-
-    Args:
-        spec: spec of a graph with node set `_readout`.
-        feature_names: its features that are kept.
-
-    Returns:
-        The spec.
-    """
-    readout = spec.node_sets_spec[READOUT_NODE_SET]
-    features = {name: readout.features_spec[name] for name in feature_names}
-    kept = NodeSetSpec.from_field_specs(features_spec=features, sizes_spec=readout.sizes_spec)
-    return GraphTensorSpec.from_piece_specs(_context_spec(spec.context_spec, {}), {READOUT_NODE_SET: kept}, {})
-
-
-def _context_spec(context: ContextSpec, features: dict[str, Any]) -> ContextSpec:
-    return ContextSpec.from_field_specs(features_spec=features, sizes_spec=context.sizes_spec)
+def _with_features(piece: _PieceSpec, features: dict[str, Any]) -> _PieceSpec:
+    """Describes a node set or the context with other features and the same sizes."""
+    return type(piece).from_field_specs(features_spec=features, sizes_spec=piece.sizes_spec)

@@ -11,46 +11,37 @@ import tf_keras
 from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.keras.layers.readout import Readout
-from tfx_gnn.keras.layers.structured_readout import StructuredReadout
+from tfx_gnn.keras.layers.readout import Readout, StructuredReadout
 from tfx_gnn.models.candidate_groups import Candidates
 from tfx_gnn.models.losses import CandidateSigmoid, CandidateSoftmax
 from tfx_gnn.models.metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore, StateProjection
+from tfx_gnn.models.tasks.label_objectives import LabelObjective
 from tfx_gnn.models.tasks.label_places import (
     ReadoutLabels,
     readout_components,
-    readout_features_only,
     readout_sizes,
-    without_readout_feature,
 )
-from tfx_gnn.models.tasks.objective import Objective, shape_in_words
-from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output
+from tfx_gnn.models.tasks.output_layers import OutputLayers, check_tensor_output, shape_in_words
 from tfx_gnn.models.tasks.task import READOUT_NODE_SET
 from tfx_gnn.serving import model_interface
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.link_prediction import LinkPrediction
+    from tfx_gnn.models.tasks.task_kinds import LinkPrediction
 
 SOURCE_EDGE_SET = f"{READOUT_NODE_SET}/source"
 TARGET_EDGE_SET = f"{READOUT_NODE_SET}/target"
 
 
-class LinkObjective(Objective):
-    """A score a candidate pair; see `Objective`.
-
-    Args:
-        task: what is predicted.
-    """
-
-    readout_key = "links"
+class LinkObjective(LabelObjective):
+    """A score a candidate pair; see `Objective`."""
 
     def __init__(self, task: LinkPrediction) -> None:
-        self.task = task
+        super().__init__(task, ReadoutLabels(task.label_feature))
         self._task = task
+        self.readout_key = "links"
         self.num_classes = 2
         self.input_features = (task.relation_feature,) if task.relation_feature else ()
-        self._place = ReadoutLabels(task.label_feature)
 
     def check_spec(self, spec: GraphTensorSpec) -> None:
         """Demands an int64 label, and the relation if there is one, of candidates tied to both ends."""
@@ -80,14 +71,6 @@ class LinkObjective(Objective):
                 f"`size_constraints_dir` must hold a budget with as many edges to {READOUT_NODE_SET!r} as nodes; got "
                 f"{sizes}. Learn it from examples whose candidates are tied to both ends."
             )
-
-    def without_labels(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """See `Objective`."""
-        return without_readout_feature(spec, self._task.label_feature)
-
-    def labels_only(self, spec: GraphTensorSpec) -> GraphTensorSpec:
-        """See `Objective`."""
-        return readout_features_only(spec, [self._task.label_feature])
 
     def split_off_labels(self, graph: GraphTensor) -> tuple[GraphTensor, tf.Tensor]:
         """Parts a graph from its labels, int64 [candidates, 2]: see `candidate_groups`."""
@@ -165,10 +148,7 @@ class LinkObjective(Objective):
 class PairReadout(tf.Module):
     """Reads the states of both ends of each candidate, and its relation if there is one.
 
-    Args:
-        relation_feature: feature of `_readout`; empty for none.
-        name: the two Keras layers are named `source_<name>` and `target_<name>`.
-        projects: as `LinkPrediction.projects_states`.
+    The two Keras layers that read are named `source_<name>` and `target_<name>`.
     """
 
     def __init__(self, relation_feature: str, *, name: str, projects: bool) -> None:
@@ -180,14 +160,7 @@ class PairReadout(tf.Module):
             self._relation = Readout(node_set_name=READOUT_NODE_SET, feature_name=relation_feature)
 
     def __call__(self, graph: GraphTensor) -> tuple[tf.Tensor, ...]:
-        """Reads.
-
-        Args:
-            graph: scalar graph whose node sets have "hidden_state".
-
-        Returns:
-            States of sources and of targets, each [candidates, units], and relations [candidates], if any.
-        """
+        """Reads states [candidates, units] of sources and of targets, and relations [candidates], if any."""
         source: Any = graph
         for layer in self._source:
             source = layer(source)

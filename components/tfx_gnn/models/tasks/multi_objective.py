@@ -11,20 +11,15 @@ from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import ContextSpec, NodeSetSpec
-from tfx_gnn.models.tasks.objective import Objective
 from tfx_gnn.models.tasks.output_layers import MultiOutputLayers, OutputLayers
+from tfx_gnn.models.tasks.task import Objective
 
 if TYPE_CHECKING:
-    from tfx_gnn.models.tasks.multi_task import MultiTask
+    from tfx_gnn.models.tasks.task_kinds import MultiTask
 
 
 class MultiObjective(Objective):
-    """Several objectives; see `Objective`.
-
-    Args:
-        task: what is predicted.
-        parts: the objectives of its tasks.
-    """
+    """Several objectives; see `Objective`."""
 
     def __init__(self, task: MultiTask, parts: Mapping[str, Objective]) -> None:
         self.task = task

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
-from tfx_gnn.models.tasks.objective import shape_in_words
 
 
 class OutputLayers(tf.Module):
@@ -28,37 +27,19 @@ class OutputLayers(tf.Module):
         self.head = head
 
     def __call__(self, graph: GraphTensor) -> tf.Tensor:
-        """Applies the layers.
-
-        Args:
-            graph: scalar graph whose node sets have "hidden_state".
-
-        Returns:
-            The output.
-        """
+        """Applies the layers."""
         return self.head(self.readout(graph))
 
 
 class MultiOutputLayers(tf.Module):
-    """Applies the layers of several tasks to one graph; each readout once.
-
-    Args:
-        layers: by name of the task.
-    """
+    """Applies the layers of several tasks, by name, to one graph; each readout once."""
 
     def __init__(self, layers: Mapping[str, OutputLayers]) -> None:
         super().__init__()
         self._task_layers = dict(layers)
 
     def __call__(self, graph: GraphTensor) -> dict[str, tf.Tensor]:
-        """Applies the layers.
-
-        Args:
-            graph: scalar graph whose node sets have "hidden_state".
-
-        Returns:
-            The outputs by name of the task.
-        """
+        """Applies the layers."""
         embeddings: dict[int, Any] = {}
         outputs = {}
         for name, layers in self._task_layers.items():
@@ -70,17 +51,7 @@ class MultiOutputLayers(tf.Module):
 
 
 def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, advice: str) -> None:
-    """Checks one output of a model.
-
-    Args:
-        output: what the model returned.
-        shape: what its static shape must be compatible with.
-        form: that shape in words.
-        advice: what to do otherwise, a sentence.
-
-    Raises:
-        ValueError: if it is no float tensor of that shape.
-    """
+    """Checks that an output of a model is a float tensor of a static shape, for which errors have words, `form`."""
     expected = tf.TensorShape(shape)
     if not isinstance(output, tf.Tensor):
         got = str(type(output))
@@ -94,3 +65,18 @@ def check_tensor_output(output: Any, shape: Sequence[int | None], *, form: str, 
         f"`model_fn` must return a model with one output of shape {form}, {shape_in_words(expected)} for this batch; "
         f"got {got}. {advice}"
     )
+
+
+def shape_in_words(shape: tf.TensorShape) -> str:
+    """Writes a shape whose first dimension is the number of predictions, with words for what is not static.
+
+    Example:
+        >>> shape_in_words(tf.TensorShape([None, 2])), shape_in_words(tf.TensorShape([8, None]))
+        ('[rows, 2]', '[8, any]')
+    """
+    if shape.rank is None:
+        return "[any]"
+    sizes = ["any" if size is None else str(size) for size in shape]
+    if sizes and shape[0] is None:
+        sizes[0] = "rows"
+    return f"[{', '.join(sizes)}]"

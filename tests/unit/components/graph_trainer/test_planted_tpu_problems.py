@@ -15,7 +15,7 @@ from tfx_gnn.graph.graph_constants import TARGET
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.keras import layers
-from tfx_gnn.keras.feature_encoders.dense_embedding import DenseEmbedding
+from tfx_gnn.keras.feature_encoders.embedding_tables import DenseEmbedding
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.tpu_check import check

@@ -6,8 +6,7 @@ import tensorflow as tf
 
 from tfx_gnn.graphlearn.attribute_decoder import Decoder
 from tfx_gnn.keras.feature_encoders.category_values import hash_to_buckets, table_rows
-from tfx_gnn.keras.feature_encoders.feature_group import FeatureHandlers
-from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler
+from tfx_gnn.keras.feature_encoders.feature_handler import FeatureHandler, FeatureHandlers
 
 #: The six attributes "28:0:0.2:Hangzhou:1,5,12:1000008" of the document.
 USER = Decoder(

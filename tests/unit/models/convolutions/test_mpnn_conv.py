@@ -7,8 +7,7 @@ import tf_keras
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
 from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.keras.layers.simple_conv import SimpleConv
-from tfx_gnn.models.convolutions.edge_mlp import EdgeMLP
-from tfx_gnn.models.convolutions.mpnn_conv import MPNNConv
+from tfx_gnn.models.convolutions.mpnn_conv import EdgeMLP, MPNNConv
 
 
 def _weights(layer):

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tfx_gnn.models.tasks import GraphRegression
-from tfx_gnn.models.tasks.objective import shape_in_words
+from tfx_gnn.models.tasks.output_layers import shape_in_words
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Reads apt's index files: stanzas of `Field: value` lines, as a stream."""
+"""Reads Debian's control files: stanzas of fields, version numbers, and relations between packages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import contextlib
 import gzip
 import io
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -27,7 +28,7 @@ _OPENERS: Mapping[str, Callable[[str], Any]] = {
     "gzip": gzip.GzipFile,
     "bz2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
-    # apt keeps its lists so; the Python of the first lane has no reader of these of its own.
+    # What apt keeps its lists in; Python 3.10 has no reader of its own for these two.
     "lz4": lambda path: pa.input_stream(path, compression="lz4"),
     "zstd": lambda path: pa.input_stream(path, compression="zstd"),
 }
@@ -37,18 +38,8 @@ def read_stanzas(path: str, fields: Collection[str], *, required: Collection[str
     """Yields the stanzas of an index file one after the other.
 
     The file is plain text or compressed by gzip, bzip2, xz, lz4 or zstd; its first bytes tell.
-    Stanzas end with an empty line; a line that begins with a blank continues the value before it.
-
-    Args:
-        path: the file.
-        fields: fields to keep, spelled as in the file.
-        required: those of `fields` that every stanza must have.
-
-    Yields:
-        Values by field, without blanks at either end; the lines of a value are joined by newlines.
-
-    Raises:
-        ValueError: if the file is missing, is no index file or is cut off. The message names file and line.
+    Stanzas end with an empty line; a line that begins with a blank continues the value before it. The
+    lines of a value are joined by newlines. Only `fields` are kept; `required` ones must be in every stanza.
     """
     kept = frozenset(fields)
     stanza: dict[str, str] = {}
@@ -125,3 +116,87 @@ def _open_text(path: str) -> Iterator[io.TextIOBase]:
     with contextlib.ExitStack() as stack:
         binary = stack.enter_context(_OPENERS[compression](path))
         yield stack.enter_context(io.TextIOWrapper(io.BufferedReader(binary, 1 << 20), encoding="utf-8"))
+
+
+_PIECES = re.compile(r"(\D*)(\d*)")
+_OTHER = 1 << 8  # signs that are no letters sort behind all letters
+_END = 0
+_TILDE = -1  # sorts before even the end of a part: 1.0~rc1 is older than 1.0
+
+PartKey = tuple[tuple[tuple[int, ...], int], ...]
+"""Key of one part of a version."""
+
+
+def version_key(version: str) -> tuple[int, PartKey, PartKey]:
+    """Gives versions `[epoch:]upstream[-revision]` the order of dpkg: Debian Policy, section 5.6.12.
+
+    Example:
+        >>> sorted(["1:0.9", "1.10", "1.9", "1.10~rc1", "1.10-1"], key=version_key)
+        ['1.9', '1.10~rc1', '1.10', '1.10-1', '1:0.9']
+    """
+    epoch, colon, rest = version.partition(":")
+    if not colon:
+        epoch, rest = "0", version
+    if not epoch.isdecimal():
+        raise ValueError(
+            f"`version` must begin with a number where it has a colon; got {version!r}. Is the index file whole?"
+        )
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    return int(epoch), _part_key(upstream), _part_key(revision)
+
+
+def _part_key(part: str) -> PartKey:
+    # The pattern matches once more, nothing, at the end; nothing at all is equal to 0.
+    pieces = _PIECES.findall(part)[:-1] or [("", "0")]
+    return (*((_text_key(text), int(number or 0)) for text, number in pieces), ((_END,), 0))
+
+
+def _text_key(text: str) -> tuple[int, ...]:
+    return (*(_TILDE if sign == "~" else ord(sign) + _OTHER * (not sign.isalpha()) for sign in text), _END)
+
+
+_ALTERNATIVE = re.compile(
+    r"\s*([A-Za-z0-9][A-Za-z0-9+.\-]*)"  # name
+    r"(?::[a-z0-9\-]+)?"  # architecture of the target
+    r"\s*(\([^()]*\))?"  # version
+    r"\s*(?:\[[^\[\]]*\])?"  # architectures that the relation holds on
+    r"\s*(?:<[^<>]*>\s*)*$"  # build profiles
+)
+
+
+class Relation(NamedTuple):
+    """One alternative of one clause.
+
+    Attributes:
+        target: name of the package that is meant.
+        alternative: position among the alternatives of the clause, from 0.
+        n_alternatives: number of alternatives of the clause, at least 1.
+        versioned: whether only some versions are meant.
+    """
+
+    target: str
+    alternative: int
+    n_alternatives: int
+    versioned: bool
+
+
+def split_clauses(text: str) -> list[str]:
+    """Cuts a field at its commas, and drops empty entries."""
+    return [entry for entry in map(str.strip, text.split(",")) if entry]
+
+
+def parse_relations(text: str) -> Iterator[Relation]:
+    """Yields all alternatives of a field such as Depends: `a (>= 1) | b:any [amd64] <!nocheck>, c`.
+
+    Conditions on architectures and build profiles are ignored: a relation counts wherever it holds.
+    """
+    for clause in split_clauses(text):
+        alternatives = clause.split("|")
+        for position, alternative in enumerate(alternatives):
+            match = _ALTERNATIVE.match(alternative)
+            if match is None:
+                raise ValueError(
+                    "`text` must be relations like 'a (>= 1) | b:any, c'; got "
+                    f"{alternative.strip()!r} in {clause!r}. Is the index file whole?"
+                )
+            yield Relation(match[1], position, len(alternatives), match[2] is not None)

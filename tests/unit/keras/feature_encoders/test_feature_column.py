@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from tfx_gnn.keras.feature_encoders.embedding_column import EmbeddingColumn
-from tfx_gnn.keras.feature_encoders.feature_group import FeatureGroup
-from tfx_gnn.keras.feature_encoders.numeric_column import NumericColumn
-from tfx_gnn.keras.feature_encoders.sparse_embedding_column import SparseEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.embedding_columns import EmbeddingColumn, SparseEmbeddingColumn
+from tfx_gnn.keras.feature_encoders.feature_column import FeatureGroup, NumericColumn
 
 
 def make_group():
@@ -49,3 +48,30 @@ def test_an_equal_group_is_made_of_the_config():
 
     assert again.get_config() == group.get_config()
     assert again(tf.constant([[3, 7]])).shape == (1, 5)
+
+
+@tf_keras.utils.register_keras_serializable(package="tfx_gnn_tests")
+def halved(values):
+    return values / 2
+
+
+def test_numbers_become_floats():
+    """Ints [1..5] -> [1.0..5.0]."""
+    numbers = NumericColumn("a")(tf.constant([1, 2, 3, 4, 5]))
+
+    assert numbers.numpy().tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert numbers.dtype == tf.float32
+
+
+def test_numbers_are_normalized_first():
+    """(x - 1) / 2, of the integers as they are."""
+    assert NumericColumn("b", lambda x: (x - 1) / 2)(tf.constant([1, 2, 3])).numpy().tolist() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("function", [None, halved], ids=["as is", "normalized"])
+def test_an_equal_column_is_made_of_the_config(function):
+    column = NumericColumn("a", function)
+
+    again = NumericColumn.from_config(column.get_config())
+
+    assert again(tf.constant([3])).numpy().tolist() == column(tf.constant([3])).numpy().tolist()

@@ -10,7 +10,8 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 from tfx_gnn.keras.layers.next_state import NextStateFromConcat
 from tfx_gnn.keras.layers.simple_conv import SimpleConv
-from tfx_gnn.models.relations import ReadNodeSetUpdate, next_state_where_read, read_node_sets
+from tfx_gnn.models.message_passing import ReadNodeSetUpdate, next_state_where_read
+from tfx_gnn.models.relations import read_node_sets
 
 
 def _graph(read, *, num_nodes=4):

@@ -1,11 +1,29 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import (
+    average_precision_score,
+    f1_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
-from tfx_gnn.models.metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
+from tfx_gnn.models.metrics import (
+    CandidateAuc,
+    HitsAt,
+    MacroF1,
+    MeanReciprocalRank,
+    UnrankedPairs,
+    WeightedMae,
+    WeightedR2,
+    WeightedRmse,
+)
 
 # Ranks of the true pairs: 1 of 3; a tie with the lower two of three false ones, at 2, 3 and 4, so 3; and, with
 # the filtered candidate above both left out, 2 of 2.
@@ -154,3 +172,104 @@ def test_unknown_curve_is_refused():
 def test_rank_zero_is_refused():
     with pytest.raises(ValueError, match="`k` must be at least 1; got 0"):
         HitsAt(0)
+
+
+def test_figures_of_batches_are_those_of_all_rows_together():
+    """Three batches of five of 7 classes, of which one never occurs; padding rows have the weight 0."""
+    generator = np.random.default_rng(0)
+    classes = generator.integers(0, 6, 300)
+    logits = generator.normal(size=(300, 7)).astype(np.float32)
+    logits[:, 6] = -100.0
+    logits[np.arange(300), classes] += 1.5
+    weights = (generator.random(300) < 0.7).astype(np.float32)
+    metric = MacroF1(7)
+
+    for rows in np.split(np.arange(300), [50, 51, 200]):
+        metric.update_state(classes[rows][:, None], logits[rows], weights[rows][:, None])
+
+    counted = weights > 0
+    expected = f1_score(classes[counted], logits[counted].argmax(axis=1), average="macro")
+    assert float(metric.result()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_macro_f1_of_nothing_is_zero():
+    metric = MacroF1(2)
+    metric.update_state([0, 1], [[1.0, 0.0], [0.0, 1.0]], [0.0, 0.0])
+
+    assert float(metric.result()) == 0.0
+
+
+def test_replicas_add_their_counts():
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        metric = MacroF1.from_config(MacroF1(2, name="f1").get_config())
+
+    strategy.run(metric.update_state, args=(tf.constant([0, 1, 1]), tf.constant([[2.0, 0.0], [0.0, 2.0], [2.0, 0.0]])))
+
+    # Class 0: precision 1/2, recall 1. Class 1: precision 1, recall 1/2.
+    assert float(metric.result()) == pytest.approx(2 / 3)
+    assert metric.name == "f1"
+    metric.reset_state()
+    assert float(metric.result()) == 0.0
+
+
+def test_no_classes_are_refused():
+    with pytest.raises(ValueError, match="`num_classes` must be at least 1; got 0"):
+        MacroF1(0)
+
+
+NUMBERS = np.array([[1.0, 10.0], [2.0, 0.0], [4.0, 30.0]], np.float32)
+ANSWERS = np.array([[2.0, 13.0], [2.0, 99.0], [1.0, 26.0]], np.float32)
+# The second label of the second row is missing.
+NUMBER_WEIGHTS = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]], np.float32)
+
+
+def _after(metric):
+    metric.update_state(NUMBERS[:1], ANSWERS[:1], NUMBER_WEIGHTS[:1])
+    metric.update_state(NUMBERS[1:], ANSWERS[1:], NUMBER_WEIGHTS[1:])
+    return float(metric.result())
+
+
+def test_missing_numbers_are_left_out_and_the_others_of_the_row_are_not():
+    """Errors: 1, 0, -3 of the first output; 3 and -4 of the second, in units of 10."""
+    assert _after(WeightedMae((1.0, 10.0))) == pytest.approx((4 / 3 + 35.0) / 2)
+    assert _after(WeightedRmse((1.0, 10.0))) == pytest.approx((math.sqrt(10 / 3) + 10 * math.sqrt(12.5)) / 2)
+    assert _after(WeightedR2((2.0, 20.0))) == pytest.approx(((1 - 10 / (14 / 3)) + (1 - 25 / 200)) / 2, rel=1e-5)
+
+
+def test_figures_are_those_of_scikit_learn():
+    generator = np.random.default_rng(1)
+    labels = generator.normal(loc=1000.0, size=(500, 1)).astype(np.float32)
+    answers = labels + generator.normal(scale=0.5, size=(500, 1)).astype(np.float32)
+    metrics = WeightedMae(), WeightedRmse(), WeightedR2((1000.0,))
+    for metric in metrics:
+        for rows in np.split(np.arange(500), [100, 250]):
+            metric.update_state(labels[rows], answers[rows])
+
+    found = [float(metric.result()) for metric in metrics]
+
+    expected = [function(labels, answers) for function in (mean_absolute_error, root_mean_squared_error, r2_score)]
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_labels_that_are_all_equal_explain_nothing():
+    metric = WeightedR2()
+    metric.update_state([[3.0], [3.0]], [[3.0], [3.0]])
+
+    assert float(metric.result()) == 0.0
+
+
+@pytest.mark.parametrize("kind", [WeightedMae, WeightedRmse, WeightedR2])
+def test_nothing_counted_is_zero_and_configs_make_equal_metrics(kind):
+    metric = kind.from_config(kind((2.0, 3.0), name="error").get_config())
+    metric.update_state(NUMBERS, ANSWERS, NUMBER_WEIGHTS)
+    metric.reset_state()
+    metric.update_state(NUMBERS, ANSWERS, np.zeros_like(NUMBER_WEIGHTS))
+
+    assert float(metric.result()) == 0.0
+    assert metric.get_config() == kind((2.0, 3.0), name="error").get_config()
+
+
+def test_no_outputs_are_refused():
+    with pytest.raises(ValueError, match="`scale` must hold one number for each output; got none"):
+        WeightedMae(())

@@ -4,7 +4,7 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.keras.layers import SimpleConv, SortEdges
+from tfx_gnn.keras.layers import AddSelfLoops, SimpleConv, SortEdges
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 
@@ -122,3 +122,13 @@ def test_a_model_for_sorted_edges_takes_others():
     model = tf_keras.Model(inputs, SimpleConv(tf_keras.layers.Dense(2), "mean")(inputs, edge_set_name="edges"))
 
     np.testing.assert_allclose(model(graph), model(tfx_gnn.sort_edges(graph)), rtol=1e-6)
+
+
+def test_loops_are_added_and_the_model_is_made_again(again):
+    graph = tfx_gnn.homogeneous([0], [1], node_features=[[1.0], [2.0]])
+    inputs = tf_keras.Input(type_spec=graph.spec.relax(num_nodes=True, num_edges=True))
+    with_loops = AddSelfLoops("edges")(inputs)
+    model = tf_keras.Model(inputs, with_loops.edge_sets["edges"].adjacency.source)
+
+    np.testing.assert_array_equal(model(graph), [0, 0, 1])
+    np.testing.assert_array_equal(again(model)(graph), [0, 0, 1])
