@@ -60,15 +60,6 @@ class ClassificationMetrics:
 def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
     """Computes the quality of predictions.
 
-    Args:
-        confusion: (true class, predicted class) to a count above 0; at least one pair.
-
-    Returns:
-        The metrics.
-
-    Raises:
-        ValueError: if `confusion` is empty.
-
     Example:
         >>> classification_metrics({("cat", "cat"): 2, ("dog", "cat"): 1}).macro_f1
         0.4
@@ -95,15 +86,7 @@ def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
 
 
 def always_predicting(class_name: str, support: Mapping[str, int]) -> ConfusionCounts:
-    """Counts what a classifier would do that always says the same.
-
-    Args:
-        class_name: what it says.
-        support: true class to number of examples.
-
-    Returns:
-        (true class, `class_name`) to count.
-    """
+    """Counts what a classifier would do that always says `class_name`."""
     return {(true_class, class_name): count for true_class, count in support.items() if count}
 
 
@@ -119,15 +102,7 @@ class ClassCounts(ExampleSums):
 
     @classmethod
     def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
-        """Counts predictions.
-
-        Args:
-            truth: true class of each example, or `UNLABELLED`.
-            predicted: predicted class of each.
-
-        Returns:
-            The counts.
-        """
+        """Counts predictions; examples whose true class is `UNLABELLED` are counted apart."""
         pairs = list(zip(truth, predicted, strict=True))
         labelled = [pair for pair in pairs if pair[0] != UNLABELLED]
         return cls(
@@ -136,14 +111,7 @@ class ClassCounts(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
-        """Reads what `to_json` wrote.
-
-        Args:
-            plain: parsed JSON.
-
-        Returns:
-            The counts.
-        """
+        """Reads what `to_json` wrote."""
         num_without_label, *triples = plain
         confusion = Counter({(true, predicted): count for true, predicted, count in triples})
         return cls(num_examples=confusion.total(), num_without_label=num_without_label, confusion=confusion)
@@ -153,14 +121,7 @@ class ClassCounts(ExampleSums):
         return [self.num_without_label, *([*pair, count] for pair, count in sorted(self.confusion.items()))]
 
     def merged_with(self, other: ClassCounts) -> ClassCounts:
-        """Adds the counts of other examples.
-
-        Args:
-            other: counts of other examples.
-
-        Returns:
-            Counts of both.
-        """
+        """Adds the counts of other examples."""
         return ClassCounts(
             num_examples=self.num_examples + other.num_examples,
             num_without_label=self.num_without_label + other.num_without_label,
@@ -177,14 +138,7 @@ class ClassCounts(ExampleSums):
 
 
 def most_frequent_class(support: Mapping[str, int]) -> str:
-    """Finds the majority class; of several, the first in the alphabet.
-
-    Args:
-        support: class to its number of examples; at least one class.
-
-    Returns:
-        Its name.
-    """
+    """Finds the majority class; of several, the first in the alphabet."""
     return min(support, key=lambda name: (-support[name], name))
 
 

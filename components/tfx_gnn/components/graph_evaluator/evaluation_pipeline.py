@@ -56,24 +56,9 @@ def gather_sums(
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
-    """Runs the model over a split.
+    """Runs the model over `split`, and sums up the labels of `baseline_split` for baselines that are learned.
 
-    Args:
-        examples_dir: raw examples with labels.
-        saved_model_dir: the exported model.
-        split: split that the model is asked for.
-        baseline_split: split whose labels baselines are learned from.
-        measures: how each task is measured, by its name.
-        slices: features by which examples are also measured apart.
-        known_links: true links, which are left out of rankings where they are labelled false.
-        scratch_file: file to write in between, in an existing folder.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        The sums.
-
-    Raises:
-        ValueError: if a split does not exist, or an example is damaged or has a label of another form.
+    The sums pass through `scratch_file`, in an existing folder that all workers and the caller see.
     """
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}

@@ -25,11 +25,4 @@ class ExampleSums(abc.ABC):
 
     @abc.abstractmethod
     def merged_with(self, other: Any) -> Any:
-        """Adds the sums over other examples.
-
-        Args:
-            other: sums of the same class.
-
-        Returns:
-            Sums over both.
-        """
+        """Adds sums of the same class over other examples."""

@@ -46,18 +46,10 @@ class KnownLinks:
         examples: Sequence[Mapping[str, Any]],
         outputs: Mapping[str, npt.NDArray[Any]],
     ) -> npt.NDArray[Any]:
-        """Leaves candidates out that are labelled false and known to be true.
+        """Leaves out candidates that are labelled false and known to be true.
 
-        Args:
-            truth: labels, float64 [n, largest number of candidates].
-            examples: the features of these raw examples.
-            outputs: what the model answered; original ids of both ends are among it.
-
-        Returns:
-            Labels of the same shape.
-
-        Raises:
-            ValueError: if the model answers no ids, or an example lacks a feature.
+        `truth` and the result are float64 [n, largest number of candidates]. The original ids of both ends must
+        be among `outputs`.
         """
         missing = [name for name in _IDS if name not in outputs]
         if missing:

@@ -42,15 +42,7 @@ class ScoreCounts:
 
     @classmethod
     def of(cls, scores: npt.NDArray[Any], is_positive: npt.NDArray[np.bool_]) -> ScoreCounts:
-        """Counts pairs.
-
-        Args:
-            scores: finite floats, shape [num_pairs]; compared as float32.
-            is_positive: bool, shape [num_pairs].
-
-        Returns:
-            The counts.
-        """
+        """Counts pairs by finite score, compared as float32; both arrays have shape [num_pairs]."""
         bits = np.asarray(scores, np.float32).view(np.int32).astype(np.int64)
         # Floats as integers of the same order: those below 0 have their magnitude in the lower 31 bits.
         ordered = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
@@ -58,14 +50,7 @@ class ScoreCounts:
         return _summed(rounded, is_positive.astype(np.int64), (~is_positive).astype(np.int64))
 
     def merged_with(self, other: ScoreCounts) -> ScoreCounts:
-        """Adds the counts of other pairs.
-
-        Args:
-            other: counts of other pairs.
-
-        Returns:
-            Counts of both.
-        """
+        """Adds the counts of other pairs."""
         return _summed(
             np.concatenate([self.levels, other.levels]),
             np.concatenate([self.positives, other.positives]),
@@ -73,10 +58,9 @@ class ScoreCounts:
         )
 
     def roc_auc(self) -> float | None:
-        """Tells how probable it is that a true pair has a higher score than a false one; equal scores count half.
+        """Computes the area under the ROC curve; None without true or without false pairs.
 
-        Returns:
-            The area under the ROC curve, in [0, 1]; None without true or without false pairs.
+        It is the probability that a true pair has a higher score than a false one; equal scores count half.
         """
         num_positives, num_negatives = int(self.positives.sum()), int(self.negatives.sum())
         if not num_positives or not num_negatives:
@@ -86,10 +70,9 @@ class ScoreCounts:
         return float(won / num_positives / num_negatives)
 
     def average_precision(self) -> float | None:
-        """Averages the precision over the true pairs, from the highest score down; equal scores come together.
+        """Averages the precision over the true pairs, from the highest score down; None without true pairs.
 
-        Returns:
-            The average precision, in [0, 1]; None without true pairs.
+        Pairs of equal score are counted at once.
         """
         num_positives = int(self.positives.sum())
         if not num_positives:
@@ -112,14 +95,7 @@ HITS_AT = (1, 3, 10)
 
 
 def ranking_metrics(hits_at: Sequence[int]) -> tuple[str, ...]:
-    """Names the metrics of a link predictor.
-
-    Args:
-        hits_at: ranks up to which a true pair counts as a hit.
-
-    Returns:
-        Names, such as "hits_at_10".
-    """
+    """Names the metrics of a link predictor, such as "hits_at_10"."""
     return ("mrr", *(f"hits_at_{k}" for k in hits_at), "roc_auc", "average_precision")
 
 
@@ -147,14 +123,9 @@ class RankingSums(ExampleSums):
     def of(cls, scores: npt.NDArray[Any], labels: npt.NDArray[Any], hits_at: tuple[int, ...] = HITS_AT) -> RankingSums:
         """Ranks the pairs of examples.
 
-        Args:
-            scores: floats, shape [num_examples, max_pairs]; finite where there is a labelled pair.
-            labels: numbers of the same shape: 1 for a true pair, 0 for a false one, NaN for padding, any other for
-                a pair that does not count.
-            hits_at: ranks up to which a true pair counts as a hit.
-
-        Returns:
-            The sums.
+        `scores` are floats [num_examples, max_pairs], finite where a pair is labelled. `labels` have the same
+        shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that does not
+        count.
         """
         is_positive, is_negative = labels == 1, labels == 0
         rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
@@ -185,14 +156,7 @@ class RankingSums(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RankingSums:
-        """Reads what `to_json` wrote.
-
-        Args:
-            plain: parsed JSON.
-
-        Returns:
-            The sums.
-        """
+        """Reads what `to_json` wrote."""
         hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranked, by_chance, *counts = plain
         levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
         return cls(
@@ -215,14 +179,7 @@ class RankingSums(ExampleSums):
         return [*numbers, *(array.tolist() for array in arrays)]
 
     def merged_with(self, other: RankingSums) -> RankingSums:
-        """Adds the sums over other examples.
-
-        Args:
-            other: sums over other examples.
-
-        Returns:
-            Sums over both.
-        """
+        """Adds the sums over other examples."""
         return RankingSums(
             hits_at=self.hits_at,
             num_examples=self.num_examples + other.num_examples,
@@ -235,20 +192,14 @@ class RankingSums(ExampleSums):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Computes the quality of the scores.
+        """Computes those of `ranking_metrics` that are defined, each in [0, 1].
 
-        Returns:
-            Those of `ranking_metrics` that are defined: means of ranks where pairs were ranked, areas where there
-            are true and false pairs. All lie in [0, 1].
+        Means of ranks need ranked pairs, and areas need both true and false ones.
         """
         return self._named(self.ranked, self.scores.roc_auc(), self.scores.average_precision())
 
     def metrics_by_chance(self) -> dict[str, float]:
-        """Computes what random orders of the same pairs give on average; of the average precision, its limit.
-
-        Returns:
-            The same names as `metrics`.
-        """
+        """Computes what random orders of the same pairs give on average; of the average precision, its limit."""
         num_positives, num_negatives = int(self.scores.positives.sum()), int(self.scores.negatives.sum())
         share = num_positives / max(num_positives + num_negatives, 1)
         return self._named(

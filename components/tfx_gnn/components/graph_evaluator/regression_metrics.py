@@ -41,15 +41,9 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def of(cls, truth: npt.NDArray[Any], predicted: npt.NDArray[Any], constant: Sequence[float]) -> RegressionSums:
-        """Compares predictions with the truth.
+        """Compares predictions with the truth, both [num_examples, num_targets]; NaN is unknown truth.
 
-        Args:
-            truth: floats, shape [num_examples, num_targets]; NaN where the truth is not known.
-            predicted: finite floats of the same shape.
-            constant: for each target, what the baseline always predicts.
-
-        Returns:
-            The sums.
+        `constant` is what the baseline always predicts, by target.
         """
         truth = np.asarray(truth, np.float64)
         is_known = np.isfinite(truth)
@@ -77,14 +71,7 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RegressionSums:
-        """Reads what `to_json` wrote.
-
-        Args:
-            plain: parsed JSON.
-
-        Returns:
-            The sums.
-        """
+        """Reads what `to_json` wrote."""
         num_examples, num_without_label, *arrays = plain
         names = [field.name for field in dataclasses.fields(cls)][2:]
         values = {name: np.asarray(array, np.float64) for name, array in zip(names, arrays, strict=True)}
@@ -96,14 +83,7 @@ class RegressionSums(ExampleSums):
         return [self.num_examples, self.num_without_label, *(getattr(self, name).tolist() for name in names)]
 
     def merged_with(self, other: RegressionSums) -> RegressionSums:
-        """Adds the sums over other examples.
-
-        Args:
-            other: sums over other examples.
-
-        Returns:
-            Sums over both.
-        """
+        """Adds the sums over other examples."""
         counts = self.counts + other.counts
         share = other.counts / np.maximum(counts, 1.0)
         between = other.means - self.means
@@ -121,26 +101,20 @@ class RegressionSums(ExampleSums):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Computes the quality of the predictions.
+        """Computes "rmse", "mae" and "r2" of the predictions.
 
-        Returns:
-            "rmse", "mae" and "r2": means over the targets that are known of some example; none without any.
+        They are means over the targets that are known of some example; there are none if no target is.
         """
         return _mean_over_targets(self._by_target(self.squares, self.absolutes))
 
     def baseline_metrics(self) -> dict[str, float]:
-        """Computes the quality of always predicting the same.
-
-        Returns:
-            The same names as `metrics`.
-        """
+        """Computes the same metrics for always predicting the same."""
         return _mean_over_targets(self._by_target(self.baseline_squares, self.baseline_absolutes))
 
     def metrics_by_target(self) -> list[dict[str, float]]:
         """Computes the quality of the predictions for each target.
 
-        Returns:
-            One dict a target, with "num_examples" beside the names of `metrics`, or that alone if it is 0.
+        Beside the names of `metrics` there is "num_examples", or that alone if it is 0.
         """
         counts = self.counts.astype(np.int64).tolist()
         by_target = self._by_target(self.squares, self.absolutes)

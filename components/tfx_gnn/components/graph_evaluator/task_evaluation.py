@@ -18,17 +18,7 @@ Thresholds = Mapping[str, Mapping[str, float]]
 def evaluated_slices(
     measure: Measure, sums: EvaluationSums, task: str, baseline_split: str
 ) -> dict[str, dict[str, SliceEvaluation]]:
-    """Computes the metrics of all parts of the examples.
-
-    Args:
-        measure: how the task is measured.
-        sums: what the examples add up to.
-        task: name of the task.
-        baseline_split: split of the baseline.
-
-    Returns:
-        By feature and value, the parts that have a labelled example.
-    """
+    """Computes the metrics of all slices that have a labelled example, by feature and value."""
     slices: dict[str, dict[str, SliceEvaluation]] = {}
     for (of_task, feature, value), of_slice in sorted(sums.evaluated.items()):
         if of_task == task and feature and of_slice.num_examples:
@@ -48,19 +38,7 @@ def evaluate_task(
     slices: Mapping[str, Mapping[str, SliceEvaluation]],
     num_slices: int,
 ) -> TaskEvaluation:
-    """Computes what is known of one task.
-
-    Args:
-        measure: how it is measured.
-        sums: what the examples add up to.
-        task: its name.
-        baseline_split: split of the baseline.
-        slices: all parts of the examples.
-        num_slices: how many of the largest and of the smallest parts of each feature are kept.
-
-    Returns:
-        The evaluation.
-    """
+    """Puts together what is known of one task, with the `num_slices` largest and smallest slices of each feature."""
     of_all, baseline = sums.evaluated[task, "", ""], sums.baselines.get(task)
     kept: list[SliceEvaluation] = []
     num_not_shown = {}
@@ -80,15 +58,7 @@ def evaluate_task(
 
 
 def num_without_label(sums: EvaluationSums, task: str) -> int:
-    """Counts the examples of both splits that lack a label.
-
-    Args:
-        sums: what the examples add up to.
-        task: name of a task.
-
-    Returns:
-        Their number.
-    """
+    """Counts the examples of both splits that lack a label."""
     parts: list[ExampleSums | None] = [sums.evaluated.get((task, "", "")), sums.baselines.get(task)]
     return sum(part.num_without_label for part in parts if part is not None)
 
@@ -103,20 +73,10 @@ def verdicts_of_task(
     slice_thresholds: Thresholds,
     min_slice_examples: int,
 ) -> list[Verdict]:
-    """Holds one task to its bounds.
+    """Holds one task to its bounds: one verdict a bound, but for slices only the bounds that are missed.
 
-    Args:
-        measure: how it is measured.
-        evaluation: what was found.
-        task: its name.
-        thresholds: bounds for all examples. The main metric must also be better than the baseline's, unless
-            they say by how much.
-        slices: all parts of the examples.
-        slice_thresholds: bounds for each of them.
-        min_slice_examples: how many labelled examples a part must have for thresholds to apply.
-
-    Returns:
-        One verdict a bound; of parts of the examples, only the bounds that are missed.
+    The main metric must also be better than the baseline's, unless `thresholds` say by how much. `slice_thresholds`
+    apply to slices of at least `min_slice_examples` labelled examples.
     """
     quality = evaluation.quality
     main = next((name for name in measure.main_metrics if name in quality.metrics), measure.main_metrics[0])

@@ -22,29 +22,12 @@ from tfx_gnn.models.tasks import (
 
 
 def label_measure(label_feature: str) -> Measure:
-    """Measures a classification of nodes of which only the label is known.
-
-    Args:
-        label_feature: feature of `_readout` with the class, in raw examples.
-
-    Returns:
-        The measure.
-    """
+    """Measures a classification of nodes of which only the label is known."""
     return ClassificationMeasure(label_key=_readout_key(label_feature))
 
 
 def measures_of(task: Task) -> dict[str, Measure]:
-    """Tells how a task is measured.
-
-    Args:
-        task: what a model was trained for.
-
-    Returns:
-        Measures by name: of a MultiTask, one for each task; of any other, one by the name "".
-
-    Raises:
-        TypeError: if the task is none of this library's.
-    """
+    """Tells how a task is measured, by name: each task of a MultiTask, or one by the name ""."""
     if isinstance(task, MultiTask):
         return {name: _measure(part, f"{name}/") for name, part in sorted(task.tasks.items())}
     return {SINGLE_TASK: _measure(task, "")}

@@ -55,16 +55,7 @@ class Anomaly:
 
 
 def anomaly_of(finding: Finding, severities: Mapping[str, str], details: str = "") -> Anomaly | None:
-    """Puts a finding in words.
-
-    Args:
-        finding: what a check found.
-        severities: severity by name of the check, for those that differ from the default.
-        details: more of it, in words.
-
-    Returns:
-        The anomaly; None if the check is off.
-    """
+    """Puts a finding in words; None if its check is off."""
     check = CHECKS[finding.check]
     severity = severities.get(finding.check, check.severity)
     if severity == OFF:
@@ -92,15 +83,7 @@ def anomaly_of(finding: Finding, severities: Mapping[str, str], details: str = "
 def write_anomalies(
     folder: str, anomalies: Sequence[Anomaly], shifts: Sequence[Shift], splits: Sequence[str], schema: schema_pb2.Schema
 ) -> None:
-    """Writes the anomalies of each split, also of those without any, and `anomalies.json` of all.
-
-    Args:
-        folder: existing folder, of the standard ExampleAnomalies artifact.
-        anomalies: what was found.
-        shifts: distances that were measured, high or not.
-        splits: names of all splits.
-        schema: TensorFlow Metadata schema of the examples.
-    """
+    """Writes the anomalies of each split, also of those without any, and `anomalies.json` of all."""
     for split in splits:
         of_split = [anomaly for anomaly in anomalies if anomaly.split == split]
         message = to_anomalies_proto(of_split, [shift for shift in shifts if shift.split == split], schema)
@@ -124,16 +107,7 @@ def _as_path(name: str) -> str:
 def to_anomalies_proto(
     anomalies: Sequence[Anomaly], shifts: Sequence[Shift], schema: schema_pb2.Schema
 ) -> anomalies_pb2.Anomalies:
-    """Writes the anomalies of one split as TensorFlow Metadata has them.
-
-    Args:
-        anomalies: what was found in the split.
-        shifts: distances that were measured in it.
-        schema: TensorFlow Metadata schema of the examples.
-
-    Returns:
-        Message with one entry for all that concerns the same thing.
-    """
+    """Writes the anomalies of one split as TensorFlow Metadata has them, one entry for each key."""
     message = anomalies_pb2.Anomalies(
         baseline=schema, anomaly_name_format=anomalies_pb2.Anomalies.SERIALIZED_PATH, data_missing=False
     )

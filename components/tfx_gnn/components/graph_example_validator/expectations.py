@@ -107,28 +107,7 @@ def make_validation_plan(
     inductive: bool,
     required_sets: Sequence[str],
 ) -> ValidationPlan:
-    """Finds what to look at for the promises that were made.
-
-    Args:
-        schema: graph schema of the examples.
-        read_splits: splits that are read.
-        split_order: see `GraphExampleValidatorOptions`, as for all that follows.
-        label_features: labels.
-        seed_edge_set: edge set whose edges are predicted.
-        reverse_edge_sets: its reverses.
-        pair_label_feature: feature that is 0 for negative pairs.
-        seed_time_feature: feature with the time of seeds.
-        edge_time_features: feature with the time of edges, by edge set.
-        only_earlier_edges: whether edges of the seed's very time are refused.
-        inductive: whether nodes are unseen before their split.
-        required_sets: sets that every example has.
-
-    Returns:
-        What the pass looks at.
-
-    Raises:
-        ValueError: if a promise is about something that the schema does not have.
-    """
+    """Finds what to look at for the promises that were made, and checks that the schema has it."""
     unordered = sorted(set(read_splits) - set(split_order))
     if unordered:
         raise ValueError(

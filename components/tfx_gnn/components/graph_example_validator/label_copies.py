@@ -79,17 +79,10 @@ class ColumnCounts:
 def label_columns(
     layout: GraphLayout, roots: RootSets, labels: Sequence[str], others: Sequence[str]
 ) -> list[LabelColumn]:
-    """Lists what may give labels away.
+    """Lists what may give labels away, without ids and without `others`, keys that are no model input either.
 
-    Args:
-        layout: the keys of the schema.
-        roots: where readout nodes read from.
-        labels: keys of labels, at `_readout` or in the context.
-        others: keys that are no input of a model either, such as times.
-
-    Returns:
-        For each label its own column first, then those of features of the roots, of the seed's edge if
-        examples hold it, of the readout and of the context, but no ids.
+    For each label its own column comes first, then features of the roots, of the seed's edge if examples hold it,
+    of the readout and of the context. `label_rows` and `find_label_copies` rely on this order.
     """
     sets = [(root, f"{const.NODES}/{node_set}") for root, node_set in sorted(roots.node_sets.items())]
     if roots.shadowed:
@@ -111,16 +104,7 @@ def label_columns(
 
 
 def label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: GraphLayout) -> Rows:
-    """Pairs features and labels of the seeds of a batch.
-
-    Args:
-        seeds: examples and what they are about.
-        columns: what may give labels away.
-        layout: the keys of the schema.
-
-    Returns:
-        Array of `LABEL_ROW`. Examples without a label are left out.
-    """
+    """Pairs features and labels of the labelled seeds of a batch, as `LABEL_ROW`."""
     label_hashes: Hashes = np.zeros(0, np.uint64)
     has_label = np.zeros(0, bool)
     items: dict[str, Hashes] = {}
@@ -157,15 +141,7 @@ def reduce_label_rows(rows: Rows) -> Rows:
 
 
 def count_label_rows(rows: Rows, num_columns: int) -> list[ColumnCounts]:
-    """Counts how columns and labels go together.
-
-    Args:
-        rows: all rows of some values, reduced.
-        num_columns: how many columns there are.
-
-    Returns:
-        Counts of each column.
-    """
+    """Counts how columns and labels go together, from all rows of some values, reduced."""
     counts = [ColumnCounts() for _ in range(num_columns)]
     ordered, starts = group_equal(rows, ("column", "value"))
     if not len(rows):
@@ -218,15 +194,7 @@ class LabelCopy:
 
 
 def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCounts]) -> list[LabelCopy]:
-    """Finds the columns that copy a label.
-
-    Args:
-        columns: what may give labels away.
-        counts: how they go together with labels, over all data.
-
-    Returns:
-        Those that do. A part of a feature is left out if the whole feature is there.
-    """
+    """Finds the columns that copy a label; a part of a feature is left out if the whole feature is there."""
     copies: list[LabelCopy] = []
     labels = ColumnCounts()
     for column, found in zip(columns, counts, strict=True):

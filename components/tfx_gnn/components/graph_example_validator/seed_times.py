@@ -25,16 +25,7 @@ _LATEST = np.iinfo(np.int64).max
 
 
 def time_rows(seeds: SeedsOfBatch, rank: int, shard: int) -> Rows:
-    """Tells when the seeds of a batch are.
-
-    Args:
-        seeds: seeds with times.
-        rank: position of their split among all, from first to last.
-        shard: position of their file in the split.
-
-    Returns:
-        Array of `TIME_ROW`, a row a seed.
-    """
+    """Tells when the seeds of a batch are, as `TIME_ROW`."""
     assert seeds.times is not None
     rows = np.zeros(int(seeds.counts.sum()), TIME_ROW)
     rows["time"] = seeds.times[seeds.counts]
@@ -46,17 +37,9 @@ def time_rows(seeds: SeedsOfBatch, rank: int, shard: int) -> Rows:
 def find_newer_seeds(
     rows: Rows, earliest: Mapping[int, int], rules: LeakRules, files: Mapping[tuple[str, int], str], about: str
 ) -> Findings:
-    """Finds seeds that are newer than the earliest seed of a later split.
+    """Finds seeds, of one split and file, that are newer than the earliest seed of a later split.
 
-    Args:
-        rows: seeds of one split and file.
-        earliest: time of the earliest seed, by position of the split.
-        rules: tell the splits.
-        files: file name by split and shard.
-        about: name of the feature with the time.
-
-    Returns:
-        The findings; each counts seeds.
+    `earliest` holds the time of the earliest seed by position of the split.
     """
     findings = Findings()
     if not len(rows):
@@ -89,13 +72,7 @@ def find_newer_edges(
 ) -> None:
     """Finds edges that are newer than the seed of their example.
 
-    Args:
-        seeds: seeds with times.
-        edge_times: feature with the time of each edge, by edge set.
-        layout: the keys of the schema.
-        place: split, and name of the file.
-        findings: what is found is added to it.
-        only_earlier: whether edges of the seed's very time are found, too.
+    With `only_earlier`, edges of the seed's very time are found, too. `place` is the split and the file's name.
     """
     assert seeds.times is not None
     batch = seeds.batch

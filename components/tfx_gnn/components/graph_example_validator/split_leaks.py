@@ -87,17 +87,7 @@ class SeedsOfBatch:
 
 
 def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> Rows:
-    """Tells what examples claim and what they show.
-
-    Args:
-        seeds: examples and what they are about.
-        rules: what is promised.
-        split: split of the examples.
-        shard: position of their file in the split.
-
-    Returns:
-        Array of `LEAK_ROW`.
-    """
+    """Tells what examples claim and what they show, as `LEAK_ROW`."""
     rank = rules.splits.index(split)
     is_last = rank == len(rules.splits) - 1
     examples = seeds.roots.examples[seeds.counts]
@@ -129,15 +119,7 @@ def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> 
 
 
 def supervision_in_example(seeds: SeedsOfBatch, rules: LeakRules, split: str, file: str, findings: Findings) -> None:
-    """Finds pairs that are to be predicted and are edges of the very same example.
-
-    Args:
-        seeds: examples and what they are about.
-        rules: what is promised; with a seed edge set.
-        split: split of the examples.
-        file: name of their file.
-        findings: what is found is added to it.
-    """
+    """Finds pairs that are to be predicted and are edges of the very same example."""
     whole = seeds.counts
     num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[TARGET]}")[-1] + 1
     pairs = seeds.roots.nodes[SOURCE][whole] * num_targets + seeds.roots.nodes[TARGET][whole]
@@ -156,27 +138,14 @@ def supervision_in_example(seeds: SeedsOfBatch, rules: LeakRules, split: str, fi
 
 
 def reduce_leak_rows(rows: Rows) -> Rows:
-    """Keeps the first place of each claim and each sighting by a split.
-
-    Args:
-        rows: array of `LEAK_ROW`.
-
-    Returns:
-        Fewer rows that say the same.
-    """
+    """Keeps the first place of each claim and each sighting by a split."""
     return first_of_equal(rows, ("family", "key", "role", "rank"), ("shard", "record"))
 
 
 def compare_leak_rows(rows: Rows, rules: LeakRules, files: Mapping[tuple[str, int], str]) -> Findings:
-    """Finds what an earlier split shows and a later one claims.
+    """Finds what an earlier split shows and a later one claims, from all rows of some hashes, reduced.
 
-    Args:
-        rows: all rows of some hashes, reduced.
-        rules: what is promised.
-        files: file name by split and shard.
-
-    Returns:
-        The findings; each counts different seeds, nodes or pairs.
+    Each finding counts different seeds, nodes or pairs.
     """
     findings = Findings()
     for family, check in _CHECKS.items():

@@ -120,18 +120,10 @@ class PassReport:
 def run_validation_pass(
     files: Sequence[RecordFile], plan: ValidationPlan, *, scratch_dir: str, beam_args: Sequence[str]
 ) -> PassReport:
-    """Reads all examples once.
+    """Reads all examples once; each file is one unit of work.
 
-    Memory is bounded by the size of a batch and of a bucket, see `hash_buckets`.
-
-    Args:
-        files: what to read; each file is one unit of work.
-        plan: what to look at.
-        scratch_dir: existing folder that all workers and the caller see.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        What was found.
+    Memory is bounded by the size of a batch and of a bucket, see `num_buckets_for`. All workers and the caller must
+    see `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"pass-{uuid.uuid4().hex}.json")
     names = {(file.split, file.shard): file_name(file) for file in files}

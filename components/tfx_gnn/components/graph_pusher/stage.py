@@ -142,9 +142,6 @@ def forget_push(pushed_model_dir: str) -> None:
     """Makes a push count as not recorded, before an orchestrator that knows nothing of it removes its record.
 
     The push that is then started again, and records beside the first, finds its version and makes no second one.
-
-    Args:
-        pushed_model_dir: folder on a local disk that may hold the record of a push.
     """
     path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
     if not os.path.isfile(path):

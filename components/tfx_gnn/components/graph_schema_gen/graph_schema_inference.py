@@ -23,19 +23,11 @@ _WRITE_A_SCHEMA = "Put a graph_schema.pbtxt beside the splits that says it."
 def infer_graph_schema(summary: ExamplesSummary) -> graph_schema_pb2.GraphSchema:
     """Makes the schema that a data set speaks for.
 
-    Sets are those that have `#size` in some example. A feature's dtype is string, int64 or float32, its
-    shape what `#size` and row lengths leave for one item; several uniform dimensions in a row cannot be told from
-    one, and appear as one.
+    Sets are those that have `#size` in some example. A feature's dtype is string, int64 or float32, its shape what
+    `#size` and row lengths leave for one item; several uniform dimensions in a row cannot be told from one, and
+    appear as one.
 
-    Args:
-        summary: what is known of the whole data set.
-
-    Returns:
-        The schema.
-
-    Raises:
-        ValueError: if the data leave something open or contradict themselves: endpoints of edges in a graph of
-            several node sets, a feature that never has a value, or values of two kinds or lengths.
+    Data that leave something open or contradict themselves are refused.
     """
     schema = graph_schema_pb2.GraphSchema()
     prefixes = sorted(key.rpartition(".")[0] for key in summary.keys if is_size_key(key))

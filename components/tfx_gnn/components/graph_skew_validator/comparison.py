@@ -114,12 +114,7 @@ class FeatureComparison:
     """Adds up how one feature differs, batch by batch."""
 
     def __init__(self, key: str, kind: str) -> None:
-        """Begins with nothing compared.
-
-        Args:
-            key: name of the feature.
-            kind: one of the four kinds.
-        """
+        """Begins with nothing compared."""
         self.result = FeatureSkew(key=key, kind=kind)
 
     def add(
@@ -129,13 +124,9 @@ class FeatureComparison:
         place: PlaceOfRow,
         scale: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Compares arrays whose rows mean the same.
+        """Compares arrays whose rows mean the same: float64, int64 or objects, [num_rows, ...].
 
-        Args:
-            training: float64, int64 or objects, shape [num_rows, ...].
-            served: the same.
-            place: tells where a row is.
-            scale: what differences are divided by, broadcast to the arrays.
+        Differences are divided by `scale`, broadcast to the arrays.
         """
         if training.dtype != served.dtype or training.shape != served.shape:
             described = [f"{array.dtype.name}{list(array.shape)}" for array in (training, served)]
@@ -165,12 +156,9 @@ class FeatureComparison:
             self._describe([_as_text(array.reshape(-1)[position]) for array in (training, served)], place(row))
 
     def add_row_lengths(self, training: npt.NDArray[Any], served: npt.NDArray[Any], place: PlaceOfRow) -> None:
-        """Compares the lengths of the rows of a ragged feature.
+        """Compares the lengths of the rows of a ragged feature, int64 [num_rows] each.
 
-        Args:
-            training: int64 [num_rows].
-            served: int64 [num_rows]; rows inside of rows may be more or fewer.
-            place: tells where a row is.
+        Of rows inside of rows, one side may have more.
         """
         num_rows = min(len(training), len(served))
         differing = np.flatnonzero(training[:num_rows] != served[:num_rows])
@@ -183,13 +171,7 @@ class FeatureComparison:
         )
 
     def note_without_counterpart(self, described: Sequence[str], place: tuple[str, int], num_values: int) -> None:
-        """Counts values that cannot be compared.
-
-        Args:
-            described: what there is in training and in serving, in words.
-            place: where.
-            num_values: how many.
-        """
+        """Counts values that cannot be compared; `described` says what training and serving have, in words."""
         if not self.result.example:
             self._describe(described, place)
         self.result = dataclasses.replace(
@@ -223,16 +205,7 @@ class GraphComparison:
     def compare_sizes(
         self, training: FlatGraph, served: FlatGraph, places: Sequence[RecordPlace]
     ) -> npt.NDArray[np.bool_]:
-        """Compares the sizes of all sets, graph by graph.
-
-        Args:
-            training: flat graph of the examples in training.
-            served: flat graph of the same examples as served.
-            places: where each example is.
-
-        Returns:
-            bool [num_examples]: whether every set has the same size on both sides.
-        """
+        """Compares the sizes of all sets, graph by graph; returns bool [num_examples], True where all are equal."""
         equal = np.ones(len(places), bool)
         for key in sorted(key for key in training.keys() & served.keys() if key.endswith(_SIZE)):
             self._comparison(key, STRUCTURE).add(training[key], served[key], lambda row: (places[row].text(), -1))
@@ -240,13 +213,7 @@ class GraphComparison:
         return equal
 
     def compare(self, training: FlatGraph, served: FlatGraph, places: Sequence[RecordPlace]) -> None:
-        """Compares features and the ends of edges of graphs whose sizes are equal.
-
-        Args:
-            training: flat graph of the examples in training.
-            served: flat graph of the same examples as served.
-            places: where each example is.
-        """
+        """Compares features and the ends of edges of graphs whose sizes are equal."""
         self.only_in_training |= training.keys() - served.keys()
         self.only_served |= served.keys() - training.keys()
         partitions = {key: _partitions(key, training) for key in training}

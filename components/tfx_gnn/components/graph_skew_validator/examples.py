@@ -30,11 +30,7 @@ class ExamplePair:
     transformed: bytes
 
     def place(self, seed: Any) -> RecordPlace:
-        """Says where the example is.
-
-        Args:
-            seed: original id of its seed, bytes or an integer.
-        """
+        """Says where the example is; `seed` is the original id, bytes or an integer."""
         text = seed.decode("utf-8", errors="replace") if isinstance(seed, bytes) else str(seed)
         return RecordPlace(split=self.file.split, file=os.path.basename(self.file.path), record=self.record, id=text)
 
@@ -53,19 +49,7 @@ class ExampleBlock:
 
 
 def file_pairs(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -> list[tuple[RecordFile, RecordFile]]:
-    """Finds the files of two examples folders that belong together.
-
-    Args:
-        examples_dir: raw examples.
-        transformed_dir: what GraphTransform made of them.
-        splits: names of splits; empty for all.
-
-    Returns:
-        Raw and transformed file, by split and name.
-
-    Raises:
-        ValueError: if a split is missing in one of them, or has another number of files.
-    """
+    """Finds the files of two examples folders that belong together: raw and transformed, by split and name."""
     raw_files = record_files(examples_dir, splits)
     files = record_files(transformed_dir, tuple(dict.fromkeys(file.split for file in raw_files)))
     if [(file.split, file.shard) for file in raw_files] != [(file.split, file.shard) for file in files]:
@@ -78,17 +62,9 @@ def file_pairs(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -
 
 
 def example_blocks(files: Sequence[tuple[RecordFile, RecordFile]], max_examples: int) -> Iterator[ExampleBlock]:
-    """Reads the beginnings of files.
+    """Reads blocks of examples from the beginnings of files, about as many from each file of a split.
 
-    Args:
-        files: raw and transformed files.
-        max_examples: examples of a split at most, about as many of each of its files.
-
-    Yields:
-        Blocks of examples of one file.
-
-    Raises:
-        ValueError: if a file and its transformed one differ in their numbers of examples.
+    Of each split, `max_examples` are read at most.
     """
     for raw_file, file in files:
         quota, rest = divmod(max_examples, raw_file.num_shards)

@@ -61,14 +61,9 @@ class OutputComparison:
         return tuple(self._outputs[name].result for name in sorted(self._outputs))
 
     def compare(self, first: Mapping[str, _Array], second: Mapping[str, _Array], places: Sequence[RecordPlace]) -> None:
-        """Compares the answers to some examples; ids are left to others.
+        """Compares the answers to some examples by name, each [num_examples, ...]; ids are left to others.
 
         Where the most probable class differs, so do logits, and the name of the class says nothing more.
-
-        Args:
-            first: arrays of one way by name, each [num_examples, ...]: float64, int64 or objects.
-            second: those of the other way.
-            places: where each example is.
         """
         self.only_in_first |= first.keys() - second.keys() - set(ID_OUTPUTS)
         self.only_in_second |= second.keys() - first.keys() - set(ID_OUTPUTS)
@@ -92,14 +87,7 @@ class OutputComparison:
 
 
 def stacked(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
-    """Puts the answers to single requests together, as one request for all would have given them.
-
-    Args:
-        answers: arrays by name, each [1, ...]; at least one.
-
-    Returns:
-        Arrays [number of requests, ...].
-    """
+    """Puts the answers to single requests together, as one request for all would have given them."""
     together = {}
     for name in answers[0]:
         arrays = [answer[name] for answer in answers]
@@ -111,15 +99,7 @@ def stacked(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
 
 
 def same_width(first: _Array, second: _Array) -> tuple[_Array, _Array]:
-    """Pads rows as signatures do, so that those of two requests have the same length.
-
-    Args:
-        first: array [n, ...].
-        second: array [n, ...].
-
-    Returns:
-        Both, with the same second dimension if they have one.
-    """
+    """Pads rows of two requests to the same second dimension, if they have one, as signatures do."""
     if min(first.ndim, second.ndim) < 2:
         return first, second
     width = max(first.shape[1], second.shape[1])
@@ -167,13 +147,7 @@ class SkewAccumulator:
     """
 
     def __init__(self, training: TrainingAnswers, served: ServedAnswers, batch_size: int) -> None:
-        """Begins with nothing compared.
-
-        Args:
-            training: the way of training.
-            served: the exported model.
-            batch_size: examples of a batch, at most those of training.
-        """
+        """Begins with nothing compared."""
         self._training, self._served, self._batch_size = training, served, batch_size
         self.graphs = GraphComparison()
         self.outputs = OutputComparison()
@@ -186,11 +160,7 @@ class SkewAccumulator:
         self.ids_compared = True
 
     def add(self, block: ExampleBlock) -> None:
-        """Compares the examples of a block; those that cannot be compared are counted and left out.
-
-        Args:
-            block: examples of one file.
-        """
+        """Compares the examples of a block; those that cannot be compared are counted and left out."""
         split = block.pairs[0].file.split
         self.num_examples[split] = self.num_examples.get(split, 0) + len(block.pairs)
         floats = self._floats_of(block)

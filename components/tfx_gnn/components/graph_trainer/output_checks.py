@@ -37,14 +37,9 @@ class OutputSizes:
 
     @classmethod
     def of_model(cls, model: tf_keras.Model) -> OutputSizes:
-        """Estimates from a model that has all its variables.
+        """Estimates from a compiled model that has all its variables.
 
-        Args:
-            model: compiled model, with the slots of its optimizer: under Adam a checkpoint has three times the
-                size of the weights.
-
-        Returns:
-            The estimate.
+        With the slots of its optimizer: under Adam a checkpoint has three times the size of the weights.
         """
         weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
         return cls(
@@ -55,17 +50,10 @@ class OutputSizes:
 
 
 def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
-    """Checks that folders can be made and written, and that their disks have room.
+    """Checks that folders can be made and written, and that their disks have room for the bytes that go there.
 
-    Folders on object stores are checked by writing an object; their room is not known.
-
-    Args:
-        folders: names of parameters to the folder and the bytes that will be written into it. Neither the folder
-            nor its parents need to exist; nothing is left behind.
-
-    Raises:
-        ValueError: if a folder cannot be written, or a disk has less room than all folders on it need. The
-            message has the numbers.
+    Folders on object stores are checked by writing an object; their room is not known. Neither a folder nor its
+    parents need to exist; nothing is left behind.
     """
     needs: dict[int, list[tuple[str, str, int]]] = {}
     for name, (folder, num_bytes) in folders.items():
@@ -80,15 +68,9 @@ def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
 
 
 def check_places(*, model_dir: str, model_run_dir: str, checkpoint_dir: str) -> None:
-    """Checks before anything is read that outputs can be written: what is known without a model.
+    """Checks before anything is read that outputs can be written, as far as is known without a model.
 
-    Args:
-        model_dir: folder for the model.
-        model_run_dir: folder for its run, beside which checkpoints lie if no folder is given.
-        checkpoint_dir: folder for checkpoints; may be empty.
-
-    Raises:
-        ValueError: as `check_outputs`.
+    `checkpoint_dir` may be empty.
     """
     folders = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": checkpoint_dir}
     # Where a training has ended, no room is needed to find that out.

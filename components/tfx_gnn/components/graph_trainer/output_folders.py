@@ -51,14 +51,7 @@ class FinishedTraining:
 
     @classmethod
     def read(cls, run_dir: str) -> FinishedTraining | None:
-        """Reads the note of a model run.
-
-        Args:
-            run_dir: folder of the run, hidden or not; may be missing.
-
-        Returns:
-            The note; None if the training has not ended there.
-        """
+        """Reads the note of a model run, hidden or not; None if the training has not ended there."""
         path = os.path.join(run_dir, FINISHED_FILE)
         if not tf.io.gfile.exists(path):
             return None
@@ -66,11 +59,7 @@ class FinishedTraining:
             return options_json.from_json(file.read(), cls)
 
     def write(self, run_dir: str) -> None:
-        """Writes the note, whole or not at all.
-
-        Args:
-            run_dir: hidden folder of the run, in which nothing is missing but this.
-        """
+        """Writes the note, whole or not at all."""
         path = os.path.join(run_dir, FINISHED_FILE)
         with tf.io.gfile.GFile(path + ".writing", "w") as file:
             file.write(options_json.to_json(self))
@@ -101,14 +90,7 @@ _BETWEEN_PROCESSES = (
 
 @contextlib.contextmanager
 def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
-    """Says of an error between machines what it means.
-
-    Args:
-        role: of this process.
-
-    Raises:
-        ConnectionError: if another process is gone.
-    """
+    """Turns an error between machines into a ConnectionError that says what it means."""
     try:
         yield
     except _BETWEEN_PROCESSES as error:
@@ -125,26 +107,15 @@ def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
 def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
     """Names the folder of a training's checkpoints, the same whenever it is started again.
 
-    Args:
-        checkpoint_dir: what was asked for; empty for a hidden folder beside the model run: an orchestrator
-            gives a retry another run folder, but beside the first one.
-        model_run_dir: folder of the model run.
-        fingerprint: name of the training.
-
-    Returns:
-        The folder.
+    That is `checkpoint_dir` or, if it is empty, a hidden folder beside the model run: an orchestrator gives a retry
+    another run folder, but beside the first one.
     """
     parent = os.path.dirname(os.path.abspath(model_run_dir) if "://" not in model_run_dir else model_run_dir)
     return checkpoint_dir or os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
 
 
 def copy_files(folder: str, target: str) -> None:
-    """Copies all files of a folder, to another disk if need be.
-
-    Args:
-        folder: where they are. May be missing.
-        target: where they go; files of the same names are replaced.
-    """
+    """Copies all files of a folder, which may be missing, to another disk if need be; files there are replaced."""
     if not tf.io.gfile.exists(folder):
         return
     for path, _, names in tf.io.gfile.walk(folder):
@@ -157,27 +128,14 @@ def copy_files(folder: str, target: str) -> None:
 
 
 def save_weights(model: tf_keras.Model, run_dir: str) -> str:
-    """Saves the weights as a checkpoint of a model run; every process that trains must take part.
-
-    Args:
-        model: the trained model, whatever its strategy.
-        run_dir: folder for the run.
-
-    Returns:
-        Prefix of the checkpoint, for `load_weights`.
-    """
+    """Saves the weights as a checkpoint of a model run, and returns its prefix; every process must take part."""
     prefix = os.path.join(run_dir, CHECKPOINTS_DIR, EXPORTED)
     tf.train.Checkpoint(model=model).write(prefix, options=_options(model))
     return prefix
 
 
 def load_weights(model: tf_keras.Model, prefix: str) -> None:
-    """Loads what `save_weights` saved into a model of one device.
-
-    Args:
-        model: a model built by the same function.
-        prefix: where the checkpoint is.
-    """
+    """Loads what `save_weights` saved into a model of one device, built by the same function."""
     tf.train.Checkpoint(model=model).read(prefix).expect_partial().assert_existing_objects_matched()
 
 
@@ -190,15 +148,8 @@ def _options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
 class OutputFolders:
     """The folders of a model and its run; a context manager that keeps other processes from writing them.
 
-    Args:
-        model_dir: absent or empty folder, or an output of the very same training.
-        model_run_dir: the same.
-        is_chief: whether this process is the one that writes. The others get folders that are
-            thrown away: some of what is written only works if all take part.
-
-    Raises:
-        OSError: if a folder cannot be made: see `resolve_outputs`.
-        ValueError: if one folder would lie in the other, or is a link to nothing.
+    Processes other than the chief get folders that are thrown away: some of what is written only works if all take
+    part.
     """
 
     def __init__(self, model_dir: str, model_run_dir: str, *, is_chief: bool) -> None:
@@ -209,11 +160,7 @@ class OutputFolders:
         self._locks = contextlib.ExitStack()
 
     def __enter__(self) -> OutputFolders:
-        """Begins to keep others out.
-
-        Raises:
-            BlockingIOError: if another process is writing one of the folders.
-        """
+        """Begins to keep others out."""
         if self._is_chief:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(held_outputs(self._outputs, self._places, note=RESUMABLE))
@@ -227,13 +174,9 @@ class OutputFolders:
         self._locks.close()
 
     def complete(self, fingerprint: Mapping[str, str]) -> bool:
-        """Completes the outputs of this very training if it had ended before.
+        """Completes the outputs of this very training if it had ended before; tells whether they are there.
 
-        Args:
-            fingerprint: what the training hangs on.
-
-        Returns:
-            Whether the outputs are there. Always False if this process does not write.
+        Always False in a process that does not write.
         """
         if not self._is_chief:
             return False
@@ -252,15 +195,6 @@ class OutputFolders:
         """Yields folders to write into, which appear whole or not at all.
 
         What dead processes have left of the same outputs is removed.
-
-        Args:
-            fingerprint: what the training hangs on.
-
-        Yields:
-            Folders for the model and for its run.
-
-        Raises:
-            FileExistsError: if one of the outputs holds files already.
         """
         if not self._is_chief:
             with tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-") as scratch:
@@ -315,15 +249,7 @@ class OutputFolders:
 
 
 def finished_outputs(model_dir: str, model_run_dir: str) -> FinishedTraining | None:
-    """Reads which training the outputs are of.
-
-    Args:
-        model_dir: folder of the model; may be missing.
-        model_run_dir: folder of its run; may be missing.
-
-    Returns:
-        The note of the training; None unless both are there, whole and under their names.
-    """
+    """Reads which training the outputs are of; None unless both are there, whole and under their names."""
     finished = FinishedTraining.read(model_run_dir)
     return finished if finished is not None and fingerprint_folders([model_dir]) == finished.model else None
 

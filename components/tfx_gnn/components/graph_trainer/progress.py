@@ -12,24 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 
 def say(line: str) -> None:
-    """Shows a line on stderr where no training is shown yet, or none any more.
-
-    Args:
-        line: what to show.
-    """
+    """Shows a line on stderr where no training is shown yet, or none any more."""
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
     """Shows epoch, loss and metrics on stderr instead of Keras' own output.
 
-    Args:
-        num_epochs: epochs that will run at most.
-        steps_per_epoch: batches that one pass over the training split is expected to have; after
-            each pass the bar goes by its number of batches.
-        notes: lines to show first.
-        is_quiet: whether nothing is shown: one process of several speaks for all.
-        console: where to show; stderr by default.
+    `steps_per_epoch` is an expectation: after each epoch the bar goes by the number of batches there were. With
+    `is_quiet` nothing is shown, as one process of several speaks for all.
     """
 
     def __init__(
@@ -72,11 +63,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         self._progress.start()
 
     def say(self, line: str) -> None:
-        """Shows a line, above the bar.
-
-        Args:
-            line: what to show.
-        """
+        """Shows a line, above the bar."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:

@@ -66,10 +66,8 @@ class InputScalars(tf_keras.callbacks.Callback):
     `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step, have the
     epoch as step.
 
-    Args:
-        state: of the training.
-        logs_dir: where TensorBoard looks; the scalars go to the folder `input` in it, a run of its own,
-            for TensorBoard reads one file of a run at a time.
+    The scalars go to the folder `input` of `logs_dir`, a run of its own, for TensorBoard reads one file of a run at
+    a time.
     """
 
     def __init__(self, *, state: TrainingState, logs_dir: str) -> None:
@@ -98,14 +96,7 @@ class InputScalars(tf_keras.callbacks.Callback):
 
 
 def learning_rate_of(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
-    """Tells the learning rate of the last step.
-
-    Args:
-        optimizer: of the model.
-
-    Returns:
-        The rate; None if the optimizer has none, or several.
-    """
+    """Tells the learning rate of an optimizer now; None if it has none, or several."""
     rate: Any = getattr(optimizer, "learning_rate", None)
     if callable(rate):
         rate = rate(optimizer.iterations)
@@ -114,18 +105,7 @@ def learning_rate_of(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
 
 
 class Training:
-    """One training, from what it reads to what it writes.
-
-    Args:
-        folders: what is read.
-        strategy: where the steps run.
-        role: of this process among those that take part.
-        options: what to train, and how.
-        exporters: what writes the trained model.
-
-    Raises:
-        ValueError: if inputs do not fit each other or the options.
-    """
+    """One training, from what it reads to what it writes."""
 
     def __init__(
         self,
@@ -140,24 +120,7 @@ class Training:
         self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
-        """Trains, or goes on from checkpoints, and exports the model.
-
-        Args:
-            model_dir: existing folder for the SavedModel.
-            run_dir: existing folder for everything else.
-            checkpoint_dir: folder for checkpoints.
-            fingerprint: what tells this training from others.
-
-        Returns:
-            What was done.
-
-        Raises:
-            ValueError: if the model does not answer the task, there is no room for the outputs, the loss is not
-                finite, or there is no raw example.
-            ConnectionError: if another process that takes part is gone.
-            TrainingPreemptedError: if the process got SIGTERM.
-            KeyboardInterrupt: if it got SIGINT.
-        """
+        """Trains, or goes on from checkpoints, and exports the model into existing folders."""
         options, setup, sample = self._options, self._setup, self._setup.sample
         warmup_records = self._warmup_records()
         with self._strategy.scope():

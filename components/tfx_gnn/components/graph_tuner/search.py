@@ -25,15 +25,8 @@ if TYPE_CHECKING:
 class Study:
     """A search as Optuna sees it.
 
-    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search
-    that goes on chooses what it would have chosen without the break.
-
-    Args:
-        options: what to search, and how.
-        finished: trials that are finished, by number from 0.
-
-    Raises:
-        ModuleNotFoundError: if Optuna is not installed.
+    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search that
+    goes on chooses what it would have chosen without the break.
     """
 
     def __init__(self, options: GraphTunerOptions, finished: Sequence[Trial] = ()) -> None:
@@ -65,11 +58,7 @@ class Study:
         return min(self._options.num_trials, len(self._grid()))
 
     def begin_trial(self) -> dict[str, Any]:
-        """Chooses the values of the next trial.
-
-        Returns:
-            Values by name of the hyperparameter.
-        """
+        """Chooses the values of the next trial, by name of the hyperparameter."""
         number = len(self._study.get_trials(deepcopy=False))
         if self._options.sampler == GRID:
             self._study.enqueue_trial(self._grid()[number])
@@ -79,25 +68,13 @@ class Study:
         return _values(self._space, self._running.params)
 
     def report(self, epoch: int, value: float) -> bool:
-        """Tells the objective of an epoch.
-
-        Args:
-            epoch: number of the epoch, from 0.
-            value: its objective, finite.
-
-        Returns:
-            Whether the trial should end here, because others did better.
-        """
+        """Tells the finite objective of an epoch, from 0; True if the trial should end because others did better."""
         assert self._running is not None
         self._running.report(value, epoch)
         return self._running.should_prune()
 
     def end_trial(self, trial: Trial) -> None:
-        """Tells how the trial ended.
-
-        Args:
-            trial: the trial that was begun last.
-        """
+        """Tells how the trial that was begun last ended."""
         assert self._running is not None
         self._study.tell(self._running, trial.value, state=_state(trial.state))
         self._running = None
@@ -229,21 +206,10 @@ def search(
     train: Callable[[Mapping[str, Any], Callable[[int, Mapping[str, float]], bool]], TrainedTrial],
     observer: SearchObserver,
 ) -> list[Trial]:
-    """Runs the trials that are not finished.
+    """Runs the trials that are not finished; returns all by number.
 
-    Args:
-        options: what to search, and how.
-        folder: keeps finished trials.
-        train: trains with hyperparameters; after each epoch it calls a function with the number of the epoch, from 0,
-            and loss and metrics, and stops if that returns True.
-        observer: is told of trials.
-
-    Returns:
-        All trials, by number. At least one is complete, and no more have failed than may.
-
-    Raises:
-        SearchFailedError: if more failed, or all that did not fail were pruned.
-        UnknownObjectiveError: if the model does not measure the objective.
+    At least one is complete, and no more have failed than may. After each epoch `train` calls the function that it
+    is given with the number of the epoch, from 0, and loss and metrics, and stops if that returns True.
     """
     trials = folder.read()
     study = Study(options, trials)
@@ -264,15 +230,7 @@ def search(
 
 
 def best_trial(trials: list[Trial], *, maximizes: bool) -> Trial:
-    """Finds the best trial.
-
-    Args:
-        trials: of a search, one of them complete.
-        maximizes: whether a larger objective is better.
-
-    Returns:
-        The complete trial with the best value; of equal ones the first.
-    """
+    """Finds the complete trial with the best value, of which there must be one; of equal ones the first."""
     complete = [trial for trial in trials if trial.state == COMPLETE]
     return (max if maximizes else min)(complete, key=lambda trial: trial.value or 0.0)
 

@@ -18,11 +18,7 @@ from tfx_gnn.training.loop.training_setup import TrainingSetup
 
 
 class TrialTrainer:
-    """Trains one model after another on the same data.
-
-    Args:
-        setup: what they are trained on, and how.
-    """
+    """Trains one model after another on the same data."""
 
     def __init__(self, setup: TrainingSetup) -> None:
         self._setup = setup
@@ -30,18 +26,7 @@ class TrialTrainer:
     def __call__(
         self, hyperparameters: Mapping[str, Any], tell: Callable[[int, Mapping[str, float]], bool]
     ) -> TrainedTrial:
-        """Trains a model.
-
-        Args:
-            hyperparameters: for `model_fn`.
-            tell: gets the number of each epoch, from 0, and its loss and metrics; True ends the training.
-
-        Returns:
-            What it gave.
-
-        Raises:
-            Exception: whatever the user's model raises.
-        """
+        """Trains a model; `tell` gets each epoch, from 0, with its loss and metrics, and ends the training by True."""
         setup, options = self._setup, self._setup.options
         builder = dataclasses.replace(setup.builder, hyperparameters=hyperparameters)
         state = TrainingState()

@@ -48,14 +48,9 @@ class Trial:
 
 
 class TrialFolder:
-    """The folder of a search's finished trials.
+    """The folder of a search's finished trials, made if need be.
 
-    Args:
-        path: the folder; made if need be.
-        fingerprint: names to values or hashes of what must not change while the search goes on.
-
-    Raises:
-        ValueError: if the folder holds trials of another search.
+    `fingerprint` maps names to values or hashes of what must not change while the search goes on.
     """
 
     def __init__(self, path: str, fingerprint: Mapping[str, str]) -> None:
@@ -76,11 +71,7 @@ class TrialFolder:
             )
 
     def read(self) -> list[Trial]:
-        """Reads the trials.
-
-        Returns:
-            Finished trials by number, from 0 without a gap.
-        """
+        """Reads the finished trials by number, from 0 without a gap."""
         trials: list[Trial] = []
         while tf.io.gfile.exists(self._place(len(trials))):
             with tf.io.gfile.GFile(self._place(len(trials))) as file:
@@ -88,11 +79,7 @@ class TrialFolder:
         return trials
 
     def write(self, trial: Trial) -> None:
-        """Keeps a trial, whole or not at all.
-
-        Args:
-            trial: a finished one.
-        """
+        """Keeps a finished trial, whole or not at all."""
         _write(self._place(trial.number), options_json.to_json(trial))
 
     def remove(self) -> None:

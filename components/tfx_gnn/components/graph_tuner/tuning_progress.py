@@ -12,12 +12,7 @@ from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, Trial
 
 
 class TuningProgress:
-    """Shows trials on stderr; a `SearchObserver`.
-
-    Args:
-        options: what is searched.
-        console: where to show; stderr by default.
-    """
+    """Shows trials on stderr; a `SearchObserver`."""
 
     def __init__(self, options: GraphTunerOptions, console: Console | None = None) -> None:
         self._options = options

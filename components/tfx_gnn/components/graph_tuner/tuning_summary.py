@@ -71,28 +71,13 @@ class TuningSummary:
 
 
 def write_tuning_summary(summary: TuningSummary, folder: str) -> None:
-    """Writes `trials.json`.
-
-    Args:
-        summary: what to write.
-        folder: existing folder.
-    """
+    """Writes `trials.json`."""
     with tf.io.gfile.GFile(os.path.join(folder, TRIALS_FILE), "w") as file:
         file.write(options_json.to_json(summary) + "\n")
 
 
 def read_tuning_summary(folder: str) -> TuningSummary:
-    """Reads `trials.json`.
-
-    Args:
-        folder: output of a search.
-
-    Returns:
-        What was found.
-
-    Raises:
-        ValueError: if the folder holds none.
-    """
+    """Reads `trials.json`."""
     path = os.path.join(folder, TRIALS_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(f"`folder` must hold {TRIALS_FILE}; got {folder!r}. Name an output of `tfx-gnn tune`.")

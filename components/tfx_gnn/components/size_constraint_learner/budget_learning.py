@@ -33,17 +33,13 @@ _PRICE_STEPS = 13
 def cheapest_caps(sums: Integers, success_ratio: float) -> Integers:
     """Finds caps on all sizes that enough batches keep together and that add up to the least.
 
-    A batch that is skipped has a price. At a given price each cap is lowered, one set after the other,
-    to where the price of the batches that it loses outweighs what it saves, until none moves; the
-    price is then found by bisection at which just enough batches are left. What may still be lost is
-    spent one value at a time, where it saves the most.
+    A batch that is skipped has a price. At a given price each cap is lowered, one set after the other, to where the
+    price of the batches that it loses outweighs what it saves, until none moves; the price is then found by
+    bisection at which just enough batches are left. What may still be lost is spent one value at a time, where it
+    saves the most.
 
-    Args:
-        sums: int64 [num_batches, num_sets], sizes of random batches.
-        success_ratio: share of batches that must fit, above 0 and at most 1.
-
-    Returns:
-        int64 [num_sets]. The share of batches with no size above its cap is `success_ratio` or just above.
+    `sums` are int64 [num_batches, num_sets], sizes of random batches. The share of batches with no size above its
+    cap is `success_ratio` or just above.
     """
     num_batches = len(sums)
     num_lost = num_batches - int(np.ceil(success_ratio * num_batches - 1e-9))
@@ -213,21 +209,11 @@ def fit_or_skip_budgets(
     with_losses: bool,
     class_names: Sequence[str] = (),
 ) -> tuple[list[Budget], list[str]]:
-    """Learns the budgets that stated shares of random batches fit.
+    """Learns the budgets that stated shares of random batches fit; also returns warnings.
 
-    Success is measured on graphs that a budget was not shaped after: the split is cut in two, the budget
-    of each half meets batches of the other one, and the mean of the two shares is what is achieved. The
-    budget itself is learned from all graphs.
-
-    Args:
-        sizes: what to learn from.
-        batch_size: graphs of a batch.
-        success_ratios: shares of random batches that fit.
-        with_losses: whether to tell what slices lose.
-        class_names: names of label classes.
-
-    Returns:
-        A budget for each ratio, and warnings.
+    Success is measured on graphs that a budget was not shaped after: the split is cut in two, the budget of each
+    half meets batches of the other one, and the mean of the two shares is what is achieved. The budget itself is
+    learned from all graphs.
     """
     graphs = sampled_graphs(sizes.train)
     draws = BatchDraws.enough(graphs.sizes, batch_size, sizes.seed)
@@ -266,16 +252,9 @@ def fit_or_skip_budgets(
 
 
 def packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> tuple[Budget, list[str]]:
-    """Learns the budget that packed batches fill best.
+    """Learns the budget that packed batches fill best; also warns if it holds far more graphs than asked for.
 
-    Args:
-        sizes: what to learn from. The shape is searched on one half of the training split, and measured on
-            the other.
-        batch_size: graphs that a batch should hold on average.
-        window: look-ahead of `pack_batches`.
-
-    Returns:
-        The budget, and warnings.
+    The shape is searched on one half of the training split, and measured on the other.
     """
     half, other_half = sizes.halves()
     shape = shape_packing_budget(

@@ -39,12 +39,8 @@ class BudgetRoom:
     def of(columns: SizeColumns, summaries: Sequence[SplitSummary]) -> BudgetRoom:
         """Reads off the data what padding components must look like.
 
-        A mask over components is one over readouts only if padding components have readouts, too: as
-        many as each graph, or one if graphs have different numbers of them.
-
-        Args:
-            columns: what the sets are.
-            summaries: all splits that will be padded.
+        A mask over components is one over readouts only if padding components have readouts, too: as many as
+        each graph, or one if graphs have different numbers of them.
         """
         minima = np.min([summary.minima for summary in summaries], axis=0)
         maxima = np.max([summary.maxima for summary in summaries], axis=0)
@@ -63,16 +59,10 @@ class BudgetRoom:
         )
 
     def rule(self, caps: Integers, num_graphs: int, num_components: int) -> SizeRule:
-        """Adds the room.
+        """Adds the room to what `num_graphs` real graphs may take, int64 [num_sets].
 
-        Args:
-            caps: int64 [num_sets], what real graphs may take.
-            num_graphs: graphs that take so much.
-            num_components: components of the budget, more than `num_graphs`.
-
-        Returns:
-            The rule of the budget. Padding components beside `num_graphs` graphs find their nodes, and
-            padding edges a node at each end. Edges to readouts are as many as readouts.
+        Padding components beside these graphs find their nodes, and padding edges a node at each end. Edges to
+        readouts are as many as readouts. There must be more components than graphs.
         """
         room = np.maximum(self.demands * (num_components - num_graphs), self.is_incident)
         targets = caps + room
@@ -101,23 +91,7 @@ def make_budget(
     window: int = 0,
     losses: tuple[SliceLoss, ...] = (),
 ) -> Budget:
-    """Writes a budget down.
-
-    Args:
-        rule: its sizes.
-        spec: spec of one graph.
-        kind: as in `Budget`.
-        batch_size: as in `Budget`.
-        graphs_per_batch: as in `Budget`.
-        sizes_per_batch: float64 [num_sets], expected real items of a batch.
-        success_ratio: as in `Budget`.
-        achieved_success_ratio: as in `Budget`.
-        window: as in `Budget`.
-        losses: as in `Budget`.
-
-    Returns:
-        The budget.
-    """
+    """Writes a budget down; `sizes_per_batch` is float64 [num_sets], the expected real items of a batch."""
     targets = np.asarray(rule.targets)
     fills = sizes_per_batch / np.maximum(targets, 1)
     totals: dict[str, dict[str, int]] = {const.NODES: {}, const.EDGES: {}}

@@ -57,26 +57,16 @@ class PackingSimulator:
     """Packs graphs as training does, but only counts."""
 
     def __init__(self, columns: SizeColumns, window: int) -> None:
-        """Compiles the planner.
-
-        Args:
-            columns: what the sets are.
-            window: look-ahead of packing.
-        """
+        """Compiles the planner."""
         self._window = window
         self._planner = planner(window, columns.sets, columns.edge_positions, columns.end_positions)
 
     def pack(self, rule: SizeRule, sizes: npt.NDArray[np.int32]) -> PackedBatches:
-        """Packs graphs of one component each.
+        """Packs graphs of one component each, int32 [num_graphs, num_sets], in the order in which they arrive.
 
-        Args:
-            rule: a budget with room for each of the graphs.
-            sizes: int32 [num_graphs, num_sets], in the order in which the graphs arrive.
-
-        Returns:
-            The complete batches of the last two thirds: graphs that go with no others gather in the window
-            at first, so that first batches are fuller than all that follow. If there are none, all graphs
-            in one batch after the other, the last one included.
+        Counts the complete batches of the last two thirds: graphs that go with no others gather in the window
+        at first, so that first batches are fuller than all that follow. If there are none, counts all batches,
+        the last one included.
         """
         targets = np.asarray([rule.target_components, *rule.targets])
         capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
@@ -177,21 +167,12 @@ def shape_packing_budget(
 ) -> PackingShape:
     """Searches for the budget with the least padded work for each real graph.
 
-    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes
-    one size after the other: wider where a set is full, narrower where it is not, as far as simulated
-    packing gets cheaper by it.
+    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes one size
+    after the other: wider where a set is full, narrower where it is not, as far as simulated packing gets cheaper
+    by it.
 
-    Args:
-        sizes: int32 [num_graphs, num_sets], sizes of graphs that are trained on.
-        held_out: int32 [num_others, num_sets], sizes of others.
-        maxima: int64 [num_sets], sizes that a single graph may have.
-        room: what padding needs.
-        batch_size: graphs that a batch should hold on average.
-        simulator: packs.
-        seed: seed of the order of the graphs.
-
-    Returns:
-        The shape.
+    `sizes` and `held_out` are int32 [num_graphs, num_sets]; `maxima`, int64 [num_sets], are sizes of a single
+    graph.
     """
     means = sizes.mean(axis=0, dtype=np.float64)
     search = _Search(means, maxima, room, simulator, batch_size)

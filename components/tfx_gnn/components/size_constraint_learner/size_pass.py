@@ -52,15 +52,7 @@ class SliceKeys:
 
     @staticmethod
     def of(spec: GraphTensorSpec, label_feature: str) -> SliceKeys:
-        """Finds the keys.
-
-        Args:
-            spec: spec of one graph.
-            label_feature: feature of `_readout` with the class; empty for no slices.
-
-        Raises:
-            ValueError: if `_readout` lacks the feature, or it is not one integer a readout.
-        """
+        """Finds the keys; none if `label_feature` is empty."""
         if not label_feature:
             return SliceKeys()
         readout = spec.node_sets_spec.get(_READOUT)
@@ -103,20 +95,11 @@ def summarize_sizes(
     scratch_dir: str,
     beam_args: Sequence[str] = (),
 ) -> SizeSummary:
-    """Reads the sizes of all graphs, on as many workers as Beam is given.
+    """Reads the sizes of all graphs, on as many workers as Beam is given; each file is one unit of work.
 
-    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of
-    the edges that the seed may have. All other features are skipped by the parser, bytes and all.
-
-    Args:
-        files: what to read; each file is one unit of work.
-        columns: which sizes to read.
-        slice_keys: what tells slices.
-        scratch_dir: existing folder that all workers and the caller see.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        The summary of all files.
+    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of the edges
+    that the seed may have. All other features are skipped by the parser, bytes and all. All workers and the caller
+    must see `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"sizes-{uuid.uuid4().hex}.npz")
     with make_pipeline(beam_args) as pipeline:

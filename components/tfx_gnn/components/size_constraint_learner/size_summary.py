@@ -145,15 +145,9 @@ class SplitSummary:
 
     @staticmethod
     def of_graphs(rows: Rows, hashes: Hashes, ties: Mapping[int, int]) -> SplitSummary:
-        """Sums up graphs.
+        """Sums up at least one graph: `rows` are int32 [n, S + 2], `hashes` of their records uint64 [n].
 
-        Args:
-            rows: int32 [n, S + 2]: sizes, label class, degree bucket; n at least 1.
-            hashes: uint64 [n]: of their records.
-            ties: column that is compared with another one, for `is_tied`.
-
-        Returns:
-            Their summary.
+        `ties` maps a column to the one that it is compared with, for `is_tied`.
         """
         sizes = rows[:, :-2].astype(np.int64)
         is_tied = np.zeros(sizes.shape[1], bool)
@@ -205,14 +199,7 @@ def merge_size_summaries(summaries: Iterable[SizeSummary]) -> SizeSummary:
 
 
 def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
-    """Adds up summaries of disjoint parts of a split, in any order and grouping.
-
-    Args:
-        parts: at least one.
-
-    Returns:
-        The summary of the whole.
-    """
+    """Adds up summaries of disjoint parts of a split, at least one, in any order and grouping."""
     if len(parts) == 1:
         return parts[0]
     rows: Rows | None = None

@@ -51,14 +51,9 @@ class SampledGraphs:
 
 
 def sampled_graphs(summary: SplitSummary, half: int | None = None) -> SampledGraphs:
-    """Takes graphs from a summary.
+    """Takes graphs from a summary: all while there are few, else some in proportion; there may be none.
 
-    Args:
-        summary: sizes of a split.
-        half: 0 or 1 for the graphs of one half of the split, which the hashes of records tell; None for all.
-
-    Returns:
-        All graphs while there are few, else some in proportion. There may be none.
+    `half` is 0 or 1 for the graphs of one half of the split, which the hashes of records tell; None for all.
     """
     if summary.rows is not None and summary.counts is not None:
         counts = summary.counts.sum(axis=1) if half is None else summary.counts[:, half]
@@ -139,16 +134,10 @@ _MAX_NAMED = 5
 def slice_losses(
     graphs: SampledGraphs, draws: BatchDraws, fits: npt.NDArray[np.bool_], class_names: Sequence[str]
 ) -> tuple[SliceLoss, ...]:
-    """Tells what share of each slice is expected to be in batches that do not fit.
+    """Tells what share of each slice is expected to be in batches that do not fit, where `fits` is False.
 
-    Args:
-        graphs: what the batches were drawn from.
-        draws: the batches.
-        fits: bool [num_batches], which of them fit.
-        class_names: names of the label classes, by number; others are named by their number.
-
-    Returns:
-        One loss for each class and for each degree bucket that there is, in their order.
+    There is one loss for each class and for each degree bucket, in their order. Classes without a name are named by
+    their number.
     """
     drawn, lost = np.zeros(len(graphs.sizes), np.int64), np.zeros(len(graphs.sizes), np.int64)
     start = 0
@@ -173,19 +162,7 @@ def slice_losses(
 
 
 def check_losses(budgets: Mapping[str, Budget], *, warn_slice_loss: float, max_slice_loss: float) -> tuple[str, ...]:
-    """Warns of budgets that lose much of a slice.
-
-    Args:
-        budgets: budgets by name.
-        warn_slice_loss: share that may be lost without a warning.
-        max_slice_loss: share that may be lost at all.
-
-    Returns:
-        One warning for each budget that deserves it.
-
-    Raises:
-        ValueError: if a slice loses more than `max_slice_loss`.
-    """
+    """Warns of budgets that lose much of a slice, and refuses those that lose more than `max_slice_loss`."""
     warnings = []
     for name, budget in budgets.items():
         refused = _losses_above(budget, max_slice_loss)
@@ -233,15 +210,6 @@ def _bucket_name(bucket: int) -> str:
 
 
 def batches_that_fit(rule: SizeRule, batch_size: int, sums: Integers) -> npt.NDArray[np.bool_]:
-    """Tells which batches can be padded to a budget.
-
-    Args:
-        rule: the budget.
-        batch_size: graphs, of one component each, of each batch.
-        sums: int64 [num_batches, num_sets], their sizes.
-
-    Returns:
-        bool [num_batches].
-    """
+    """Tells which batches of `batch_size` graphs, of one component each, fit a budget: bool [num_batches]."""
     fits: npt.NDArray[np.bool_] = rule.fits(np.full(len(sums), batch_size, np.int64), sums)
     return fits

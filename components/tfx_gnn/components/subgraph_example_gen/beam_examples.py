@@ -44,25 +44,10 @@ def sample_on_beam(
 ) -> MadeExamples:
     """Samples the subgraphs of a plan and writes those shards that are missing.
 
-    The index of the graph is built first, inside of the folder, where an
-    interrupted run leaves it for the next one.
+    The index of the graph is built first, inside of the folder, where an interrupted run leaves it for the next
+    one.
 
-    Args:
-        tables_dir: folder of the tables; all workers see it.
-        folder: unfinished folder of examples; all workers see it.
-        plan: what to sample.
-        sampling_seed: seed of all random choices.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-        index_options: how the index is laid out.
-        beam_args: options of the runner.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no seeds.
+    All workers must see `tables_dir` and `folder`.
     """
     index_dir = os.path.join(folder, _INDEX_DIR)
     pipeline = functools.partial(make_pipeline, tuple(beam_args))
@@ -119,21 +104,7 @@ def convert_on_beam(
 ) -> MadeExamples:
     """Writes every graph of tables of many graphs, all shards at once.
 
-    Args:
-        tables_dir: folder of the tables; all workers see it.
-        schema: schema of the tables, which `spec` fits.
-        folder: unfinished folder of examples; all workers see it.
-        spec: how the tables are parted into graphs.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-        beam_args: options of the runner.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no graphs.
+    All workers must see `tables_dir` and `folder`.
     """
     report = write_graph_level_examples_with_beam(
         make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),

@@ -103,19 +103,7 @@ def generate_subgraph_examples(
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
-    """Lists the files that the examples are made from.
-
-    Args:
-        tables_dir: folder of the tables.
-        options: what to make of them.
-
-    Returns:
-        Paths of the schema, of every file of every table and of the seed table, if
-        there is one, in ascending order.
-
-    Raises:
-        ValueError: if the schema is missing or invalid, or names an absent file.
-    """
+    """Lists the files that the examples are made from, sorted: the schema, all tables and the seed table."""
     access = options.access
     files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:
