@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from tfx_gnn.components.graph_evaluator.measures import as_text, feature_values
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 
@@ -52,8 +53,7 @@ def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
 
     Of a node set, the value of the seed counts; of a link, that of its source.
     """
-    kind = features[key].WhichOneof("kind") if key in features else None
-    values = getattr(features[key], kind).value if kind else ()
+    kind, values = feature_values(features, key)
     if not values:
         return NO_VALUE
     if kind == "float_list":
@@ -66,8 +66,7 @@ def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
             f"`slices` must name features with one value an item; got {len(values)} values for {num_items} in {key!r} "
             f"of {place}. Slice by another feature."
         )
-    value = values[position]
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return as_text(values[position])
 
 
 def largest_and_smallest(slices: Mapping[str, tuple[int, _Slice]], keep: int) -> tuple[dict[str, _Slice], int]:

@@ -1,4 +1,4 @@
-"""Link prediction metrics from mergeable sums of ranks and counts of scores.
+"""How link predictions are measured: by mergeable sums of ranks and counts of scores.
 
 The rank of a true pair is its position among the false pairs of its own example, by descending score; pairs of
 equal score share their mean rank, so a model that gives all pairs one score gains nothing by their order. Other true
@@ -11,17 +11,44 @@ those of many machines add up. Only the order of scores matters, so logits serve
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    ExampleSums,
+    Measure,
+    Quality,
+    as_text,
+    check_finite_output,
+    feature_values,
+    model_output,
+)
+from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.serving import model_interface
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.schema_layouts import seeds_layout
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_layout import TableColumn
+
+HITS_AT = (1, 3, 10)
+"""Ranks up to which a true pair usually counts as a hit."""
+
+LEFT_OUT = -1.0
+"""Label of a candidate that takes no part."""
+
+_ENDS = ("source", "target")
+_IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
 
 _DROPPED_BITS = 12
 """Of the 23 bits of a float32 after its leading one, 11 are kept."""
-
 
 _Counts = npt.NDArray[np.int64]
 
@@ -90,10 +117,6 @@ def _summed(levels: _Counts, positives: _Counts, negatives: _Counts) -> ScoreCou
     return ScoreCounts(levels=unique.astype(np.int64), positives=sums[0], negatives=sums[1])
 
 
-HITS_AT = (1, 3, 10)
-"""Ranks up to which a true pair usually counts as a hit."""
-
-
 def ranking_metrics(hits_at: Sequence[int]) -> tuple[str, ...]:
     """Names the metrics of a link predictor, such as "hits_at_10"."""
     return ("mrr", *(f"hits_at_{k}" for k in hits_at), "roc_auc", "average_precision")
@@ -106,7 +129,7 @@ class RankingSums(ExampleSums):
     Attributes:
         hits_at: ranks up to which a true pair counts as a hit.
         num_left_out: pairs that are neither true nor false, and so count for nothing.
-        num_ranked: true pairs whose example has false pairs, too; only they have a rank worth the name.
+        num_ranked: true pairs whose example has false pairs, too; only they can be ranked.
         ranked: float64 array, shape [1 + number of ranks]: sums over them of 1 / rank, and of hits by `hits_at`.
         by_chance: float64 array of the same shape: what random orders would give on average.
         scores: all pairs by their score.
@@ -219,3 +242,142 @@ def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float6
     harmonic = np.cumsum(1.0 / np.arange(1, int(num_candidates.max(initial=0)) + 1))
     means: npt.NDArray[np.float64] = harmonic[num_candidates - 1] / num_candidates
     return means
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RankingMeasure(Measure):
+    """True and false pairs for each example, in the order of their scores; the baseline is a random order.
+
+    Attributes:
+        label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, others do not count.
+        hits_at: ranks up to which a true pair counts as a hit.
+        output_prefix: begins the names of this task's outputs.
+    """
+
+    label_key: str
+    hits_at: tuple[int, ...] = HITS_AT
+    output_prefix: str = ""
+
+    kind: ClassVar[str] = "link_prediction"
+    main_metrics: ClassVar[tuple[str, ...]] = ("mrr", "roc_auc")
+    baseline_name: ClassVar[str] = "a random order"
+    needs_baseline_split: ClassVar[bool] = False
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return ranking_metrics(self.hits_at)
+
+    def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
+        """Reads the labels of all pairs, float64 [n, largest number of pairs], padded by NaN."""
+        rows = []
+        for features, place in zip(examples, places, strict=True):
+            kind, values = feature_values(features, self.label_key)
+            if kind == "bytes_list":
+                raise ValueError(
+                    f"`task` must name a label that is 1 for true pairs and 0 for false ones; got text in "
+                    f"{self.label_key!r} of {place}. Name the label feature that the sampling plan makes."
+                )
+            rows.append(values)
+        truth = np.full([len(rows), max(map(len, rows), default=0)], np.nan)
+        for position, values in enumerate(rows):
+            truth[position, : len(values)] = values
+        return truth
+
+    def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
+        """Ranks the true pairs."""
+        name = self.output_prefix + model_interface.SCORES_OUTPUT
+        counts = model_output(outputs, self.output_prefix + model_interface.NUM_CANDIDATES_OUTPUT)
+        scores = np.asarray(model_output(outputs, name))
+        is_labelled = ~np.isnan(truth)
+        width = min(truth.shape[1], scores.shape[1])
+        is_answered = np.arange(truth.shape[1]) < np.asarray(counts)[:, np.newaxis]
+        if is_labelled[:, width:].any() or (is_labelled & ~is_answered).any():
+            raise ValueError(
+                f"`model_dir` must hold a model that scores every pair of an example; got fewer than labels in "
+                f"output {name!r}. Name the label feature of the pairs that the model was trained on."
+            )
+        scores, truth = scores[:, :width], truth[:, :width]
+        check_finite_output(scores[~np.isnan(truth)], name)
+        return RankingSums.of(scores, truth, self.hits_at)
+
+    def label_sums(self, truth: Array) -> RankingSums:
+        """Nothing is learned from labels."""
+        return RankingSums.of(np.zeros_like(truth), truth, self.hits_at)
+
+    def sums_from_json(self, plain: Any) -> RankingSums:
+        """Reads sums."""
+        return RankingSums.from_json(plain)
+
+    def quality(self, sums: RankingSums, baseline: Any, split: str) -> Quality:
+        """Computes mean ranks, hits and areas under curves."""
+        values, by_chance = sums.metrics(), sums.metrics_by_chance()
+        counts = {"num_ranked": sums.num_ranked, "num_true_pairs": int(sums.scores.positives.sum())}
+        counts["num_unranked"] = counts["num_true_pairs"] - sums.num_ranked
+        counts["num_false_pairs"] = int(sums.scores.negatives.sum())
+        counts["num_left_out"] = sums.num_left_out
+        report = {**values, **counts, "random_baseline": by_chance}
+        return Quality(metrics=values, baseline=by_chance, report=report)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KnownLinks:
+    """A table of true links, of all splits. It is read where it is asked, and kept in memory there.
+
+    Attributes:
+        path: table of a format that tables of graphs have, with columns "source" and "target".
+        features: columns that tell links of the same ends apart; features of `_readout` in raw examples have
+            their names.
+    """
+
+    path: str
+    features: tuple[str, ...] = ()
+
+    def without_false_negatives(
+        self,
+        truth: npt.NDArray[Any],
+        examples: Sequence[Mapping[str, Any]],
+        outputs: Mapping[str, npt.NDArray[Any]],
+    ) -> npt.NDArray[Any]:
+        """Leaves out candidates that are labelled false and known to be true.
+
+        `truth` and the result are float64 [n, largest number of candidates]. The original ids of both ends must
+        be among `outputs`.
+        """
+        missing = [name for name in _IDS if name not in outputs]
+        if missing:
+            raise ValueError(
+                f"`known_links` must be left out where a model answers no ids; got no outputs {missing}. Keep `#id` of "
+                "node sets in `preprocessing_fn`, and train again."
+            )
+        sources, targets = (outputs[name] for name in _IDS)
+        marked = truth.copy()
+        # Labels without a score are refused later, where scores meet labels.
+        for row, column in zip(*np.nonzero(truth[:, : sources.shape[1]] == 0), strict=True):
+            ends = as_text(sources[row, column]), as_text(targets[row, column])
+            if (*ends, *self._features_of(examples[row], int(column))) in self._known:
+                marked[row, column] = LEFT_OUT
+        return marked
+
+    def _features_of(self, example: Mapping[str, Any], column: int) -> list[str]:
+        values = []
+        for name in self.features:
+            key = f"nodes/{READOUT_NODE_SET}.{name}"
+            _, of_candidates = feature_values(example, key)
+            if column >= len(of_candidates):
+                raise ValueError(
+                    f"`known_link_features` must name features of {READOUT_NODE_SET!r} with a value a candidate; got "
+                    f"{name!r}, of which there are {len(of_candidates)}. Name what tells links of the same ends apart."
+                )
+            values.append(as_text(of_candidates[column]))
+        return values
+
+    @functools.cached_property
+    def _known(self) -> frozenset[tuple[str, ...]]:
+        folder, file = os.path.split(self.path)
+        names = (*_ENDS, *self.features)
+        columns = {name: TableColumn(name=name, dtype=pa.large_string()) for name in names}
+        table = read_table(
+            seeds_layout(folder, file, columns, access=TableAccess(allow_outside_files=True)), RowRules()
+        )
+        return frozenset(zip(*(table.columns[name].to_pylist() for name in names), strict=True))

@@ -1,4 +1,4 @@
-"""Classification metrics from a confusion matrix.
+"""How classifications are measured: by metrics from a confusion matrix.
 
 Counts merge by addition, so they can be gathered on many machines; the figures
 equal scikit-learn's on the same predictions.
@@ -9,9 +9,20 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+import numpy as np
+
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    ExampleSums,
+    Measure,
+    Quality,
+    as_text,
+    feature_values,
+    model_output,
+)
+from tfx_gnn.serving import model_interface
 
 UNLABELLED = ""
 """Stands for the class of an example that has none."""
@@ -149,3 +160,71 @@ def _class_metrics(right: int, predicted: int, support: int) -> ClassMetrics:
         f1=2 * right / (predicted + support),
         support=support,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationMeasure(Measure):
+    """One class an example; the baseline always says the most frequent class of a split.
+
+    Attributes:
+        label_key: key of the true class in a raw tf.Example, one string or integer.
+        output_prefix: begins the names of this task's outputs.
+    """
+
+    label_key: str
+    output_prefix: str = ""
+
+    kind: ClassVar[str] = "classification"
+    main_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    baseline_name: ClassVar[str] = "the majority class"
+    needs_baseline_split: ClassVar[bool] = True
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return ("accuracy", "macro_f1", "balanced_accuracy")
+
+    def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
+        """Reads the classes as text, as the served label writes them; objects, shape [n]."""
+        classes = np.full([len(examples)], UNLABELLED, object)
+        for position, (features, place) in enumerate(zip(examples, places, strict=True)):
+            kind, values = feature_values(features, self.label_key)
+            if len(values) > 1 or kind == "float_list":
+                raise ValueError(
+                    f"`label_feature` must be one string or integer an example; got {list(values[:3])!r} in "
+                    f"{self.label_key!r} of {place}. Name the label feature of a classification with one readout an "
+                    "example."
+                )
+            if values:
+                classes[position] = as_text(values[0])
+        return classes
+
+    def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ClassCounts:
+        """Counts pairs of true and predicted class."""
+        labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
+        return ClassCounts.of(truth.tolist(), map(as_text, labels))
+
+    def label_sums(self, truth: Array) -> ClassCounts:
+        """Counts classes."""
+        return ClassCounts.of(truth.tolist(), [UNLABELLED] * len(truth))
+
+    def sums_from_json(self, plain: Any) -> ClassCounts:
+        """Reads counts."""
+        return ClassCounts.from_json(plain)
+
+    def quality(self, sums: ClassCounts, baseline: ClassCounts, split: str) -> Quality:
+        """Computes accuracy, F1 and the like, in all and for each class."""
+        majority_class = most_frequent_class(baseline.support)
+        found = classification_metrics(sums.confusion)
+        majority = classification_metrics(always_predicting(majority_class, sums.support))
+        values, of_majority = ({name: getattr(m, name) for name in self.metrics} for m in (found, majority))
+        report = {
+            **values,
+            "majority_baseline": {"class": majority_class, "class_from_split": split, **of_majority},
+            "per_class": {name: dataclasses.asdict(item) for name, item in found.per_class.items()},
+            "confusion": [
+                {"true": true, "predicted": predicted, "count": count}
+                for (true, predicted), count in sorted(sums.confusion.items())
+            ],
+        }
+        return Quality(metrics=values, baseline=of_majority, report=report)
