@@ -15,19 +15,16 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from tfx_gnn.components.graph_example_validator.checks import DRIFT, SKEW
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.records.graph_layout import ID_NAME, GraphLayout
 
+DRIFT = "drift"
+SKEW = "skew"
+
 L_INFINITY = anomalies_pb2.DriftSkewInfo.Measurement.L_INFTY
-
-
 JENSEN_SHANNON = anomalies_pb2.DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE
 
-
 _POINT_WIDTH = 1e-9
-
-
 _FAR = 1e150
 
 
@@ -112,7 +109,6 @@ def _histogram(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.
 
 _MEASURES = {L_INFINITY: "L-infinity distance", JENSEN_SHANNON: "Jensen-Shannon divergence"}
 
-
 Datasets = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
 """Statistics by split."""
 
@@ -148,14 +144,14 @@ class Shift:
         return f"{_MEASURES[self.measure]} {self.value:.4f}, allowed {self.threshold:g}"
 
 
-def comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
+def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
     """Lists the keys whose distributions mean something: sizes and features, not ids, node indices and row lengths."""
     keys = [one_set.size_key for one_set in layout.sets if one_set.set_type != const.CONTEXT]
     keys += [key for key, column in layout.features.items() if column.name != ID_NAME]
     return sorted(set(keys) - set(unstable))
 
 
-def drift_of(
+def measure_drift(
     current: Datasets, earlier: Datasets, keys: Collection[str], thresholds: tuple[float, float]
 ) -> list[Shift]:
     """Compares each split with the same split of earlier data, where they have it.
@@ -170,7 +166,7 @@ def drift_of(
     ]
 
 
-def skew_of(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
+def measure_skew(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
     """Compares each split with the first one.
 
     `thresholds` are the largest L-infinity distance and Jensen-Shannon divergence that are allowed.

@@ -45,7 +45,7 @@ class EdgeAgreement:
     num_equal: int
 
 
-def homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
+def list_homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
     """Lists the edge sets from the seed node set to itself; none unless seeds are nodes with ids."""
     seed_set = roots.node_sets.get(SEED, "")
     if not seed_set or roots.without_id(layout):
@@ -57,7 +57,7 @@ def homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
     ]
 
 
-def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayout, rank: int) -> Rows:
+def make_end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayout, rank: int) -> Rows:
     """Tells the labels of seeds and the edges of examples, as `END_ROW`."""
     hashes = node_hashes(seeds.batch, roots.node_sets[SEED], layout)
     labels = hash_items(seeds.batch, layout.features[f"{READOUT_PREFIX}.{label}"], READOUT_PREFIX)
@@ -67,7 +67,7 @@ def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayo
     if len(of_nodes):
         of_nodes["label"] = labels[whole]
     parts = [of_nodes]
-    for number, name in enumerate(homophilic_edge_sets(layout, roots)):
+    for number, name in enumerate(list_homophilic_edge_sets(layout, roots)):
         one_set = layout.set_by_prefix[f"{const.EDGES}/{name}"]
         rows = np.zeros(len(flat_index(seeds.batch, one_set.source_key, one_set.source)), END_ROW)
         rows["node"] = hashes[flat_index(seeds.batch, one_set.source_key, one_set.source)]
@@ -77,7 +77,7 @@ def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayo
     return reduce_end_rows(np.concatenate(parts))
 
 
-def end_row_keys(rows: Rows) -> Hashes:
+def hash_end_rows(rows: Rows) -> Hashes:
     """Hashes by which edges meet the label of their node."""
     return mix(rows["node"])
 
