@@ -14,7 +14,7 @@ from tfx_gnn.cli.model_options import read_object, read_task
 from tfx_gnn.cli.quiet_start import quiet_first_compilation
 
 if TYPE_CHECKING:
-    from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
+    from tfx_gnn.components.graph_tuner.trials import TuningSummary
 
 _SHOWN_TRIALS = 10
 

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import html
 import io
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import tensorflow as tf
 
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 _MAX_MARKED_EPOCHS = 30
 
@@ -73,16 +74,13 @@ NUM_SERIES_COLORS = 6
 # Matplotlib writes colours as numbers. These stand for what the page's style sheet calls by name.
 INK, FAINT = "#010101", "#020202"
 
-
 SERIES_COLORS = tuple(f"#0a0b{i:02d}" for i in range(NUM_SERIES_COLORS))
-
 
 _PAGE_COLORS = {
     INK: "var(--ink)",
     FAINT: "var(--faint)",
     **{color: f"var(--series-{i})" for i, color in enumerate(SERIES_COLORS)},
 }
-
 
 _SETTINGS = {
     "axes.edgecolor": FAINT,
@@ -180,3 +178,10 @@ def render_page(template: str, **values: Any) -> str:
         "percent": number_texts.as_percent,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
+
+
+def write_page(page: str, path: str) -> None:
+    """Writes a page to a file, which is replaced if it is there; its folder is made if need be."""
+    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(page)

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE, GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
@@ -42,7 +44,7 @@ class Study:
         self._running: optuna.Trial | None = None
         with _no_log():
             self._study = optuna.create_study(
-                # Hyperband makes its brackets of this name.
+                # Hyperband assigns brackets by a hash of this name.
                 study_name="search",
                 direction="maximize" if options.maximizes else "minimize",
                 pruner=_pruner(options),
@@ -108,7 +110,7 @@ def _distribution(values: SearchRange) -> BaseDistribution:
     if isinstance(values, IntRange):
         return IntDistribution(values.low, values.high, log=values.log, step=values.step)
     assert isinstance(values, Choice)
-    # Optuna takes no lists and objects.
+    # Optuna takes no lists and objects, so JSON stands for them.
     return CategoricalDistribution(values.texts)
 
 
@@ -126,7 +128,7 @@ def _values(space: Mapping[str, SearchRange], parameters: Mapping[str, Any]) -> 
 def _sampler(options: GraphTunerOptions, number: int) -> optuna.samplers.BaseSampler:
     from optuna import samplers
 
-    # A seed for each trial, so that its choice does not hang on which process chose those before.
+    # One seed per trial, so that a resumed search chooses what an uninterrupted one would have.
     seed = int(np.random.SeedSequence([options.search_seed, number]).generate_state(1)[0])
     if options.sampler == TPE:
         return samplers.TPESampler(n_startup_trials=options.num_startup_trials, seed=seed)
@@ -177,19 +179,81 @@ class TrainedTrial:
 
 
 class SearchObserver(Protocol):
-    """Who is told of a search."""
+    """Callbacks of a search."""
 
     def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
-        """Is told how many trials there will be, and which of them are finished."""
+        """Runs first, with the number of trials there will be and those that are finished."""
         ...
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Is told of loss and metrics of an epoch, from 0, of the trial that runs."""
+        """Runs after each epoch, from 0, of a trial, with its loss and metrics."""
         ...
 
     def on_trial_end(self, trial: Trial) -> None:
-        """Is told of a finished trial."""
+        """Runs after each trial."""
         ...
+
+
+class TuningProgress:
+    """Shows trials on stderr; a `SearchObserver`."""
+
+    def __init__(self, options: GraphTunerOptions, console: Console | None = None) -> None:
+        self._options = options
+        self._console = console or Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._num_trials = 0
+        self._best: float | None = None
+
+    def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
+        """Shows from where the search goes on."""
+        self._num_trials = num_trials
+        self._task = self._progress.add_task("Trials", total=num_trials, completed=len(finished), figures="")
+        for trial in finished:
+            self._take(trial)
+        if finished:
+            self._say(f"going on after {len(finished)} of {num_trials} trials{self._best_text()}")
+        self._progress.start()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Shows the epoch behind the bar."""
+        if not self._progress.disable:
+            figures = f"epoch {epoch + 1}/{self._options.trainer.num_epochs} {self._options.objective} "
+            self._progress.update(
+                self._task, figures=f"{figures}{logs[self._options.objective]:.4f}{self._best_text()}"
+            )
+
+    def on_trial_end(self, trial: Trial) -> None:
+        """Prints a line, and moves the bar."""
+        self._take(trial)
+        values = ", ".join(f"{name}={_short(value)}" for name, value in trial.hyperparameters.items())
+        result = f"{self._options.objective} {trial.value:.4f}" if trial.value is not None else trial.state
+        if trial.state == FAILED:
+            result = f"failed: {trial.error}"
+        self._say(f"trial {trial.number + 1}/{self._num_trials} {values}: {result}")
+        self._progress.update(self._task, completed=trial.number + 1, figures=self._best_text().lstrip(", "))
+
+    def close(self) -> None:
+        """Ends the bar, also after an interruption."""
+        self._progress.stop()
+
+    def _take(self, trial: Trial) -> None:
+        if trial.state == COMPLETE and trial.value is not None:
+            choose = max if self._options.maximizes else min
+            self._best = trial.value if self._best is None else choose(self._best, trial.value)
+
+    def _best_text(self) -> str:
+        return "" if self._best is None else f", best {self._best:.4f}"
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
 
 
 class SearchFailedError(ValueError):
@@ -309,3 +373,7 @@ def _last_error(trials: list[Trial]) -> str:
     if not failed:
         return "Prune less."
     return f"The last error is that of trial {failed[-1].number}, {failed[-1].hyperparameters}: {failed[-1].error}"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

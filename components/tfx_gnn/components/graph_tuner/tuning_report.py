@@ -5,25 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
-from tfx_gnn.components.graph_tuner.trials import COMPLETE, Trial
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
+from tfx_gnn.components.graph_tuner.trials import COMPLETE, Trial, TuningSummary
 from tfx_gnn.io import options_json
-from tfx_gnn.reports.report_page import FAINT, INK, SERIES_COLORS, draw_curves, draw_for_page, render_page
+from tfx_gnn.reports.report_page import FAINT, INK, SERIES_COLORS, draw_curves, draw_for_page, render_page, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 _MARGINS = (0.17, 0.97, 0.14, 0.95)
-
 
 _MAX_LABEL = 12
 
@@ -155,9 +149,7 @@ def render_tuning_report(summary: TuningSummary) -> str:
 
 def write_tuning_report(summary: TuningSummary, path: str) -> None:
     """Writes the page of `render_tuning_report`."""
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_tuning_report(summary))
+    write_page(render_tuning_report(summary), path)
 
 
 def value_text(value: Any) -> str:
