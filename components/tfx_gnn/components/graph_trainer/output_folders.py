@@ -1,8 +1,10 @@
 """The two output folders of a training, the model and its run, which appear together.
 
 No file system renames two folders at once. So the training counts as ended from the moment when the note of
-`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. Whoever starts
-the same training again finds by it what is left: to give the two folders their names, and nothing else.
+`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. If the same
+training is started again, the note tells that only the two folders have still to be renamed.
+
+Before a training starts, its folders are checked: whether they can be written, and whether there is room.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import pathlib
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import (
     check_absent_or_empty,
@@ -30,9 +34,14 @@ from tfx_gnn.io.commit_journal import RESUMABLE, partial_folders, remove_partial
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.training.checkpoints.checkpoints import MAX_TO_KEEP, num_state_bytes
 from tfx_gnn.training.checkpoints.training_fingerprint import differences
 
 FINISHED_FILE = "finished.json"
+LOGS_DIR = "logs"
+
+LOGS_BYTES = 16 << 20
+"""Room for TensorBoard's logs, the summary, and vocabularies of an export: what the smallest model needs, too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +49,7 @@ class FinishedTraining:
     """What has ended.
 
     Attributes:
-        fingerprint: what the training hung on: names to values or hashes.
+        fingerprint: what the training depended on: names to values or hashes.
         model: fingerprint of the files of the model.
         hidden_folders: last parts of the paths where the model and its run were written.
     """
@@ -70,40 +79,6 @@ class FinishedTraining:
             sync_path(run_dir)
 
 
-LOGS_DIR = "logs"
-
-
-CHECKPOINTS_DIR = "checkpoints"
-
-
-EXPORTED = "exported"
-
-
-_BETWEEN_PROCESSES = (
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-    tf.errors.UnavailableError,
-)
-
-
-@contextlib.contextmanager
-def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
-    """Turns an error between machines into a ConnectionError that says what it means."""
-    try:
-        yield
-    except _BETWEEN_PROCESSES as error:
-        if role.is_alone:
-            raise
-        reason = (error.message.strip().splitlines() or [type(error).__name__])[-1]
-        raise ConnectionError(
-            f"Another process of this training is gone, or cannot be reached; got {type(error).__name__} in "
-            f"{role.task_type} {role.task_id}: {reason} Start all processes again: training goes on from the newest "
-            "checkpoint."
-        ) from error
-
-
 def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
     """Names the folder of a training's checkpoints, the same whenever it is started again.
 
@@ -120,29 +95,11 @@ def copy_files(folder: str, target: str) -> None:
         return
     for path, _, names in tf.io.gfile.walk(folder):
         relative = os.path.relpath(path, folder)
-        # To an object store "." would be a name like any other.
+        # An object store takes "." for a name like any other.
         place = target if relative == "." else os.path.join(target, relative)
         tf.io.gfile.makedirs(place)
         for name in names:
             tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
-
-
-def save_weights(model: tf_keras.Model, run_dir: str) -> str:
-    """Saves the weights as a checkpoint of a model run, and returns its prefix; every process must take part."""
-    prefix = os.path.join(run_dir, CHECKPOINTS_DIR, EXPORTED)
-    tf.train.Checkpoint(model=model).write(prefix, options=_options(model))
-    return prefix
-
-
-def load_weights(model: tf_keras.Model, prefix: str) -> None:
-    """Loads what `save_weights` saved into a model of one device, built by the same function."""
-    tf.train.Checkpoint(model=model).read(prefix).expect_partial().assert_existing_objects_matched()
-
-
-def _options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
-    is_served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
-    # Parameter servers may see other disks.
-    return tf.train.CheckpointOptions(experimental_io_device="/job:chief" if is_served else None)
 
 
 class OutputFolders:
@@ -194,7 +151,7 @@ class OutputFolders:
     def written(self, fingerprint: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yields folders to write into, which appear whole or not at all.
 
-        What dead processes have left of the same outputs is removed.
+        Hidden folders that killed processes left of the same outputs are removed.
         """
         if not self._is_chief:
             with tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-") as scratch:
@@ -214,7 +171,7 @@ class OutputFolders:
             self._check_free(fingerprint)
             for folder in (model, run):
                 if has_locks(folder):
-                    # A machine that loses power must not keep the note without what it speaks of.
+                    # After a power loss, the note must not be there without the files that it is about.
                     sync_tree(folder)
             FinishedTraining(
                 fingerprint=dict(fingerprint),
@@ -222,7 +179,7 @@ class OutputFolders:
                 hidden_folders=(os.path.basename(model), os.path.basename(run)),
             ).write(run)
         except BaseException:
-            # With the note there, what comes too late does not undo a training: the next start completes it.
+            # Once the note is written the training counts as ended: keep the folders, and the next start renames them.
             if FinishedTraining.read(run) is None:
                 tf.io.gfile.rmtree(model)
                 tf.io.gfile.rmtree(run)
@@ -265,3 +222,113 @@ def _complete_rename(folder: str, path: str) -> None:
         # An object store renames a folder file by file, and may have been cut short.
         copy_files(folder, path)
         tf.io.gfile.rmtree(folder)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputSizes:
+    """What a training is going to write, in bytes: an estimate by the sizes of what it trains.
+
+    Attributes:
+        checkpoints: all that are there at a time: those that are kept, and the one that is being written; and logs.
+        model: the exported model.
+        run: the weights once as a checkpoint and once for GraphSkewValidator, and logs.
+    """
+
+    checkpoints: int
+    model: int
+    run: int
+
+    @classmethod
+    def of_model(cls, model: tf_keras.Model) -> OutputSizes:
+        """Estimates from a compiled model that has all its variables.
+
+        With the slots of its optimizer: under Adam a checkpoint has three times the size of the weights.
+        """
+        weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
+        return cls(
+            checkpoints=(MAX_TO_KEEP + 1) * num_state_bytes(model) + LOGS_BYTES,
+            model=weights + LOGS_BYTES,
+            run=2 * weights + LOGS_BYTES,
+        )
+
+
+def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
+    """Checks that folders can be made and written, and that their disks have room for the bytes that go there.
+
+    Folders on object stores are checked by writing an object; their room is not known. Neither a folder nor its
+    parents need to exist; nothing is left behind.
+    """
+    needs: dict[int, list[tuple[str, str, int]]] = {}
+    for name, (folder, num_bytes) in folders.items():
+        if not has_locks(folder):
+            _check_object_store(name, folder)
+            continue
+        existing = _nearest_existing(folder)
+        _check_writable(name, folder, existing)
+        needs.setdefault(os.stat(existing).st_dev, []).append((name, existing, num_bytes))
+    for on_one_disk in needs.values():
+        _check_room(on_one_disk)
+
+
+def check_places(*, model_dir: str, model_run_dir: str, checkpoint_dir: str) -> None:
+    """Checks before anything is read that outputs can be written, as far as is known without a model.
+
+    `checkpoint_dir` may be empty.
+    """
+    folders = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": checkpoint_dir}
+    # Where a training has ended, no room is needed to find that out.
+    if not (has_locks(model_run_dir) and os.path.exists(os.path.join(model_run_dir, FINISHED_FILE))):
+        check_outputs({name: (folder, LOGS_BYTES) for name, folder in folders.items() if folder})
+
+
+def _nearest_existing(folder: str) -> str:
+    """The folder, or the nearest of its parents that is there."""
+    path = os.path.abspath(folder)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _check_writable(name: str, folder: str, existing: str) -> None:
+    """Writes a file where the folder is, or will be made: permissions alone do not tell."""
+    reason = None
+    if not os.path.isdir(existing):
+        reason = "which is no folder"
+    else:
+        try:
+            # Where a quota is used up, a folder may yet be made.
+            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing) as made:
+                pathlib.Path(made, "file").write_bytes(b"x")
+        except OSError as error:
+            reason = f"where nothing can be written: {error.strerror}"
+    if reason is not None:
+        place = "" if existing == os.path.abspath(folder) else f" in {existing!r}"
+        raise ValueError(
+            f"`{name}` must be a folder that can be made and written; got {folder!r}{place}, {reason}. Name another "
+            "folder, or mend this one."
+        )
+
+
+def _check_object_store(name: str, folder: str) -> None:
+    path = os.path.join(folder, f".write-check-{uuid.uuid4().hex[:12]}")
+    try:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write("x")
+        tf.io.gfile.remove(path)
+    except (tf.errors.OpError, OSError) as error:
+        raise ValueError(
+            f"`{name}` must be a folder that can be written; got {folder!r}: {error} Name another one, or give this "
+            "process the right to write."
+        ) from error
+
+
+def _check_room(folders: Sequence[tuple[str, str, int]]) -> None:
+    """Compares the room on one disk with what all folders there need."""
+    free = shutil.disk_usage(folders[0][1]).free
+    needed = sum(num_bytes for _, _, num_bytes in folders)
+    if free < needed:
+        names = ", ".join(f"`{name}` {num_bytes:,}" for name, _, num_bytes in folders)
+        raise ValueError(
+            f"`{folders[0][0]}` must have room for {needed:,} bytes ({names}); got {free:,} bytes free on the disk of "
+            f"{folders[0][1]!r}. Free space, or name folders on a larger disk."
+        )

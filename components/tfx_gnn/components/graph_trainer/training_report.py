@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 
-import tensorflow as tf
-
-from tfx_gnn.reports.report_page import draw_curves, render_page
+from tfx_gnn.reports.report_page import draw_curves, render_page, write_page
 from tfx_gnn.training.loop.summary import TrainingSummary
 
 _VALIDATION = "val_"
@@ -42,9 +39,7 @@ def render_training_report(summary: TrainingSummary) -> str:
 
 def write_training_report(summary: TrainingSummary, path: str) -> None:
     """Writes the page of `render_training_report`."""
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_training_report(summary))
+    write_page(render_training_report(summary), path)
 
 
 def training_notes(summary: TrainingSummary) -> list[str]:
