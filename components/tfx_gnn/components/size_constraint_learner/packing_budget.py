@@ -12,13 +12,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.size_constraint_learner.budget_room import BudgetRoom
+from tfx_gnn.components.size_constraint_learner.budgets import BudgetRoom, SizesOfSplits, make_budget
 from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns
 from tfx_gnn.graph.batching.packing_plan import Plan, planner
 from tfx_gnn.graph.batching.size_rule import SizeRule
+from tfx_gnn.records.size_constraints_file import PACKING, Budget
 
 #: Graphs that come in a step; the choice is the same however many they are.
 _CHUNK = 512
+
+#: A budget whose batches hold more graphs than asked for by more than this factor is warned of.
+_MAX_SCALE = 1.25
+
+#: By which factors sizes are changed, one after the other.
+_STEPS = (1.15, 1.06, 1.025)
+
+_MAX_SWEEPS = 3
+
+#: Share of the cost that a sweep must save for another one to follow.
+_WORTH_A_SWEEP = 0.002
+
+#: What a change must save to be more than chance.
+_WORTH_A_CHANGE = 0.0004
+
+#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
+_WASTE_OF_LARGEST = 0.01
+
+_MIN_SIMULATED = 1 << 12
+
+_MAX_SIMULATED = 1 << 17
+
+#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
+_BATCHES_SIMULATED = 768
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,38 +135,9 @@ class PackingSimulator:
         return self._planner(limits, padded, np.int32(len(sizes)), used, np.bool_(is_last))
 
 
-#: By which factors sizes are changed, one after the other.
-_STEPS = (1.15, 1.06, 1.025)
-
-
-_MAX_SWEEPS = 3
-
-
-#: Share of the cost that a sweep must save for another one to follow.
-_WORTH_A_SWEEP = 0.002
-
-
-#: What a change must save to be more than chance.
-_WORTH_A_CHANGE = 0.0004
-
-
-#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
-_WASTE_OF_LARGEST = 0.01
-
-
-_MIN_SIMULATED = 1 << 12
-
-
-_MAX_SIMULATED = 1 << 17
-
-
-#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
-_BATCHES_SIMULATED = 768
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackingShape:
-    """A packing budget, and what came of it.
+    """A packing budget, and the batches that it gave.
 
     Attributes:
         rule: the budget.
@@ -183,6 +179,41 @@ def shape_packing_budget(
         packed=simulator.pack(search.rule(), _stream(held_out, search.mean_batch, seed + 1)),
         scale=search.mean_batch / batch_size,
     )
+
+
+def learn_packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> tuple[Budget, list[str]]:
+    """Learns the budget that packed batches fill best; also warns if it holds far more graphs than asked for.
+
+    The shape is searched on one half of the training split, and measured on the other.
+    """
+    half, other_half = sizes.halves()
+    shape = shape_packing_budget(
+        half.sizes,
+        other_half.sizes,
+        sizes.maxima,
+        sizes.room,
+        batch_size=batch_size,
+        simulator=PackingSimulator(sizes.columns, window),
+        seed=sizes.seed,
+    )
+    budget = make_budget(
+        shape.rule,
+        sizes.spec,
+        kind=PACKING,
+        batch_size=batch_size,
+        window=window,
+        graphs_per_batch=shape.packed.graphs_per_batch,
+        sizes_per_batch=shape.packed.sizes_per_batch,
+    )
+    if shape.scale <= _MAX_SCALE:
+        return budget, []
+    largest = np.argmax(sizes.maxima / np.maximum(shape.packed.sizes_per_batch / shape.packed.graphs_per_batch, 1e-9))
+    warning = (
+        f"Budget {budget.name!r} holds {budget.graphs_per_batch:.0f} graphs in the mean, not {batch_size}: the largest "
+        f"graph has {sizes.maxima[largest]} items in {sizes.columns.prefixes[largest]!r}, and must fit. Sample fewer "
+        "neighbors to have smaller batches."
+    )
+    return budget, [warning]
 
 
 def _stream(sizes: npt.NDArray[np.int32], mean_batch: float, seed: int) -> npt.NDArray[np.int32]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfx_gnn.records.size_constraints_file import (
     FIT_OR_SKIP,
@@ -22,18 +20,15 @@ from tfx_gnn.records.size_constraints_file import (
     SliceLoss,
     SplitSizes,
 )
-from tfx_gnn.reports.report_page import INK, NUM_SERIES_COLORS, SERIES_COLORS, draw_for_page, render_page
+from tfx_gnn.reports.report_page import INK, NUM_SERIES_COLORS, SERIES_COLORS, draw_for_page, render_page, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 HEAVY_TAIL = 8
 """A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
 
-
 _LINE_STYLES = {"tight": "-", "fit_or_skip": "--", "packing": ":"}
-
 
 _MAX_TICKS = 6
 
@@ -124,9 +119,7 @@ def _short(number: int) -> str:
 SUCCESS_TOLERANCE = 0.002
 """How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
 
-
 _KINDS = (PACKING, FIT_OR_SKIP, TIGHT)
-
 
 _SHOWN_SLICES = 15
 
@@ -154,9 +147,7 @@ def render_size_report(content: SizeConstraintsFile) -> str:
 
 def write_size_report(content: SizeConstraintsFile, path: str) -> None:
     """Writes the page of `render_size_report`."""
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_size_report(content))
+    write_page(render_size_report(content), path)
 
 
 def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
