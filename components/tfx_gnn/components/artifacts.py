@@ -72,7 +72,7 @@ def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> Non
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
-def in_order_of_spans(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
+def sort_by_span(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
     """Sorts Examples artifacts by span, then version, then id, from the earliest."""
     return sorted(examples, key=lambda one: (one.span, one.version, one.id))
 

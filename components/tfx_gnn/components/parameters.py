@@ -144,7 +144,7 @@ def _check_runtime_parameter(name: str, parameter: RuntimeParameter, overridable
 
 
 def _to_scalar(name: str, value: Any, kind: type) -> Any:
-    # Kubeflow knows one kind of number, so an int may arrive as a float.
+    # Kubeflow has one type of number, so an int may arrive as a float.
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

@@ -130,7 +130,7 @@ def _read_reports(folder: str) -> dict[str, TableReport] | None:
 
 
 def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
-    # Written last of all that building the index writes: what is there tells that the index is whole.
+    # Written last: its presence says that the index is complete.
     partial = os.path.join(folder, _TABLES_FILE + ".partial")
     plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
     with tf.io.gfile.GFile(partial, "w") as file:

@@ -96,7 +96,7 @@ def generate_subgraph_examples(
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
         if has_locks(folder):
-            # Before the log goes: this takes long, and a run killed meanwhile is taken up from the log.
+            # Before the log is removed: syncing takes long, and a run killed meanwhile resumes from the log.
             sync_tree(folder)
         log.remove()
     return report
