@@ -259,7 +259,7 @@ def sample_graphs(summary: SplitSummary, half: int | None = None) -> SampledGrap
         rows = summary.sample_rows
         weight = summary.num_graphs / len(rows)
         if half is not None:
-            rows = rows[(summary.sample_hashes & np.uint64(1)) == half]
+            rows = rows[(summary.sample_hashes & _HALF_BIT) == half]
     return SampledGraphs(
         sizes=np.ascontiguousarray(rows[:, :-2]), labels=rows[:, -2], degrees=rows[:, -1], weight=weight
     )
