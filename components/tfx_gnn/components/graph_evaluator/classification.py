@@ -69,12 +69,7 @@ class ClassificationMetrics:
 
 
 def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
-    """Computes the quality of predictions.
-
-    Example:
-        >>> classification_metrics({("cat", "cat"): 2, ("dog", "cat"): 1}).macro_f1
-        0.4
-    """
+    """Computes the quality of predictions from counts above 0, at least one."""
     if not confusion:
         raise ValueError("`confusion` must count at least one example; got none. Evaluate a split that has examples.")
     support: dict[str, int] = {}
