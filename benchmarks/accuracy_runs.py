@@ -22,7 +22,7 @@ from tfx_gnn.components import (
     train_graph_model,
     transform_graphs,
 )
-from tfx_gnn.components.graph_evaluator.evaluation_report import SINGLE_TASK
+from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK
 from tfx_gnn.models import Task
 from tfx_gnn.records import examples_folder
 

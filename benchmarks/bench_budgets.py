@@ -17,7 +17,7 @@ from comparison import Absent, Bound, Report, Row, find_peer
 
 import tfx_gnn
 from tfx_gnn.components import SizeConstraintLearnerOptions, learn_size_constraints
-from tfx_gnn.components.size_constraint_learner.slice_losses import BatchDraws, batches_that_fit
+from tfx_gnn.components.size_constraint_learner.fit_or_skip_budget import BatchDraws, find_fitting_batches
 from tfx_gnn.graph import create_graph_spec_from_schema_pb, parse_schema
 from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.records import FIT_OR_SKIP, PACKING, TIGHT, Budget, SizeConstraintsFile
@@ -68,7 +68,7 @@ def _success(graphs: np.ndarray[Any, Any], sizes: GraphSizes, budget: Any) -> fl
     rule = SizeRule.from_constraints(spec, constraints)
     columns = [sizes.names.index(f"{kind}/{name}") for kind, name in rule.sets]
     sums = BatchDraws.enough(graphs[:, columns], _BATCH_SIZE, seed=12345).sums()
-    return 100 * float(batches_that_fit(rule, _BATCH_SIZE, sums).mean())
+    return 100 * float(find_fitting_batches(rule, _BATCH_SIZE, sums).mean())
 
 
 def _totals(budget: Any) -> dict[str, int]:

@@ -106,4 +106,4 @@ def test_spans_are_told_apart_by_number_then_version_then_age():
 
     made = [examples(2, 0, 1), examples(1, 1, 2), examples(1, 0, 4), examples(1, 0, 3)]
 
-    assert [one.id for one in artifacts.in_order_of_spans(made)] == [3, 4, 2, 1]
+    assert [one.id for one in artifacts.sort_by_span(made)] == [3, 4, 2, 1]

@@ -14,7 +14,7 @@ from tfx_gnn.cli import arguments
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
-    from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
+    from tfx_gnn.components.graph_tuner.trials import TuningSummary
 
 _SHOWN_TRIALS = 10
 
@@ -350,7 +350,7 @@ def report(
 
     from tfx_gnn.components.graph_trainer.training_report import training_notes, write_training_report
     from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
-    from tfx_gnn.components.graph_tuner.tuning_summary import TRIALS_FILE, read_tuning_summary
+    from tfx_gnn.components.graph_tuner.trials import TRIALS_FILE, read_tuning_summary
     from tfx_gnn.reports.report_page import REPORT_FILE
     from tfx_gnn.training.loop.summary import read_training_summary
 

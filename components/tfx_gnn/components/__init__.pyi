@@ -9,8 +9,8 @@ from tfx_gnn.components.graph_evaluator.evaluation_report import TaskEvaluation 
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions as GraphEvaluatorOptions
 from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model as evaluate_graph_model
 from tfx_gnn.components.graph_evaluator.thresholds import Verdict as Verdict
+from tfx_gnn.components.graph_example_validator.checks import Anomaly as Anomaly
 from tfx_gnn.components.graph_example_validator.component import GraphExampleValidator as GraphExampleValidator
-from tfx_gnn.components.graph_example_validator.example_anomalies import Anomaly as Anomaly
 from tfx_gnn.components.graph_example_validator.expectations import expectations_of_plan as expectations_of_plan
 from tfx_gnn.components.graph_example_validator.options import (
     GraphExampleValidatorOptions as GraphExampleValidatorOptions,
@@ -40,7 +40,7 @@ from tfx_gnn.components.graph_tuner.search_space import FloatRange as FloatRange
 from tfx_gnn.components.graph_tuner.search_space import IntRange as IntRange
 from tfx_gnn.components.graph_tuner.search_space import SearchRange as SearchRange
 from tfx_gnn.components.graph_tuner.stage import tune_graph_model as tune_graph_model
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary as TuningSummary
+from tfx_gnn.components.graph_tuner.trials import TuningSummary as TuningSummary
 from tfx_gnn.components.size_constraint_learner.component import SizeConstraintLearner as SizeConstraintLearner
 from tfx_gnn.components.size_constraint_learner.options import (
     SizeConstraintLearnerOptions as SizeConstraintLearnerOptions,

@@ -65,53 +65,25 @@ class SkewReportArtifact(artifact.Artifact):
 def describe_examples(examples: artifact.Artifact, splits: Sequence[str]) -> None:
     """Marks an Examples artifact as gzipped TFRecords of tf.Examples.
 
-    Stock components (StatisticsGen, BulkInferrer and others) read such an
-    artifact without further settings.
-
-    Args:
-        examples: artifact of type Examples to mark, in place.
-        splits: names of its splits.
+    Stock components (StatisticsGen, BulkInferrer and others) read such an artifact without further settings.
     """
     examples.split_names = artifact_utils.encode_split_names(list(splits))
     examples.set_string_custom_property(PAYLOAD_FORMAT_PROPERTY, "FORMAT_TF_EXAMPLE")
     examples.set_string_custom_property(FILE_FORMAT_PROPERTY, "tfrecords_gzip")
 
 
-def in_order_of_spans(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
-    """Sorts the artifacts of an input that may hold several spans.
-
-    Args:
-        examples: artifacts of type Examples.
-
-    Returns:
-        The same from the earliest span to the latest; within a span by version, then as they were made.
-    """
+def sort_by_span(examples: Sequence[artifact.Artifact]) -> list[artifact.Artifact]:
+    """Sorts Examples artifacts by span, then version, then id, from the earliest."""
     return sorted(examples, key=lambda one: (one.span, one.version, one.id))
 
 
 def optional_uri(artifacts: Sequence[artifact.Artifact] | None) -> str:
-    """Tells where an optional input is.
-
-    Args:
-        artifacts: artifacts of the input, if it was wired.
-
-    Returns:
-        The folder, or an empty text if there is no artifact.
-
-    Raises:
-        ValueError: if there are several.
-    """
+    """Returns the folder of an optional input, or an empty text if it has no artifact."""
     return artifact_utils.get_single_uri(list(artifacts)) if artifacts else ""
 
 
 def describe_statistics(statistics: artifact.Artifact, examples: artifact.Artifact, splits: Sequence[str]) -> None:
-    """Marks an ExampleStatistics artifact as TFX's StatisticsGen does.
-
-    Args:
-        statistics: artifact of type ExampleStatistics to mark, in place.
-        examples: the examples that they tell of.
-        splits: names of the splits.
-    """
+    """Marks an ExampleStatistics artifact as TFX's StatisticsGen does."""
     statistics.split_names = artifact_utils.encode_split_names(list(splits))
     statistics.span = examples.span
 
@@ -119,13 +91,7 @@ def describe_statistics(statistics: artifact.Artifact, examples: artifact.Artifa
 def describe_anomalies(
     anomalies: artifact.Artifact, examples: artifact.Artifact, blessed_splits: Mapping[str, bool]
 ) -> None:
-    """Marks an ExampleAnomalies artifact as TFX's ExampleValidator does.
-
-    Args:
-        anomalies: artifact of type ExampleAnomalies to mark, in place.
-        examples: the examples that were validated.
-        blessed_splits: verdict by split.
-    """
+    """Marks an ExampleAnomalies artifact as TFX's ExampleValidator does."""
     anomalies.split_names = artifact_utils.encode_split_names(list(blessed_splits))
     anomalies.span = examples.span
     verdicts = {split: int(blessed) for split, blessed in blessed_splits.items()}
@@ -133,25 +99,13 @@ def describe_anomalies(
 
 
 def describe_examples_blessing(blessing: artifact.Artifact, examples: artifact.Artifact, *, blessed: bool) -> None:
-    """Marks an ExamplesBlessingArtifact with its verdict.
-
-    Args:
-        blessing: artifact to mark, in place.
-        examples: the examples that the verdict is about.
-        blessed: the verdict.
-    """
+    """Marks an ExamplesBlessingArtifact with its verdict."""
     blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
     blessing.set_string_custom_property("examples", examples.uri)
 
 
 def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, blessed: bool) -> None:
-    """Marks a ModelBlessing or InfraBlessing artifact as TFX's Evaluator does, so that its Pusher understands it.
-
-    Args:
-        blessing: artifact to mark, in place.
-        model: the model that the verdict is about.
-        blessed: the verdict.
-    """
+    """Marks a ModelBlessing or InfraBlessing artifact as TFX's Evaluator does, so that its Pusher understands it."""
     blessing.set_int_custom_property(BLESSED_PROPERTY, int(blessed))
     blessing.set_string_custom_property("current_model", model.uri)
     blessing.set_int_custom_property("current_model_id", model.id)
@@ -160,9 +114,7 @@ def describe_blessing(blessing: artifact.Artifact, model: artifact.Artifact, *, 
 def describe_skew(skew: artifact.Artifact, largest_difference: float) -> None:
     """Marks a SkewReportArtifact with its largest difference.
 
-    Args:
-        skew: artifact to mark, in place.
-        largest_difference: the largest difference of a feature; infinity is written as the largest float.
+    Infinity is written as the largest float.
     """
     skew.set_float_custom_property("largest_difference", min(largest_difference, sys.float_info.max))
 
@@ -170,10 +122,7 @@ def describe_skew(skew: artifact.Artifact, largest_difference: float) -> None:
 def describe_pushed_model(pushed_model: artifact.Artifact, path: str, version: int | None) -> None:
     """Marks a PushedModel artifact as TFX's Pusher does.
 
-    Args:
-        pushed_model: artifact of type PushedModel to mark, in place.
-        path: the version's folder; of no meaning if nothing was pushed.
-        version: the version's number, or None if nothing was pushed.
+    If nothing was pushed, `version` is None and `path` has no meaning.
     """
     pushed_model.set_int_custom_property("pushed", int(version is not None))
     if version is not None:

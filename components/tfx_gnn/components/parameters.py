@@ -35,45 +35,19 @@ _Spec = TypeVar("_Spec", bound=ComponentSpec)
 
 
 def wire_types(options_class: type) -> dict[str, type]:
-    """Tells the type that each option has as a TFX parameter.
-
-    Args:
-        options_class: a dataclass.
-
-    Returns:
-        Flat name to int, float or str, in the order of the fields; str also
-        stands for JSON text.
-    """
+    """Tells the type that each option has as a TFX parameter, by flat name; str also stands for JSON."""
     return {name: hint if hint in _SCALARS else str for name, hint in flat_options(options_class).items()}
 
 
 def execution_parameters(options_class: type, *more: str) -> dict[str, ExecutionParameter]:
-    """Declares the parameters of a component.
-
-    Args:
-        options_class: dataclass of the component's options.
-        *more: names of further string parameters.
-
-    Returns:
-        Mapping for `ComponentSpec.PARAMETERS`; it ends with the library version.
-    """
+    """Declares the parameters of a component: its options, `more` string parameters and the library version."""
     parameters = {name: ExecutionParameter(type=kind) for name, kind in wire_types(options_class).items()}
     parameters.update({name: ExecutionParameter(type=str) for name in (*more, LIBRARY_VERSION)})
     return parameters
 
 
 def to_exec_properties(options: object) -> dict[str, int | float | str]:
-    """Writes options as parameter values.
-
-    Args:
-        options: a dataclass.
-
-    Returns:
-        One int, float or str for each option; equal options give equal values.
-
-    Raises:
-        ValueError: if an int is too large to arrive unchanged on every runner.
-    """
+    """Writes options as parameter values; equal options give equal values."""
     values: dict[str, int | float | str] = {}
     given = flat_values(options)
     hints = flat_options(type(options))
@@ -89,18 +63,7 @@ def to_exec_properties(options: object) -> dict[str, int | float | str]:
 
 
 def from_exec_properties(options_class: type[_Options], exec_properties: Mapping[str, Any]) -> _Options:
-    """Reads the options that `to_exec_properties` wrote.
-
-    Args:
-        options_class: dataclass to build.
-        exec_properties: parameter values by name; other names are ignored.
-
-    Returns:
-        The options, which have checked themselves.
-
-    Raises:
-        ValueError: if a parameter is missing or cannot be the option's value.
-    """
+    """Reads the options that `to_exec_properties` wrote; other names are ignored."""
     hints = flat_options(options_class)
     values: dict[str, Any] = {}
     for name, kind in wire_types(options_class).items():
@@ -127,23 +90,9 @@ def fill_spec(
     """Builds a component's spec from channels and options.
 
     Output channels are made from the types that the spec declares, but for outputs that are given as None.
-
-    Args:
-        spec_class: the component's ComponentSpec.
-        options: the component's options.
-        runtime_parameters: option name to the parameter that gives its value
-            when a compiled pipeline is run; only Kubeflow and Vertex have such.
-        code: option that names the user's function, if there is one.
-        **arguments: input channels, values of parameters that are not options, and None for optional
-            outputs that are not wanted.
-
-    Returns:
-        The filled spec.
-
-    Raises:
-        ValueError: if a runtime parameter overrides an option that does not
-            exist, is not an int, float or str, or names the user's code.
-        TypeError: if a runtime parameter has another type than its option.
+    `arguments` are input channels, values of parameters that are not options, and those Nones. `code` is the option
+    that names the user's function. `runtime_parameters` maps an option to the parameter that gives its value when a
+    compiled pipeline is run; only Kubeflow and Vertex have such.
     """
     values: dict[str, Any] = to_exec_properties(options)
     values[LIBRARY_VERSION] = tfx_gnn.__version__
@@ -166,15 +115,7 @@ def fill_spec(
 def check_code_is_unchanged(reference: str, exec_properties: Mapping[str, Any]) -> None:
     """Refuses to run user code other than the code that the pipeline was built with.
 
-    Results are cached under the fingerprint of that code; other code would
-    leave its results under a wrong name.
-
-    Args:
-        reference: "package.module:function".
-        exec_properties: parameter values of the execution.
-
-    Raises:
-        ValueError: if the code differs.
+    Results are cached under the fingerprint of that code; other code would leave its results under a wrong name.
     """
     expected, found = exec_properties[CODE_FINGERPRINT], fingerprint_function(reference)
     if found != expected:
@@ -203,7 +144,7 @@ def _check_runtime_parameter(name: str, parameter: RuntimeParameter, overridable
 
 
 def _to_scalar(name: str, value: Any, kind: type) -> Any:
-    # Kubeflow knows one kind of number, so an int may arrive as a float.
+    # Kubeflow has one type of number, so an int may arrive as a float.
     if kind is int and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):

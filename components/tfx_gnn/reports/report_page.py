@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import html
 import io
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jinja2
+import tensorflow as tf
 
 from tfx_gnn.reports import number_texts
 from tfx_gnn.reports.number_texts import as_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
 
 _MAX_MARKED_EPOCHS = 30
 
@@ -33,16 +34,8 @@ def draw_curves(
 ) -> str:
     """Draws figures by epoch.
 
-    Args:
-        series: figures of each epoch by the name of the curve, in the order of their colours; what is not finite is
-            left out.
-        identity: begins the ids of the drawing's parts.
-        title: what the drawing shows, for those who do not see it.
-        marked_epoch: epoch to mark by a line, from 1; 0 for none.
-        is_share: whether figures are shares, shown as percentages from 0.
-
-    Returns:
-        An `<svg>` element, as `draw_for_page` makes it.
+    `series` holds the figures of each epoch by name of the curve, in the order of their colours; what is not finite
+    is left out. `marked_epoch` counts from 1; 0 marks none.
     """
 
     def draw(axes: Axes) -> None:
@@ -81,16 +74,13 @@ NUM_SERIES_COLORS = 6
 # Matplotlib writes colours as numbers. These stand for what the page's style sheet calls by name.
 INK, FAINT = "#010101", "#020202"
 
-
 SERIES_COLORS = tuple(f"#0a0b{i:02d}" for i in range(NUM_SERIES_COLORS))
-
 
 _PAGE_COLORS = {
     INK: "var(--ink)",
     FAINT: "var(--faint)",
     **{color: f"var(--series-{i})" for i, color in enumerate(SERIES_COLORS)},
 }
-
 
 _SETTINGS = {
     "axes.edgecolor": FAINT,
@@ -117,18 +107,12 @@ def draw_for_page(
     size: tuple[float, float] = (3.6, 1.7),
     margins: tuple[float, float, float, float] = (0.145, 0.96, 0.14, 0.95),
 ) -> str:
-    """Makes a drawing to be put into a page.
+    """Makes a drawing to be put into a page, an `<svg>` element.
 
-    Args:
-        draw: draws on the axes; colours are `INK`, `FAINT` and those of `SERIES_COLORS`.
-        identity: begins the ids of the drawing's parts, so that they differ from others' on the page.
-        title: what the drawing shows, for those who do not see it; any characters.
-        size: width and height, in inches of a page whose letters have 9 points.
-        margins: where the axes lie: left, right, bottom and top, as shares of the drawing.
-
-    Returns:
-        An `<svg>` element. It takes its colours from that page's custom properties `--ink`, `--faint` and
-        `--series-0`, `--series-1`, ...; equal drawings give equal text, whatever the user's settings.
+    `draw` uses the colours `INK`, `FAINT` and `SERIES_COLORS`, which become the page's custom properties `--ink`,
+    `--faint`, `--series-0`, ... `identity` begins the ids of the drawing's parts, so that they differ from others'
+    on the page. `size` is in inches of a page whose letters have 9 points; `margins` are left, right, bottom and
+    top, as shares. Equal drawings give equal text, whatever the user's settings.
     """
     import matplotlib as mpl
     import matplotlib.style
@@ -171,18 +155,11 @@ REPORT_FILE = "report.html"
 def render_page(template: str, **values: Any) -> str:
     """Renders a page.
 
-    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the
-    reader's light or dark setting. Texts among the values may have any characters.
+    The page needs nothing beside itself: no script, no network, plots as SVG inside. It follows the reader's light
+    or dark setting. Texts among the values may have any characters.
 
-    Args:
-        template: name of a file of `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`.
-        **values: what it shows.
-
-    Returns:
-        The page; equal values give equal text.
-
-    Raises:
-        jinja2.UndefinedError: if the template shows what is not among the values.
+    The template is a file of `templates/`; it extends `page.html.j2`, and may import from `parts.html.j2`. Equal
+    values give equal text.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("tfx_gnn.reports"),
@@ -201,3 +178,10 @@ def render_page(template: str, **values: Any) -> str:
         "percent": number_texts.as_percent,
     }
     return environment.get_template(template).render(num_colors=NUM_SERIES_COLORS, **values)
+
+
+def write_page(page: str, path: str) -> None:
+    """Writes a page to a file, which is replaced if it is there; its folder is made if need be."""
+    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(page)

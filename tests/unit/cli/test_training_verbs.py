@@ -5,9 +5,8 @@ from typer.testing import CliRunner
 
 from tfx_gnn.cli.app import app
 from tfx_gnn.components.graph_tuner.search_space import Choice
-from tfx_gnn.components.graph_tuner.trials import Trial
+from tfx_gnn.components.graph_tuner.trials import Trial, TuningSummary, write_tuning_summary
 from tfx_gnn.components.graph_tuner.tuning_report import render_tuning_report
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary, write_tuning_summary
 
 FOLDERS = [
     *("--transformed-examples-dir", "t", "--transform-graph-dir", "g", "--graph-schema-dir", "s"),

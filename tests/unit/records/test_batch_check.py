@@ -5,7 +5,7 @@ from google.protobuf import text_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfx_gnn.components.graph_example_validator.example_anomalies import anomaly_of
+from tfx_gnn.components.graph_example_validator.checks import make_anomaly
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.records.example_batches import ExampleDecoder
@@ -243,7 +243,7 @@ def test_numbers_that_are_none_are_counted_by_kind(make_record):
         list(BatchChecker.by(SCHEMA, (), READABLE).read(ExampleDecoder(), 0, records, FILE, parts[-1]))
 
     (finding,) = merge_findings(parts).found
-    anomaly = anomaly_of(finding, {})
+    anomaly = make_anomaly(finding, {})
 
     assert anomaly is not None
     assert "2 examples, 4 values (1 -inf, 2 NaN, 1 inf); record 0 of f.gz: value" in anomaly.description

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import json
@@ -15,9 +14,8 @@ import tensorflow as tf
 from apache_beam import pvalue
 from google.protobuf.message import DecodeError
 
-from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
-from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
-from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
+from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, ExampleSums, Measure, SliceKey
+from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
 from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
@@ -26,22 +24,6 @@ from tfx_gnn.serving.prediction import ServingModel
 _MAX_BATCH = 128
 _LABELS_AT_ONCE = 1024
 _BASELINE, _EVALUATED = "baseline", "evaluated"
-
-SliceKey = tuple[str, str, str]
-"""Name of a task, feature that is sliced by, and its value; the two latter are "" for all examples."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluationSums:
-    """What the examples add up to.
-
-    Attributes:
-        baselines: by name of a task, what its baseline is learned from.
-        evaluated: by task and slice, the sums over the evaluated split.
-    """
-
-    baselines: dict[str, ExampleSums]
-    evaluated: dict[SliceKey, ExampleSums]
 
 
 def gather_sums(
@@ -56,24 +38,9 @@ def gather_sums(
     scratch_file: str,
     beam_args: Sequence[str],
 ) -> EvaluationSums:
-    """Runs the model over a split.
+    """Runs the model over `split`, and sums up the labels of `baseline_split` for baselines that are learned.
 
-    Args:
-        examples_dir: raw examples with labels.
-        saved_model_dir: the exported model.
-        split: split that the model is asked for.
-        baseline_split: split whose labels baselines are learned from.
-        measures: how each task is measured, by its name.
-        slices: features by which examples are also measured apart.
-        known_links: true links, which are left out of rankings where they are labelled false.
-        scratch_file: file to write in between, in an existing folder.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        The sums.
-
-    Raises:
-        ValueError: if a split does not exist, or an example is damaged or has a label of another form.
+    The sums pass through `scratch_file`, in an existing folder that all workers and the caller see.
     """
     measures = dict(measures)
     learned = {name: measure for name, measure in measures.items() if measure.needs_baseline_split}

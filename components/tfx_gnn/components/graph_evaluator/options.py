@@ -6,13 +6,22 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
+from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
+from tfx_gnn.components.graph_evaluator.measures import SINGLE_TASK, Measure
+from tfx_gnn.components.graph_evaluator.ranking import RankingMeasure
+from tfx_gnn.components.graph_evaluator.regression import RegressionMeasure
 from tfx_gnn.components.graph_evaluator.slices import check_slice_keys
-from tfx_gnn.components.graph_evaluator.task_measures import label_measure, measures_of
 from tfx_gnn.components.graph_evaluator.thresholds import normalize_thresholds
-from tfx_gnn.models.tasks import Task
-
-CLASSIFICATION = "classification"
+from tfx_gnn.models.tasks import (
+    READOUT_NODE_SET,
+    GraphClassification,
+    GraphRegression,
+    LinkPrediction,
+    MultiTask,
+    NodeClassification,
+    NodeRegression,
+    Task,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +100,7 @@ class GraphEvaluatorOptions:
 
     def _check_thresholds(self) -> None:
         measures = self.measures()
-        if not any(measure.kind == CLASSIFICATION for measure in measures.values()):
+        if not any(isinstance(measure, ClassificationMeasure) for measure in measures.values()):
             for name in ("min_accuracy_over_majority", "min_accuracy", "min_macro_f1"):
                 if getattr(self, name):
                     raise ValueError(
@@ -120,9 +129,37 @@ class GraphEvaluatorOptions:
         Returns:
             Measures by name of the task, which is "" for a single one.
         """
-        return {"": label_measure(self.label_feature)} if self.task is None else measures_of(self.task)
+        if self.task is None:
+            return {SINGLE_TASK: ClassificationMeasure(label_key=_readout_key(self.label_feature))}
+        if isinstance(self.task, MultiTask):
+            return {name: _measure(part, f"{name}/") for name, part in sorted(self.task.tasks.items())}
+        return {SINGLE_TASK: _measure(self.task, "")}
 
 
 def full_metric_name(task: str, metric: str) -> str:
     """Name of a metric of one of several tasks; a task alone has no name."""
     return f"{task}.{metric}" if task else metric
+
+
+def _measure(task: Task, output_prefix: str) -> Measure:
+    if isinstance(task, NodeClassification):
+        return ClassificationMeasure(label_key=_readout_key(task.label_feature), output_prefix=output_prefix)
+    if isinstance(task, GraphClassification):
+        return ClassificationMeasure(label_key=f"context/{task.label_feature}", output_prefix=output_prefix)
+    if isinstance(task, (NodeRegression, GraphRegression)):
+        is_of_node = isinstance(task, NodeRegression)
+        key = _readout_key(task.label_feature) if is_of_node else f"context/{task.label_feature}"
+        return RegressionMeasure(
+            label_key=key,
+            num_targets=task.num_outputs,
+            missing_values=task.missing_values,
+            output_prefix=output_prefix,
+        )
+    if isinstance(task, LinkPrediction):
+        key = _readout_key(task.label_feature)
+        return RankingMeasure(label_key=key, hits_at=task.hits_at, output_prefix=output_prefix)
+    raise TypeError(f"`task` must be a task of this library; got {type(task)}. See `tfx_gnn.models.tasks`.")
+
+
+def _readout_key(feature: str) -> str:
+    return f"nodes/{READOUT_NODE_SET}.{feature}"

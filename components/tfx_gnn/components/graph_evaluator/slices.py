@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from tfx_gnn.components.graph_evaluator.measures import as_text, feature_values
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.models.tasks import READOUT_NODE_SET
 
@@ -19,11 +20,7 @@ _Slice = TypeVar("_Slice")
 def check_slice_keys(keys: Iterable[str]) -> None:
     """Checks names of features as they are written in tf.Examples.
 
-    Args:
-        keys: "context/<feature>", "nodes/<set>.<feature>", "nodes/<set>.#size" or "edges/<set>.#size".
-
-    Raises:
-        ValueError: if one has another form, or is there twice.
+    They are "context/<feature>", "nodes/<set>.<feature>", "nodes/<set>.#size" or "edges/<set>.#size".
     """
     keys = list(keys)
     for key in keys:
@@ -40,15 +37,7 @@ def check_slice_keys(keys: Iterable[str]) -> None:
 
 
 def check_slices_are_of_seeds(keys: Iterable[str], schema: GraphSchema) -> None:
-    """Checks that features of nodes are those of seeds.
-
-    Args:
-        keys: what `check_slice_keys` has checked.
-        schema: graph schema of the examples.
-
-    Raises:
-        ValueError: if a feature is of a node set that seeds are not of.
-    """
+    """Checks that features of nodes are those of seeds."""
     roots = [schema.edge_sets[name].source for name in _ROOT_EDGE_SETS if name in schema.edge_sets]
     for key in keys:
         node_set = key.removeprefix("nodes/").rpartition(".")[0]
@@ -60,21 +49,11 @@ def check_slices_are_of_seeds(keys: Iterable[str], schema: GraphSchema) -> None:
 
 
 def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
-    """Tells which slice an example is in.
+    """Tells which slice an example is in: the value as text, or `NO_VALUE`.
 
-    Args:
-        features: features of a raw tf.Example.
-        key: name of the feature to slice by. Of a node set, the seed counts: of a link, its source.
-        place: where the example is, for messages.
-
-    Returns:
-        The value as text; `NO_VALUE` if there is none.
-
-    Raises:
-        ValueError: if the feature is a float, or has several values for the context or the seed.
+    Of a node set, the value of the seed counts; of a link, that of its source.
     """
-    kind = features[key].WhichOneof("kind") if key in features else None
-    values = getattr(features[key], kind).value if kind else ()
+    kind, values = feature_values(features, key)
     if not values:
         return NO_VALUE
     if kind == "float_list":
@@ -87,19 +66,13 @@ def slice_value(features: Mapping[str, Any], key: str, place: str) -> str:
             f"`slices` must name features with one value an item; got {len(values)} values for {num_items} in {key!r} "
             f"of {place}. Slice by another feature."
         )
-    value = values[position]
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return as_text(values[position])
 
 
 def largest_and_smallest(slices: Mapping[str, tuple[int, _Slice]], keep: int) -> tuple[dict[str, _Slice], int]:
-    """Chooses the slices that are shown.
+    """Chooses the `keep` largest and the `keep` smallest slices, the largest first; also counts those left out.
 
-    Args:
-        slices: value to the number of examples and whatever is known of them.
-        keep: how many of the largest and how many of the smallest are kept.
-
-    Returns:
-        The chosen ones, from the largest; and how many there are beside.
+    `slices` maps a value to its number of examples and whatever is known of them.
     """
     ordered = sorted(slices, key=lambda value: (-slices[value][0], value))
     chosen = ordered if len(ordered) <= 2 * keep else [*ordered[:keep], *ordered[len(ordered) - keep :]]

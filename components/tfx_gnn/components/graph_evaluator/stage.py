@@ -9,12 +9,18 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.components.graph_evaluator import task_evaluation
-from tfx_gnn.components.graph_evaluator.evaluation_pipeline import EvaluationSums, gather_sums
-from tfx_gnn.components.graph_evaluator.evaluation_report import GraphEvaluation
-from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
-from tfx_gnn.components.graph_evaluator.measures import Measure
-from tfx_gnn.components.graph_evaluator.options import CLASSIFICATION, GraphEvaluatorOptions, full_metric_name
+from tfx_gnn.components.graph_evaluator.classification import ClassificationMeasure
+from tfx_gnn.components.graph_evaluator.evaluation_pipeline import gather_sums
+from tfx_gnn.components.graph_evaluator.evaluation_report import (
+    GraphEvaluation,
+    check_task_thresholds,
+    count_without_label,
+    evaluate_slices,
+    evaluate_task,
+)
+from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, Measure
+from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions, full_metric_name
+from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.slices import check_slices_are_of_seeds
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
@@ -101,11 +107,11 @@ def _evaluate(
     tasks, verdicts = {}, []
     for name, measure in measures.items():
         _check_labels(sums, name, measure, examples_dir, options)
-        slices = task_evaluation.evaluated_slices(measure, sums, name, options.baseline_split)
-        tasks[name] = task_evaluation.evaluate_task(
+        slices = evaluate_slices(measure, sums, name, options.baseline_split)
+        tasks[name] = evaluate_task(
             measure, sums, name, baseline_split=options.baseline_split, slices=slices, num_slices=options.num_slices
         )
-        verdicts += task_evaluation.verdicts_of_task(
+        verdicts += check_task_thresholds(
             measure,
             tasks[name],
             name,
@@ -126,7 +132,7 @@ def _evaluate(
 def _check_labels(
     sums: EvaluationSums, task: str, measure: Measure, examples_dir: str, options: GraphEvaluatorOptions
 ) -> None:
-    without_label = task_evaluation.num_without_label(sums, task)
+    without_label = count_without_label(sums, task)
     if without_label > options.max_examples_without_label:
         path = graph_schema_path(examples_dir)
         known = measure.labels_of(graph_schema_io.read_schema(path)) if tf.io.gfile.exists(path) else []
@@ -151,7 +157,7 @@ def _check_labels(
 def _thresholds_of(task: str, measure: Measure, options: GraphEvaluatorOptions) -> dict[str, dict[str, float]]:
     """Bounds of one task, with those that have options of their own."""
     bounds: dict[str, dict[str, float]] = {}
-    if measure.kind == CLASSIFICATION:
+    if isinstance(measure, ClassificationMeasure):
         bounds["accuracy"] = {"gain": options.min_accuracy_over_majority}
         for name, least in (("accuracy", options.min_accuracy), ("macro_f1", options.min_macro_f1)):
             if least > 0.0:

@@ -47,33 +47,17 @@ class Verdict:
 
 
 def shown_metric(name: str) -> str:
-    """Writes the name of a metric as readers know it.
-
-    Args:
-        name: its name in `metrics.json`.
-
-    Returns:
-        The name in words.
-    """
+    """Writes the name of a metric as readers know it."""
     return _SHOWN.get(name, name)
 
 
 def normalize_thresholds(
     option: str, thresholds: Mapping[str, Any], metrics: Collection[str]
 ) -> dict[str, dict[str, float]]:
-    """Brings bounds into one form.
+    """Brings bounds into one form: metric to a dict with some of "min", "max" and "gain".
 
-    Args:
-        option: name of the option, for messages.
-        thresholds: metric to its bound: a number, or a dict with some of "min", "max" and "gain", which is the
-            least advantage over the baseline. A number is the least value, or the largest of an error.
-        metrics: names of the metrics there are.
-
-    Returns:
-        Metric to a dict with some of the three.
-
-    Raises:
-        ValueError: if a metric is unknown or a bound is of another form.
+    A number stands for the least value or, of an error, the largest. "gain" is the least advantage over the
+    baseline.
     """
     checked = {}
     for name, bound in thresholds.items():
@@ -98,17 +82,9 @@ def check_thresholds(
     baseline_name: str,
     place: str = "",
 ) -> list[Verdict]:
-    """Checks metrics against bounds.
+    """Checks metrics against bounds, as `normalize_thresholds` gives them.
 
-    Args:
-        thresholds: metric to its bounds, as `normalize_thresholds` gives them.
-        values: metric to its value; a metric that could not be computed misses every bound.
-        baseline: metric to the value of the baseline.
-        baseline_name: what the baseline is, such as "the majority class".
-        place: the slice of the examples, in words; "" for all.
-
-    Returns:
-        One verdict a bound.
+    A metric that could not be computed misses every bound. `place` names the slice in words; "" for all examples.
     """
     verdicts = []
     for name, bounds in thresholds.items():

@@ -15,34 +15,25 @@ import numpy as np
 import numpy.typing as npt
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from tfx_gnn.components.graph_example_validator.checks import DRIFT, SKEW
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.records.graph_layout import ID_NAME, GraphLayout
 
+DRIFT = "drift"
+SKEW = "skew"
+
 L_INFINITY = anomalies_pb2.DriftSkewInfo.Measurement.L_INFTY
-
-
 JENSEN_SHANNON = anomalies_pb2.DriftSkewInfo.Measurement.JENSEN_SHANNON_DIVERGENCE
 
-
 _POINT_WIDTH = 1e-9
-
-
 _FAR = 1e150
 
 
 def distance(
     one: statistics_pb2.FeatureNameStatistics, other: statistics_pb2.FeatureNameStatistics
 ) -> tuple[anomalies_pb2.DriftSkewInfo.Measurement.Type.ValueType, float] | None:
-    """Compares a feature in two data sets.
+    """Compares a feature in two data sets; returns the measure, that of strings or that of numbers, and its value.
 
-    Args:
-        one: its statistics in one.
-        other: its statistics in the other.
-
-    Returns:
-        Which measure it is, that of strings or that of numbers, and its value; None if the feature has
-        no values in one of them, or is a string in one and a number in the other.
+    None if the feature has no values in one of them, or is a string in one and a number in the other.
     """
     kinds = {one.WhichOneof("stats"), other.WhichOneof("stats")}
     if kinds == {"string_stats"}:
@@ -60,14 +51,9 @@ def distance(
 
 
 def jensen_shannon(one: statistics_pb2.Histogram, other: statistics_pb2.Histogram) -> float:
-    """Jensen-Shannon divergence of two histograms.
+    """Computes the Jensen-Shannon divergence of two histograms, in [0, 1].
 
-    Args:
-        one: buckets of any widths, values spread evenly in each; at least one value.
-        other: the same, with other buckets.
-
-    Returns:
-        Value in [0, 1].
+    Each holds at least one value, and values are spread evenly in a bucket; buckets may differ.
     """
     buckets = [_buckets(histogram) for histogram in (one, other)]
     edges = np.unique(np.concatenate([part[side] for part in buckets for side in (0, 1)]))
@@ -123,7 +109,6 @@ def _histogram(feature: statistics_pb2.FeatureNameStatistics) -> statistics_pb2.
 
 _MEASURES = {L_INFINITY: "L-infinity distance", JENSEN_SHANNON: "Jensen-Shannon divergence"}
 
-
 Datasets = Mapping[str, statistics_pb2.DatasetFeatureStatistics]
 """Statistics by split."""
 
@@ -159,34 +144,19 @@ class Shift:
         return f"{_MEASURES[self.measure]} {self.value:.4f}, allowed {self.threshold:g}"
 
 
-def comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
-    """Lists the keys of which distributions mean something.
-
-    Args:
-        layout: the keys of the schema.
-        unstable: keys that are expected to differ, such as times.
-
-    Returns:
-        Keys of sizes and features; not those of ids, node indices and row lengths.
-    """
+def list_comparable_keys(layout: GraphLayout, unstable: Collection[str]) -> list[str]:
+    """Lists the keys whose distributions mean something: sizes and features, not ids, node indices and row lengths."""
     keys = [one_set.size_key for one_set in layout.sets if one_set.set_type != const.CONTEXT]
     keys += [key for key, column in layout.features.items() if column.name != ID_NAME]
     return sorted(set(keys) - set(unstable))
 
 
-def drift_of(
+def measure_drift(
     current: Datasets, earlier: Datasets, keys: Collection[str], thresholds: tuple[float, float]
 ) -> list[Shift]:
-    """Compares each split with the same split of earlier data.
+    """Compares each split with the same split of earlier data, where they have it.
 
-    Args:
-        current: statistics of the data.
-        earlier: statistics of the earlier data; splits that they lack are left out.
-        keys: features to compare.
-        thresholds: the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
-
-    Returns:
-        Distances of all features that have values in both.
+    `thresholds` are the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
     """
     return [
         shift
@@ -196,17 +166,10 @@ def drift_of(
     ]
 
 
-def skew_of(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
+def measure_skew(current: Datasets, first: str, keys: Collection[str], thresholds: tuple[float, float]) -> list[Shift]:
     """Compares each split with the first one.
 
-    Args:
-        current: statistics of the data.
-        first: name of the first split.
-        keys: features to compare.
-        thresholds: the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
-
-    Returns:
-        Distances of all features that have values in both.
+    `thresholds` are the largest L-infinity distance and Jensen-Shannon divergence that are allowed.
     """
     return [
         shift

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from tfx_gnn.components.graph_example_validator.checks import NO_EXAMPLES, WARNING
-from tfx_gnn.components.graph_example_validator.label_copies import label_columns
-from tfx_gnn.components.graph_example_validator.label_homophily import homophilic_edge_sets
+from tfx_gnn.components.graph_example_validator.label_copies import list_label_columns
+from tfx_gnn.components.graph_example_validator.label_homophily import list_homophilic_edge_sets
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 from tfx_gnn.components.graph_example_validator.split_leaks import SEED_IN_TWO_SPLITS, LeakRules
 from tfx_gnn.components.graph_example_validator.validation_pass import ValidationPlan
@@ -93,82 +93,49 @@ def _left_out(plan: SamplingPlan, edge_set: str) -> set[str]:
 
 
 def make_validation_plan(
-    schema: graph_schema_pb2.GraphSchema,
-    *,
-    read_splits: Sequence[str],
-    split_order: Sequence[str],
-    label_features: Sequence[str],
-    seed_edge_set: str,
-    reverse_edge_sets: Sequence[str],
-    pair_label_feature: str,
-    seed_time_feature: str,
-    edge_time_features: Mapping[str, str],
-    only_earlier_edges: bool,
-    inductive: bool,
-    required_sets: Sequence[str],
+    schema: graph_schema_pb2.GraphSchema, read_splits: Sequence[str], options: GraphExampleValidatorOptions
 ) -> ValidationPlan:
-    """Finds what to look at for the promises that were made.
-
-    Args:
-        schema: graph schema of the examples.
-        read_splits: splits that are read.
-        split_order: see `GraphExampleValidatorOptions`, as for all that follows.
-        label_features: labels.
-        seed_edge_set: edge set whose edges are predicted.
-        reverse_edge_sets: its reverses.
-        pair_label_feature: feature that is 0 for negative pairs.
-        seed_time_feature: feature with the time of seeds.
-        edge_time_features: feature with the time of edges, by edge set.
-        only_earlier_edges: whether edges of the seed's very time are refused.
-        inductive: whether nodes are unseen before their split.
-        required_sets: sets that every example has.
-
-    Returns:
-        What the pass looks at.
-
-    Raises:
-        ValueError: if a promise is about something that the schema does not have.
-    """
-    unordered = sorted(set(read_splits) - set(split_order))
+    """Finds what to look at for the promises that were made, and checks that the schema has it."""
+    unordered = sorted(set(read_splits) - set(options.split_order))
     if unordered:
         raise ValueError(
-            f"`split_order` must name every split that is read; got {list(split_order)} without {unordered}. "
+            f"`split_order` must name every split that is read; got {list(options.split_order)} without {unordered}. "
             "Name all splits from first to last."
         )
-    checker = BatchChecker.by(schema, required_sets)
+    checker = BatchChecker.by(schema, options.required_sets)
     layout = checker.layout
     roots = RootSets.of(layout)
-    time_key = _time_key(seed_time_feature, layout, roots)
-    if inductive:
+    time_key = _time_key(options.seed_time_feature, layout, roots)
+    if options.inductive:
         _check_nodes_are_known(layout, roots)
-    if seed_edge_set or reverse_edge_sets:
-        _check_pairs_are_known(seed_edge_set, reverse_edge_sets, layout, roots)
-    for name, feature in edge_time_features.items():
+    if options.seed_edge_set or options.reverse_edge_sets:
+        _check_pairs_are_known(options.seed_edge_set, options.reverse_edge_sets, layout, roots)
+    for name, feature in options.edge_time_features.items():
         one_set = _edge_set("edge_time_features", name, layout)
         _check_whole_number("edge_time_features", one_set.key_of(feature), layout)
-    if pair_label_feature:
-        _check_whole_number("pair_label_feature", f"{READOUT_PREFIX}.{pair_label_feature}", layout)
-    pair_label_key = f"{READOUT_PREFIX}.{pair_label_feature}" if pair_label_feature else ""
+    if options.pair_label_feature:
+        _check_whole_number("pair_label_feature", f"{READOUT_PREFIX}.{options.pair_label_feature}", layout)
+    pair_label_key = f"{READOUT_PREFIX}.{options.pair_label_feature}" if options.pair_label_feature else ""
     # Plans name the time of seeds among labels, to have it at the readout; it may well be a feature, too.
-    labels = [key for key in (_label_key(label, layout) for label in label_features) if key != time_key]
+    labels = [key for key in (_label_key(label, layout) for label in options.label_features) if key != time_key]
     is_of_nodes = labels and labels[0].startswith(READOUT_PREFIX)
-    tells_homophily = is_of_nodes and homophilic_edge_sets(layout, roots)
+    tells_homophily = is_of_nodes and list_homophilic_edge_sets(layout, roots)
     return ValidationPlan(
         checker=checker,
         rules=LeakRules(
             layout=layout,
             roots=roots,
-            splits=tuple(split for split in split_order if split in read_splits),
-            seed_edge_set=seed_edge_set,
-            reverse_edge_sets=tuple(reverse_edge_sets),
-            hides_nodes=inductive,
+            splits=tuple(split for split in options.split_order if split in read_splits),
+            seed_edge_set=options.seed_edge_set,
+            reverse_edge_sets=tuple(options.reverse_edge_sets),
+            hides_nodes=options.inductive,
         ),
-        columns=tuple(label_columns(layout, roots, labels, (time_key, pair_label_key))),
+        columns=tuple(list_label_columns(layout, roots, labels, (time_key, pair_label_key))),
         known_label=labels[0].removeprefix(f"{READOUT_PREFIX}.") if tells_homophily else "",
         pair_label_key=pair_label_key,
         time_key=time_key,
-        edge_times=dict(edge_time_features),
-        only_earlier_edges=only_earlier_edges,
+        edge_times=dict(options.edge_time_features),
+        only_earlier_edges=options.only_earlier_edges,
     )
 
 

@@ -76,20 +76,13 @@ class ColumnCounts:
     largest: int = 0
 
 
-def label_columns(
+def list_label_columns(
     layout: GraphLayout, roots: RootSets, labels: Sequence[str], others: Sequence[str]
 ) -> list[LabelColumn]:
-    """Lists what may give labels away.
+    """Lists what may give labels away, without ids and without `others`, keys that are no model input either.
 
-    Args:
-        layout: the keys of the schema.
-        roots: where readout nodes read from.
-        labels: keys of labels, at `_readout` or in the context.
-        others: keys that are no input of a model either, such as times.
-
-    Returns:
-        For each label its own column first, then those of features of the roots, of the seed's edge if
-        examples hold it, of the readout and of the context, but no ids.
+    For each label its own column comes first, then features of the roots, of the seed's edge if examples hold it,
+    of the readout and of the context. `make_label_rows` and `find_label_copies` rely on this order.
     """
     sets = [(root, f"{const.NODES}/{node_set}") for root, node_set in sorted(roots.node_sets.items())]
     if roots.shadowed:
@@ -110,17 +103,8 @@ def label_columns(
     return columns
 
 
-def label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: GraphLayout) -> Rows:
-    """Pairs features and labels of the seeds of a batch.
-
-    Args:
-        seeds: examples and what they are about.
-        columns: what may give labels away.
-        layout: the keys of the schema.
-
-    Returns:
-        Array of `LABEL_ROW`. Examples without a label are left out.
-    """
+def make_label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: GraphLayout) -> Rows:
+    """Pairs features and labels of the labelled seeds of a batch, as `LABEL_ROW`."""
     label_hashes: Hashes = np.zeros(0, np.uint64)
     has_label = np.zeros(0, bool)
     items: dict[str, Hashes] = {}
@@ -142,7 +126,7 @@ def label_rows(seeds: SeedsOfBatch, columns: Sequence[LabelColumn], layout: Grap
     return reduce_label_rows(np.concatenate(parts)) if parts else np.zeros(0, LABEL_ROW)
 
 
-def label_row_keys(rows: Rows) -> Hashes:
+def hash_label_rows(rows: Rows) -> Hashes:
     """Hashes by which equal values of a column meet."""
     return mix(rows["value"] ^ mix(rows["column"].astype(np.uint64)))
 
@@ -157,15 +141,7 @@ def reduce_label_rows(rows: Rows) -> Rows:
 
 
 def count_label_rows(rows: Rows, num_columns: int) -> list[ColumnCounts]:
-    """Counts how columns and labels go together.
-
-    Args:
-        rows: all rows of some values, reduced.
-        num_columns: how many columns there are.
-
-    Returns:
-        Counts of each column.
-    """
+    """Counts how columns and labels go together, from all rows of some values, reduced."""
     counts = [ColumnCounts() for _ in range(num_columns)]
     ordered, starts = group_equal(rows, ("column", "value"))
     if not len(rows):
@@ -218,15 +194,7 @@ class LabelCopy:
 
 
 def find_label_copies(columns: Sequence[LabelColumn], counts: Sequence[ColumnCounts]) -> list[LabelCopy]:
-    """Finds the columns that copy a label.
-
-    Args:
-        columns: what may give labels away.
-        counts: how they go together with labels, over all data.
-
-    Returns:
-        Those that do. A part of a feature is left out if the whole feature is there.
-    """
+    """Finds the columns that copy a label; a part of a feature is left out if the whole feature is there."""
     copies: list[LabelCopy] = []
     labels = ColumnCounts()
     for column, found in zip(columns, counts, strict=True):
@@ -248,7 +216,7 @@ def _verdict(label: str, found: ColumnCounts, labels: ColumnCounts) -> tuple[str
         return None
     if found.num_equal == found.num_seeds and found.num_seeds >= _MIN_EQUAL:
         return LABEL_COPIED, f"equals label {label!r} in all of {found.num_seeds} seeds"
-    # Were the feature of no use, each repetition of a value would show the most frequent label at best.
+    # By chance, a repeated value shows its label again with at most the share of the most frequent label.
     num_repeated = found.num_seeds - found.num_values
     if num_repeated * -math.log(labels.largest / labels.num_seeds) < _MIN_EVIDENCE:
         return None

@@ -45,16 +45,8 @@ class EdgeAgreement:
     num_equal: int
 
 
-def homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
-    """Lists the edge sets that join nodes of which labels may be known.
-
-    Args:
-        layout: the keys of the schema.
-        roots: where readout nodes read from.
-
-    Returns:
-        Names of edge sets from the seed node set to itself; none if seeds are no nodes with ids.
-    """
+def list_homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
+    """Lists the edge sets from the seed node set to itself; none unless seeds are nodes with ids."""
     seed_set = roots.node_sets.get(SEED, "")
     if not seed_set or roots.without_id(layout):
         return []
@@ -65,19 +57,8 @@ def homophilic_edge_sets(layout: GraphLayout, roots: RootSets) -> list[str]:
     ]
 
 
-def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayout, rank: int) -> Rows:
-    """Tells the labels of seeds and the edges of examples.
-
-    Args:
-        seeds: examples and what they are about.
-        roots: where readout nodes read from.
-        label: feature of `_readout`.
-        layout: the keys of the schema.
-        rank: position of the split.
-
-    Returns:
-        Array of `END_ROW`.
-    """
+def make_end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayout, rank: int) -> Rows:
+    """Tells the labels of seeds and the edges of examples, as `END_ROW`."""
     hashes = node_hashes(seeds.batch, roots.node_sets[SEED], layout)
     labels = hash_items(seeds.batch, layout.features[f"{READOUT_PREFIX}.{label}"], READOUT_PREFIX)
     whole = seeds.roots.is_whole & (len(labels) > 0)
@@ -86,7 +67,7 @@ def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayo
     if len(of_nodes):
         of_nodes["label"] = labels[whole]
     parts = [of_nodes]
-    for number, name in enumerate(homophilic_edge_sets(layout, roots)):
+    for number, name in enumerate(list_homophilic_edge_sets(layout, roots)):
         one_set = layout.set_by_prefix[f"{const.EDGES}/{name}"]
         rows = np.zeros(len(flat_index(seeds.batch, one_set.source_key, one_set.source)), END_ROW)
         rows["node"] = hashes[flat_index(seeds.batch, one_set.source_key, one_set.source)]
@@ -96,7 +77,7 @@ def end_rows(seeds: SeedsOfBatch, roots: RootSets, label: str, layout: GraphLayo
     return reduce_end_rows(np.concatenate(parts))
 
 
-def end_row_keys(rows: Rows) -> Hashes:
+def hash_end_rows(rows: Rows) -> Hashes:
     """Hashes by which edges meet the label of their node."""
     return mix(rows["node"])
 
@@ -109,11 +90,7 @@ def reduce_end_rows(rows: Rows) -> Rows:
 def ask_sources(rows: Rows) -> Rows:
     """Gives edges the label of their source, and reverses them to look up the target's next.
 
-    Args:
-        rows: all rows of some nodes, reduced.
-
-    Returns:
-        The labels as they are, and the edges whose source has a label.
+    `rows` are all rows of some nodes, reduced. Edges whose source has no label are dropped.
     """
     labels, edges, is_known, known = _look_up(rows)
     turned = edges[is_known].copy()
@@ -123,14 +100,7 @@ def ask_sources(rows: Rows) -> Rows:
 
 
 def ask_targets(rows: Rows) -> list[EdgeAgreement]:
-    """Compares the label of the target with that of the source.
-
-    Args:
-        rows: all rows of some targets, as `ask_sources` left them, reduced.
-
-    Returns:
-        Counts by edge set and split.
-    """
+    """Compares the label of the target with that of the source, in all rows of some targets that `ask_sources` left."""
     _, edges, is_known, known = _look_up(rows)
     counted = edges[is_known]
     is_equal = counted["label"] == known

@@ -1,8 +1,9 @@
-"""Finds seeds, edges and labels of one split that are visible in another.
+"""Finds what one split shows of another: its seeds and edges, and what is newer than it should be.
 
 Each example tells what it is about (claims: its seed, its pair) and what it shows (sightings: its
 nodes, its edges), as rows with a 64-bit hash. Rows of equal hash are compared, wherever they
-come from; an earlier split must not show what a later one claims.
+come from; an earlier split must not show what a later one claims. Where seeds have times, none may be
+newer than a seed of a later split, and no edge newer than the seed of its example.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ SEED_IN_TWO_SPLITS = "seed_in_two_splits"
 UNSEEN_NODE_SHOWN = "unseen_node_shown"
 SUPERVISION_EDGE_SHOWN = "supervision_edge_shown"
 SUPERVISION_EDGE_IN_EXAMPLE = "supervision_edge_in_example"
+SEED_NEWER = "seed_newer_than_later_split"
+EDGE_NEWER = "edge_newer_than_seed"
 
 _SEEDS, _NODES, _PAIRS = 0, 1, 2
 _CHECKS = {_SEEDS: SEED_IN_TWO_SPLITS, _NODES: UNSEEN_NODE_SHOWN, _PAIRS: SUPERVISION_EDGE_SHOWN}
@@ -36,6 +39,11 @@ LEAK_ROW = np.dtype(
     [("key", "<u8"), ("family", "u1"), ("role", "u1"), ("rank", "<u2"), ("shard", "<i4"), ("record", "<i8")]
 )
 """A claim or a sighting of a seed, node or pair, and where it stands; `rank` is that of the split."""
+
+TIME_ROW = np.dtype([("time", "<i8"), ("rank", "<u2"), ("shard", "<i4"), ("record", "<i8")])
+"""When a seed is, and where it stands."""
+
+_LATEST = np.iinfo(np.int64).max
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -86,18 +94,8 @@ class SeedsOfBatch:
     records: Hashes | None = None
 
 
-def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> Rows:
-    """Tells what examples claim and what they show.
-
-    Args:
-        seeds: examples and what they are about.
-        rules: what is promised.
-        split: split of the examples.
-        shard: position of their file in the split.
-
-    Returns:
-        Array of `LEAK_ROW`.
-    """
+def make_leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> Rows:
+    """Tells what examples claim and what they show, as `LEAK_ROW`."""
     rank = rules.splits.index(split)
     is_last = rank == len(rules.splits) - 1
     examples = seeds.roots.examples[seeds.counts]
@@ -128,18 +126,13 @@ def leak_rows(seeds: SeedsOfBatch, rules: LeakRules, split: str, shard: int) -> 
     return reduce_leak_rows(np.concatenate(rows))
 
 
-def supervision_in_example(seeds: SeedsOfBatch, rules: LeakRules, split: str, file: str, findings: Findings) -> None:
-    """Finds pairs that are to be predicted and are edges of the very same example.
-
-    Args:
-        seeds: examples and what they are about.
-        rules: what is promised; with a seed edge set.
-        split: split of the examples.
-        file: name of their file.
-        findings: what is found is added to it.
-    """
+def find_supervision_in_examples(
+    seeds: SeedsOfBatch, rules: LeakRules, split: str, file: str, findings: Findings
+) -> None:
+    """Finds pairs that are to be predicted and are edges of the very same example."""
     whole = seeds.counts
     num_targets = item_splits(seeds.batch, f"{const.NODES}/{rules.roots.node_sets[TARGET]}")[-1] + 1
+    # A pair as one integer: `num_targets` exceeds the index of every target.
     pairs = seeds.roots.nodes[SOURCE][whole] * num_targets + seeds.roots.nodes[TARGET][whole]
     for name, is_reverse in rules.shown_edge_sets:
         first, second, _ = _pairs(seeds.batch, name, rules, is_reverse=is_reverse)
@@ -156,27 +149,14 @@ def supervision_in_example(seeds: SeedsOfBatch, rules: LeakRules, split: str, fi
 
 
 def reduce_leak_rows(rows: Rows) -> Rows:
-    """Keeps the first place of each claim and each sighting by a split.
-
-    Args:
-        rows: array of `LEAK_ROW`.
-
-    Returns:
-        Fewer rows that say the same.
-    """
+    """Keeps the first place of each claim and each sighting by a split."""
     return first_of_equal(rows, ("family", "key", "role", "rank"), ("shard", "record"))
 
 
 def compare_leak_rows(rows: Rows, rules: LeakRules, files: Mapping[tuple[str, int], str]) -> Findings:
-    """Finds what an earlier split shows and a later one claims.
+    """Finds what an earlier split shows and a later one claims, from all rows of some hashes, reduced.
 
-    Args:
-        rows: all rows of some hashes, reduced.
-        rules: what is promised.
-        files: file name by split and shard.
-
-    Returns:
-        The findings; each counts different seeds, nodes or pairs.
+    Each finding counts different seeds, nodes or pairs.
     """
     findings = Findings()
     for family, check in _CHECKS.items():
@@ -246,3 +226,76 @@ def _places(seen: Rows, claimed: Rows, names: Sequence[str], files: Mapping[tupl
         detail = f"has what record {int(here['record'])} of {other} (split {names[1]!r}) is about"
         places.append(Place(file=files[names[0], int(there["shard"])], record=int(there["record"]), detail=detail))
     return places
+
+
+def make_time_rows(seeds: SeedsOfBatch, rank: int, shard: int) -> Rows:
+    """Tells when the seeds of a batch are, as `TIME_ROW`."""
+    assert seeds.times is not None
+    rows = np.zeros(int(seeds.counts.sum()), TIME_ROW)
+    rows["time"] = seeds.times[seeds.counts]
+    rows["rank"], rows["shard"] = rank, shard
+    rows["record"] = seeds.batch.numbers[seeds.roots.examples[seeds.counts]]
+    return rows
+
+
+def find_newer_seeds(
+    rows: Rows, earliest: Mapping[int, int], rules: LeakRules, files: Mapping[tuple[str, int], str], about: str
+) -> Findings:
+    """Finds seeds, of one split and file, that are newer than the earliest seed of a later split.
+
+    `earliest` holds the time of the earliest seed by position of the split.
+    """
+    findings = Findings()
+    if not len(rows):
+        return findings
+    rank = int(rows["rank"][0])
+    limit = min((time for later, time in earliest.items() if later > rank), default=_LATEST)
+    newer = rows[rows["time"] > limit]
+    if len(newer):
+        split = rules.splits[rank]
+        places = [
+            Place(
+                file=files[split, int(row["shard"])],
+                record=int(row["record"]),
+                detail=f"time {int(row['time'])}, but a later split begins at {limit}",
+            )
+            for row in newer[np.lexsort([newer["record"], newer["shard"]])[:MAX_PLACES]]
+        ]
+        findings.at(SEED_NEWER, split, about).add(len(newer), places)
+    return findings
+
+
+def find_newer_edges(
+    seeds: SeedsOfBatch,
+    edge_times: Mapping[str, str],
+    layout: GraphLayout,
+    place: tuple[str, str],
+    findings: Findings,
+    *,
+    only_earlier: bool,
+) -> None:
+    """Finds edges that are newer than the seed of their example.
+
+    With `only_earlier`, edges of the seed's very time are found, too. `place` is the split and the file's name.
+    """
+    assert seeds.times is not None
+    batch = seeds.batch
+    limits = np.full(batch.num_examples, _LATEST)
+    np.minimum.at(limits, seeds.roots.examples[seeds.counts], seeds.times[seeds.counts])
+    for name, feature in sorted(edge_times.items()):
+        one_set = layout.set_by_prefix[f"{const.EDGES}/{name}"]
+        times = batch.column(one_set.key_of(feature)).numbers.astype(np.int64)
+        owners = _owners(batch, one_set.prefix)
+        is_newer = times >= limits[owners] if only_earlier else times > limits[owners]
+        examples = np.unique(owners[is_newer])
+        if len(examples):
+            places = [
+                Place(
+                    file=place[1],
+                    record=int(batch.numbers[example]),
+                    detail=f"time {times[is_newer & (owners == example)][0]}, but the seed is of {limits[example]}",
+                )
+                for example in examples[:MAX_PLACES]
+            ]
+            about = one_set.key_of(feature)
+            findings.at(EDGE_NEWER, place[0], about).add(len(examples), places, int(is_newer.sum()))

@@ -8,19 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from tfx_gnn.components.graph_example_validator.checks import NO_BASELINE
+from tfx_gnn.components.graph_example_validator.checks import (
+    NO_BASELINE,
+    READABLE_FILE,
+    Anomaly,
+    make_anomaly,
+    write_anomalies,
+)
 from tfx_gnn.components.graph_example_validator.distribution_shifts import (
     Datasets,
     Shift,
-    comparable_keys,
-    drift_of,
-    skew_of,
-)
-from tfx_gnn.components.graph_example_validator.example_anomalies import (
-    READABLE_FILE,
-    Anomaly,
-    anomaly_of,
-    write_anomalies,
+    list_comparable_keys,
+    measure_drift,
+    measure_skew,
 )
 from tfx_gnn.components.graph_example_validator.expectations import make_validation_plan
 from tfx_gnn.components.graph_example_validator.label_copies import find_label_copies
@@ -93,22 +93,10 @@ def validate_graph_examples(
             the schema does not have.
     """
     files = record_files(examples_dir, options.splits)
-    plan = make_validation_plan(
-        graph_schema_io.read_schema(graph_schema_path(graph_schema_dir)),
-        read_splits=sorted({file.split for file in files}),
-        split_order=options.split_order,
-        label_features=options.label_features,
-        seed_edge_set=options.seed_edge_set,
-        reverse_edge_sets=options.reverse_edge_sets,
-        pair_label_feature=options.pair_label_feature,
-        seed_time_feature=options.seed_time_feature,
-        edge_time_features=options.edge_time_features,
-        only_earlier_edges=options.only_earlier_edges,
-        inductive=options.inductive,
-        required_sets=options.required_sets,
-    )
+    schema = graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
+    plan = make_validation_plan(schema, sorted({file.split for file in files}), options)
     splits = plan.rules.splits
-    comparable = comparable_keys(plan.layout, _unstable(plan, options))
+    comparable = list_comparable_keys(plan.layout, _unstable(plan, options))
     baseline = _read_baseline(baseline_statistics_dir, splits)
     with atomic_folders(
         {"statistics_dir": statistics_dir, "anomalies_dir": anomalies_dir, "blessing_dir": blessing_dir}
@@ -159,8 +147,8 @@ def _shifts(
     datasets: Datasets, baseline: Datasets, keys: Sequence[str], first_split: str, options: GraphExampleValidatorOptions
 ) -> list[Shift]:
     return [
-        *drift_of(datasets, baseline, keys, (options.max_l_infinity_drift, options.max_jensen_shannon_drift)),
-        *skew_of(datasets, first_split, keys, (options.max_l_infinity_skew, options.max_jensen_shannon_skew)),
+        *measure_drift(datasets, baseline, keys, (options.max_l_infinity_drift, options.max_jensen_shannon_drift)),
+        *measure_skew(datasets, first_split, keys, (options.max_l_infinity_skew, options.max_jensen_shannon_skew)),
     ]
 
 
@@ -191,7 +179,7 @@ def _anomalies(
 
 
 def _in_words(findings: Sequence[Finding], options: GraphExampleValidatorOptions, details: str = "") -> list[Anomaly]:
-    found = [anomaly_of(finding, options.severities, details) for finding in findings]
+    found = [make_anomaly(finding, options.severities, details) for finding in findings]
     return [anomaly for anomaly in found if anomaly is not None]
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from apache_beam import pvalue
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
-from tfx_gnn.components.graph_example_validator import label_copies, label_homophily, seed_times, split_leaks
+from tfx_gnn.components.graph_example_validator import label_copies, label_homophily, split_leaks
 from tfx_gnn.components.graph_example_validator.checks import DAMAGED_FILE, EMPTY_SET, MISSING_ROOT, NO_EXAMPLES
 from tfx_gnn.components.graph_example_validator.label_copies import ColumnCounts, LabelColumn
 from tfx_gnn.components.graph_example_validator.label_homophily import EdgeAgreement
@@ -46,7 +46,7 @@ class ValidationPlan:
         checker: checks examples by the graph schema.
         rules: which leaks to look for.
         columns: what may give labels away.
-        known_label: feature of `_readout` whose homophily is told; empty for none.
+        known_label: feature of `_readout` whose homophily is reported; empty for none.
         pair_label_key: key of the feature that is 0 for negative pairs; empty if there are none.
         time_key: key of the feature with the time of seeds; empty if there is none.
         edge_times: feature with the time of each edge, by edge set.
@@ -120,18 +120,10 @@ class PassReport:
 def run_validation_pass(
     files: Sequence[RecordFile], plan: ValidationPlan, *, scratch_dir: str, beam_args: Sequence[str]
 ) -> PassReport:
-    """Reads all examples once.
+    """Reads all examples once; each file is one unit of work.
 
-    Memory is bounded by the size of a batch and of a bucket, see `hash_buckets`.
-
-    Args:
-        files: what to read; each file is one unit of work.
-        plan: what to look at.
-        scratch_dir: existing folder that all workers and the caller see.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        What was found.
+    Memory is bounded by the size of a batch and of a bucket, see `num_buckets_for`. All workers and the caller must
+    see `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"pass-{uuid.uuid4().hex}.json")
     names = {(file.split, file.shard): file_name(file) for file in files}
@@ -144,7 +136,7 @@ def run_validation_pass(
             | "Read"
             >> beam.ParDo(_ReadFile(plan, num_buckets)).with_outputs(_LEAKS, _LABELS, _ENDS, _TIMES, main="parts")
         )
-        # Merged where they are made: sketches of thousands of files are not to be there at once.
+        # Merged on the workers: sketches of thousands of files would be too much for one place.
         summaries = read["parts"] | "MergeFiles" >> beam.CombineGlobally(_MergeParts())
         parts = [summaries, _compare_leaks(read[_LEAKS], plan, names)]
         if plan.columns:
@@ -172,9 +164,9 @@ class _ReadFile(beam.DoFn):
         plan, part = self._plan, PassPart()
         part.statistics[element.split] = SplitSummary()
         collectors = {
-            _LEAKS: RowCollector(_leak_keys, split_leaks.reduce_leak_rows, self._num_buckets),
-            _LABELS: RowCollector(label_copies.label_row_keys, label_copies.reduce_label_rows, self._num_buckets),
-            _ENDS: RowCollector(label_homophily.end_row_keys, label_homophily.reduce_end_rows, self._num_buckets),
+            _LEAKS: RowCollector(_leak_row_keys, split_leaks.reduce_leak_rows, self._num_buckets),
+            _LABELS: RowCollector(label_copies.hash_label_rows, label_copies.reduce_label_rows, self._num_buckets),
+            _ENDS: RowCollector(label_homophily.hash_end_rows, label_homophily.reduce_end_rows, self._num_buckets),
         }
         for first, records in group_records(_records_of(element, part.findings)):
             for batch in plan.checker.read(self._decoder, first, records, element, part.findings):
@@ -192,23 +184,23 @@ class _ReadFile(beam.DoFn):
         plan, rules = self._plan, self._plan.rules
         rank = rules.splits.index(file.split)
         _report_missing_roots(seeds, file, findings)
-        rows = {_LEAKS: split_leaks.leak_rows(seeds, rules, file.split, file.shard)}
+        rows = {_LEAKS: split_leaks.make_leak_rows(seeds, rules, file.split, file.shard)}
         if rules.shown_edge_sets:
-            split_leaks.supervision_in_example(seeds, rules, file.split, file_name(file), findings)
+            split_leaks.find_supervision_in_examples(seeds, rules, file.split, file_name(file), findings)
         if plan.columns:
-            rows[_LABELS] = label_copies.label_rows(seeds, plan.columns, plan.layout)
+            rows[_LABELS] = label_copies.make_label_rows(seeds, plan.columns, plan.layout)
         if plan.known_label:
-            rows[_ENDS] = label_homophily.end_rows(seeds, rules.roots, plan.known_label, plan.layout, rank)
+            rows[_ENDS] = label_homophily.make_end_rows(seeds, rules.roots, plan.known_label, plan.layout, rank)
         if plan.edge_times:
             place = (file.split, file_name(file))
-            seed_times.find_newer_edges(
+            split_leaks.find_newer_edges(
                 seeds, plan.edge_times, plan.layout, place, findings, only_earlier=plan.only_earlier_edges
             )
         for tag, found in rows.items():
             for bucket in collectors[tag].add(found):
                 yield pvalue.TaggedOutput(tag, bucket)
         if plan.time_key:
-            yield pvalue.TaggedOutput(_TIMES, seed_times.time_rows(seeds, rank, file.shard))
+            yield pvalue.TaggedOutput(_TIMES, split_leaks.make_time_rows(seeds, rank, file.shard))
 
 
 def _records_of(file: RecordFile, findings: Findings) -> Iterator[bytes]:
@@ -246,7 +238,7 @@ def _times(batch: ExampleBatch, roots: ReadoutRoots, plan: ValidationPlan) -> np
         return values
     if prefix == const.CONTEXT:
         return values[roots.examples]
-    # Readouts without root have no time, but they do not count either.
+    # Index -1, of a readout without root, takes the appended 0; such readouts do not count.
     padded = np.append(values, 0)
     (root,) = (root for root, name in plan.rules.roots.node_sets.items() if f"{const.NODES}/{name}" == prefix)
     return padded[roots.nodes[root]]
@@ -263,7 +255,7 @@ def _report_missing_roots(seeds: SeedsOfBatch, file: RecordFile, findings: Findi
             findings.at(MISSING_ROOT, file.split, f"{const.EDGES}/_readout/{root}").add(len(examples), places)
 
 
-def _leak_keys(rows: Rows) -> npt.NDArray[np.uint64]:
+def _leak_row_keys(rows: Rows) -> npt.NDArray[np.uint64]:
     keys: npt.NDArray[np.uint64] = rows["key"]
     return keys
 
@@ -295,7 +287,7 @@ def _compare_ends(rows: Any, num_buckets: int) -> Any:
     fold = functools.partial(fold_rows, reduce=label_homophily.reduce_end_rows, dtype=label_homophily.END_ROW)
 
     def turn(chunks: Iterable[Rows]) -> list[tuple[int, Rows]]:
-        collector = RowCollector(label_homophily.end_row_keys, label_homophily.reduce_end_rows, num_buckets)
+        collector = RowCollector(label_homophily.hash_end_rows, label_homophily.reduce_end_rows, num_buckets)
         asked = label_homophily.ask_sources(fold(chunks))
         return [*collector.add(asked), *collector.flush()]
 
@@ -305,7 +297,7 @@ def _compare_ends(rows: Any, num_buckets: int) -> Any:
 
 def _compare_times(rows: Any, plan: ValidationPlan, names: Mapping[tuple[str, int], str]) -> Any:
     def find(times: Rows, earliest: Mapping[int, int]) -> PassPart:
-        return PassPart(findings=seed_times.find_newer_seeds(times, earliest, plan.rules, names, plan.time_key))
+        return PassPart(findings=split_leaks.find_newer_seeds(times, earliest, plan.rules, names, plan.time_key))
 
     filled = rows | "Filled" >> beam.Filter(lambda times: len(times) > 0)
     earliest = (
@@ -376,7 +368,7 @@ def _add_homophily(
     agreements: Sequence[EdgeAgreement],
     plan: ValidationPlan,
 ) -> None:
-    names = label_homophily.homophilic_edge_sets(plan.layout, plan.rules.roots)
+    names = label_homophily.list_homophilic_edge_sets(plan.layout, plan.rules.roots)
     by_key = {
         f"{const.EDGES}/{names[item.edge_set]}.{const.SIZE_NAME}": item for item in agreements if item.rank == rank
     }

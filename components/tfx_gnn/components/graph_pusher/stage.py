@@ -104,7 +104,7 @@ def push_graph_model(
             f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
             "Point at the output of GraphTrainer."
         )
-    # Also if the record turns out to be there: of a push that was killed right after it nothing is left.
+    # First of all, so that a push that was killed right after it was recorded leaves nothing behind.
     forget_recorded_versions(push_destination, _is_recorded)
     with (
         contextlib.ExitStack() as until_recorded,
@@ -139,19 +139,16 @@ def push_graph_model(
 
 
 def forget_push(pushed_model_dir: str) -> None:
-    """Makes a push count as not recorded, before an orchestrator that knows nothing of it removes its record.
+    """Marks a push as not recorded, for an orchestrator that is about to remove its record.
 
     The push that is then started again, and records beside the first, finds its version and makes no second one.
-
-    Args:
-        pushed_model_dir: folder on a local disk that may hold the record of a push.
     """
     path = os.path.join(pushed_model_dir, PUSHED_VERSION_FILE)
     if not os.path.isfile(path):
         return
     with open(path, encoding="utf-8") as file:
         pushed = json.load(file)
-    # Records of earlier releases tell of no fingerprint.
+    # Records of earlier releases have no fingerprint.
     model = pushed.get("model_fingerprint", "")
     if model and os.path.isdir(pushed["path"]):
         origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))

@@ -23,10 +23,10 @@ _OUTPUT = model_interface.TRAINING_OUTPUT_PREFIX
 
 @contextlib.contextmanager
 def operations_as_written() -> Iterator[None]:
-    """Keeps TensorFlow from fusing operations, which it does by the shapes that it knows.
+    """Keeps TensorFlow from fusing operations, which depends on static shapes.
 
-    Those of padded batches are known, those of requests are not. In half precision a fused operation rounds once
-    where others round twice, and all answers of a network would differ by that.
+    Padded batches have static shapes, and requests have not. In half precision a fused operation rounds once where
+    separate ones round twice, so all answers of a network would differ.
     """
     fuses = tf.config.optimizer.get_experimental_options().get("remapping", True)
     tf.config.optimizer.set_experimental_options({"remapping": False})
@@ -76,18 +76,7 @@ class ServedAnswers:
 
 
 def load_training_answers(model_run_dir: str) -> TrainingAnswers:
-    """Loads the training reference that GraphTrainer saved.
-
-    Args:
-        model_run_dir: its model run.
-
-    Returns:
-        The way, ready to be asked.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if it is of an earlier version.
-    """
+    """Loads the training reference that GraphTrainer saved."""
     loaded = _load("model_run_dir", os.path.join(model_run_dir, model_interface.TRAINING_REFERENCE_FOLDER))
     answer = _answer(loaded, model_interface.TRANSFORMED_GRAPH_SIGNATURE, "model_run_dir")
     outputs = loaded.signatures[model_interface.TRANSFORMED_GRAPH_SIGNATURE].structured_outputs
@@ -108,18 +97,7 @@ def load_training_answers(model_run_dir: str) -> TrainingAnswers:
 
 
 def load_served_answers(model_dir: str) -> ServedAnswers:
-    """Loads an exported model.
-
-    Args:
-        model_dir: trained model, with `Format-Serving/`.
-
-    Returns:
-        The model, ready to be asked.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if it does not show the transformed graph.
-    """
+    """Loads an exported model."""
     loaded = _load("model_dir", os.path.join(model_dir, model_interface.MODEL_ARTIFACT_FOLDER))
     return ServedAnswers(
         graph=_answer(loaded, model_interface.TRANSFORMED_GRAPH_SIGNATURE, "model_dir"),
@@ -127,16 +105,8 @@ def load_served_answers(model_dir: str) -> ServedAnswers:
     )
 
 
-def out_of_domain_answers(served: ServedAnswers, requests: Sequence[DomainRequest]) -> tuple[DomainAnswer, ...]:
-    """Asks an exported model for values that no table had, one request at a time.
-
-    Args:
-        served: the model.
-        requests: what to ask.
-
-    Returns:
-        What came back, in the order of the requests.
-    """
+def ask_out_of_domain(served: ServedAnswers, requests: Sequence[DomainRequest]) -> tuple[DomainAnswer, ...]:
+    """Asks an exported model for values that no table had, one request at a time, in their order."""
     answers = []
     for request in requests:
         try:
@@ -167,7 +137,7 @@ def _answer(loaded: Any, name: str, argument: str) -> Answer:
     function = loaded.signatures[name]
 
     def answer(records: Sequence[bytes]) -> dict[str, npt.NDArray[Any]]:
-        # The function lives only as long as the object it was loaded with.
+        # Keeps the loaded object alive: the function fails once it is collected.
         assert loaded is not None
         try:
             outputs: Mapping[str, tf.Tensor] = function(

@@ -1,4 +1,4 @@
-"""Compares two flat graphs of the same examples: how many values differ, by how much, and where.
+"""Compares two flat graphs of the same examples, and two answers: how many values differ, by how much, and where.
 
 A flat graph is what `tfx_gnn.graph.codec.flat_tensors` makes of examples that were merged into one graph.
 """
@@ -12,9 +12,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.serving import model_interface
+
 FLOAT, INTEGER, STRING, STRUCTURE = "float", "integer", "string", "structure"
 
-FlatGraph = Mapping[str, npt.NDArray[Any]]
+_Array = npt.NDArray[Any]
+
+FlatGraph = Mapping[str, _Array]
 """Arrays by key: floating point numbers as float64, integers and booleans as int64, strings as objects."""
 
 PlaceOfRow = Callable[[int], tuple[str, int]]
@@ -23,6 +27,11 @@ PlaceOfRow = Callable[[int], tuple[str, int]]
 WHOLE_BATCH = -1
 """Stands for a row where all of them are meant."""
 
+ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
+"""Outputs that say whom the others are about."""
+
+_KINDS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INTEGER}
+_PADDING: dict[str, Any] = {FLOAT: -np.inf, INTEGER: -1, STRING: b""}
 _SIZE = "#size"
 _STRUCTURE_NAMES = (_SIZE, "#source", "#target")
 
@@ -114,28 +123,19 @@ class FeatureComparison:
     """Adds up how one feature differs, batch by batch."""
 
     def __init__(self, key: str, kind: str) -> None:
-        """Begins with nothing compared.
-
-        Args:
-            key: name of the feature.
-            kind: one of the four kinds.
-        """
+        """Begins with nothing compared."""
         self.result = FeatureSkew(key=key, kind=kind)
 
     def add(
         self,
-        training: npt.NDArray[Any],
-        served: npt.NDArray[Any],
+        training: _Array,
+        served: _Array,
         place: PlaceOfRow,
         scale: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        """Compares arrays whose rows mean the same.
+        """Compares arrays whose rows mean the same: float64, int64 or objects, [num_rows, ...].
 
-        Args:
-            training: float64, int64 or objects, shape [num_rows, ...].
-            served: the same.
-            place: tells where a row is.
-            scale: what differences are divided by, broadcast to the arrays.
+        Differences are divided by `scale`, broadcast to the arrays.
         """
         if training.dtype != served.dtype or training.shape != served.shape:
             described = [f"{array.dtype.name}{list(array.shape)}" for array in (training, served)]
@@ -164,13 +164,10 @@ class FeatureComparison:
             row = position // max(int(np.prod(training.shape[1:], dtype=np.int64)), 1)
             self._describe([_as_text(array.reshape(-1)[position]) for array in (training, served)], place(row))
 
-    def add_row_lengths(self, training: npt.NDArray[Any], served: npt.NDArray[Any], place: PlaceOfRow) -> None:
-        """Compares the lengths of the rows of a ragged feature.
+    def add_row_lengths(self, training: _Array, served: _Array, place: PlaceOfRow) -> None:
+        """Compares the lengths of the rows of a ragged feature, int64 [num_rows] each.
 
-        Args:
-            training: int64 [num_rows].
-            served: int64 [num_rows]; rows inside of rows may be more or fewer.
-            place: tells where a row is.
+        Of rows inside of rows, one side may have more.
         """
         num_rows = min(len(training), len(served))
         differing = np.flatnonzero(training[:num_rows] != served[:num_rows])
@@ -183,13 +180,7 @@ class FeatureComparison:
         )
 
     def note_without_counterpart(self, described: Sequence[str], place: tuple[str, int], num_values: int) -> None:
-        """Counts values that cannot be compared.
-
-        Args:
-            described: what there is in training and in serving, in words.
-            place: where.
-            num_values: how many.
-        """
+        """Counts values that cannot be compared; `described` says what training and serving have, in words."""
         if not self.result.example:
             self._describe(described, place)
         self.result = dataclasses.replace(
@@ -223,16 +214,7 @@ class GraphComparison:
     def compare_sizes(
         self, training: FlatGraph, served: FlatGraph, places: Sequence[RecordPlace]
     ) -> npt.NDArray[np.bool_]:
-        """Compares the sizes of all sets, graph by graph.
-
-        Args:
-            training: flat graph of the examples in training.
-            served: flat graph of the same examples as served.
-            places: where each example is.
-
-        Returns:
-            bool [num_examples]: whether every set has the same size on both sides.
-        """
+        """Compares the sizes of all sets, graph by graph; returns bool [num_examples], True where all are equal."""
         equal = np.ones(len(places), bool)
         for key in sorted(key for key in training.keys() & served.keys() if key.endswith(_SIZE)):
             self._comparison(key, STRUCTURE).add(training[key], served[key], lambda row: (places[row].text(), -1))
@@ -240,13 +222,7 @@ class GraphComparison:
         return equal
 
     def compare(self, training: FlatGraph, served: FlatGraph, places: Sequence[RecordPlace]) -> None:
-        """Compares features and the ends of edges of graphs whose sizes are equal.
-
-        Args:
-            training: flat graph of the examples in training.
-            served: flat graph of the same examples as served.
-            places: where each example is.
-        """
+        """Compares features and the ends of edges of graphs whose sizes are equal."""
         self.only_in_training |= training.keys() - served.keys()
         self.only_served |= served.keys() - training.keys()
         partitions = {key: _partitions(key, training) for key in training}
@@ -260,12 +236,12 @@ class GraphComparison:
         key: str,
         training: FlatGraph,
         served: FlatGraph,
-        partitions: list[npt.NDArray[Any]],
+        partitions: list[_Array],
         places: Sequence[RecordPlace],
     ) -> None:
         starts = _item_starts(key, training, len(partitions[0]) - 1 if partitions else len(training[key]))
 
-        def place_below(levels: list[npt.NDArray[Any]]) -> PlaceOfRow:
+        def place_below(levels: list[_Array]) -> PlaceOfRow:
             def place(row: int) -> tuple[str, int]:
                 if row == WHOLE_BATCH:
                     return f"the batch of {places[0].text()}", -1
@@ -291,8 +267,95 @@ class GraphComparison:
         return self._features.setdefault(key, FeatureComparison(key, kind))
 
 
+class OutputComparison:
+    """Adds up how answers differ, batch by batch.
+
+    Attributes:
+        only_in_first: names of outputs that only the first way has.
+        only_in_second: names of outputs that only the second way has.
+        num_other_labels: examples whose most probable class differs.
+    """
+
+    def __init__(self) -> None:
+        """Begins with nothing compared."""
+        self.only_in_first: set[str] = set()
+        self.only_in_second: set[str] = set()
+        self.num_other_labels = 0
+        self._outputs: dict[str, FeatureComparison] = {}
+
+    @property
+    def results(self) -> tuple[FeatureSkew, ...]:
+        """What was found, by name."""
+        return tuple(self._outputs[name].result for name in sorted(self._outputs))
+
+    def compare(
+        self,
+        first: Mapping[str, _Array],
+        second: Mapping[str, _Array],
+        places: Sequence[RecordPlace],
+    ) -> None:
+        """Compares the answers to some examples by name, each [num_examples, ...]; ids are left to others.
+
+        Where the most probable class differs, so do logits, and the name of the class says nothing more.
+        """
+        self.only_in_first |= first.keys() - second.keys() - set(ID_OUTPUTS)
+        self.only_in_second |= second.keys() - first.keys() - set(ID_OUTPUTS)
+        for name in sorted((first.keys() & second.keys()) - set(ID_OUTPUTS)):
+            one, other = pad_to_same_width(first[name], second[name])
+            rows = np.arange(len(places))
+            prefix, _, short_name = name.rpartition("/")
+            logits = f"{prefix}/{model_interface.LOGITS_OUTPUT}" if prefix else model_interface.LOGITS_OUTPUT
+            if short_name == model_interface.LABEL_OUTPUT and logits in first and logits in second:
+                is_same = first[logits].argmax(axis=1) == second[logits].argmax(axis=1)
+                self.num_other_labels += int((~is_same).sum())
+                rows = np.flatnonzero(is_same)
+            kind = _KINDS.get(one.dtype, STRING)
+            comparison = self._outputs.setdefault(name, FeatureComparison(name, kind))
+
+            def place(row: int, rows: npt.NDArray[np.int64] = rows) -> tuple[str, int]:
+                return places[int(rows[max(row, 0)])].text(), -1
+
+            if len(rows):
+                comparison.add(one[rows], other[rows], place, _scale(other[rows]) if kind == FLOAT else None)
+
+
+def stack_answers(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
+    """Puts the answers to single requests together, as one request for all would have given them."""
+    together = {}
+    for name in answers[0]:
+        arrays = [answer[name] for answer in answers]
+        if arrays[0].ndim > 1:
+            width = max(array.shape[1] for array in arrays)
+            arrays = [_pad(array, width) for array in arrays]
+        together[name] = np.concatenate(arrays)
+    return together
+
+
+def pad_to_same_width(first: _Array, second: _Array) -> tuple[_Array, _Array]:
+    """Pads rows of two requests to the same second dimension, if they have one, as signatures do."""
+    if min(first.ndim, second.ndim) < 2:
+        return first, second
+    width = max(first.shape[1], second.shape[1])
+    return _pad(first, width), _pad(second, width)
+
+
+def _pad(array: _Array, width: int) -> _Array:
+    missing = width - array.shape[1]
+    if not missing:
+        return array
+    padding = np.full([len(array), missing, *array.shape[2:]], _PADDING[_KINDS.get(array.dtype, STRING)], array.dtype)
+    return np.concatenate([array, padding], axis=1)
+
+
+def _scale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The largest value of each example, at least 1; minus infinity pads rows."""
+    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
+    largest = finite.reshape(len(values), -1).max(axis=1, initial=1.0)
+    return largest.reshape([len(values)] + [1] * (values.ndim - 1))
+
+
 def _differences(
-    training: npt.NDArray[Any], served: npt.NDArray[Any], differs: npt.NDArray[np.bool_]
+    training: _Array, served: _Array, differs: npt.NDArray[np.bool_]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Absolute and relative differences; infinite where one side alone is NaN, and 1 for strings."""
     if training.dtype == object:
@@ -308,15 +371,15 @@ def _differences(
         return difference, np.where(np.isnan(relative), np.inf, relative)
 
 
-def _kind(key: str, values: npt.NDArray[Any]) -> str:
+def _kind(key: str, values: _Array) -> str:
     if key.endswith(_STRUCTURE_NAMES):
         return STRUCTURE
-    return {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INTEGER}.get(values.dtype, STRING)
+    return _KINDS.get(values.dtype, STRING)
 
 
-def _partitions(key: str, graph: FlatGraph) -> list[npt.NDArray[Any]]:
+def _partitions(key: str, graph: FlatGraph) -> list[_Array]:
     """Row splits of a ragged feature from the outermost; none for a dense one."""
-    levels: list[npt.NDArray[Any]] = []
+    levels: list[_Array] = []
     while (splits := graph.get(_splits_key(key, len(levels)))) is not None and splits.dtype == np.int64:
         levels.append(splits)
     return levels

@@ -78,29 +78,13 @@ class SkewReport:
 
 
 def write_skew_report(report: SkewReport, folder: str) -> None:
-    """Writes a report.
-
-    Args:
-        report: what was found.
-        folder: existing folder for `skew.json`.
-    """
+    """Writes a report."""
     with tf.io.gfile.GFile(os.path.join(folder, SKEW_FILE), "w") as file:
         file.write(json.dumps(_finite(dataclasses.asdict(report)), indent=2, allow_nan=False) + "\n")
 
 
 def read_skew_report(folder: str) -> SkewReport:
-    """Reads a report.
-
-    Args:
-        folder: folder with `skew.json`.
-
-    Returns:
-        What was found.
-
-    Raises:
-        FileNotFoundError: if there is none.
-        ValueError: if the file is of another form.
-    """
+    """Reads a report."""
     path = os.path.join(folder, SKEW_FILE)
     if not tf.io.gfile.exists(path):
         raise FileNotFoundError(f"`folder` must hold {SKEW_FILE}; got {folder!r}. Point at an output of `skew`.")

@@ -1,9 +1,14 @@
-"""Accumulates the differences between training and serving over batches."""
+"""Accumulates the differences between training and serving over blocks of examples.
+
+Examples before and after the transform are read side by side, in the blocks they were transformed in.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,132 +18,93 @@ import tensorflow as tf
 from tfx_gnn.components.graph_skew_validator.answers import ServedAnswers, TrainingAnswers
 from tfx_gnn.components.graph_skew_validator.comparison import (
     FLOAT,
-    INTEGER,
-    STRING,
+    ID_OUTPUTS,
     FeatureComparison,
-    FeatureSkew,
     FlatGraph,
     GraphComparison,
+    OutputComparison,
     PlaceOfRow,
     RecordPlace,
+    pad_to_same_width,
+    stack_answers,
 )
-from tfx_gnn.components.graph_skew_validator.examples import ExampleBlock, ExamplePair
-from tfx_gnn.records.record_files import place_of
-from tfx_gnn.serving import model_interface
-
-ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
-"""Outputs that say whom the others are about."""
+from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.transform.application import EXAMPLES_AT_ONCE
 
 
-_Array = npt.NDArray[Any]
-
-
-_KINDS = {np.dtype(np.float64): FLOAT, np.dtype(np.int64): INTEGER}
-
-
-_PADDING: dict[str, Any] = {FLOAT: -np.inf, INTEGER: -1, STRING: b""}
-
-
-class OutputComparison:
-    """Adds up how answers differ, batch by batch.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExamplePair:
+    """An example before and after the transform.
 
     Attributes:
-        only_in_first: names of outputs that only the first way has.
-        only_in_second: names of outputs that only the second way has.
-        num_other_labels: examples whose most probable class differs.
+        file: file of the raw example.
+        record: its position there, from 0.
+        raw: the raw example, serialized.
+        transformed: what became of it.
     """
 
-    def __init__(self) -> None:
-        """Begins with nothing compared."""
-        self.only_in_first: set[str] = set()
-        self.only_in_second: set[str] = set()
-        self.num_other_labels = 0
-        self._outputs: dict[str, FeatureComparison] = {}
+    file: RecordFile
+    record: int
+    raw: bytes
+    transformed: bytes
 
-    @property
-    def results(self) -> tuple[FeatureSkew, ...]:
-        """What was found, by name."""
-        return tuple(self._outputs[name].result for name in sorted(self._outputs))
-
-    def compare(self, first: Mapping[str, _Array], second: Mapping[str, _Array], places: Sequence[RecordPlace]) -> None:
-        """Compares the answers to some examples; ids are left to others.
-
-        Where the most probable class differs, so do logits, and the name of the class says nothing more.
-
-        Args:
-            first: arrays of one way by name, each [num_examples, ...]: float64, int64 or objects.
-            second: those of the other way.
-            places: where each example is.
-        """
-        self.only_in_first |= first.keys() - second.keys() - set(ID_OUTPUTS)
-        self.only_in_second |= second.keys() - first.keys() - set(ID_OUTPUTS)
-        for name in sorted((first.keys() & second.keys()) - set(ID_OUTPUTS)):
-            one, other = same_width(first[name], second[name])
-            rows = np.arange(len(places))
-            prefix, _, short_name = name.rpartition("/")
-            logits = f"{prefix}/{model_interface.LOGITS_OUTPUT}" if prefix else model_interface.LOGITS_OUTPUT
-            if short_name == model_interface.LABEL_OUTPUT and logits in first and logits in second:
-                is_same = first[logits].argmax(axis=1) == second[logits].argmax(axis=1)
-                self.num_other_labels += int((~is_same).sum())
-                rows = np.flatnonzero(is_same)
-            kind = _KINDS.get(one.dtype, STRING)
-            comparison = self._outputs.setdefault(name, FeatureComparison(name, kind))
-
-            def place(row: int, rows: npt.NDArray[np.int64] = rows) -> tuple[str, int]:
-                return places[int(rows[max(row, 0)])].text(), -1
-
-            if len(rows):
-                comparison.add(one[rows], other[rows], place, _scale(other[rows]) if kind == FLOAT else None)
+    def place(self, seed: Any) -> RecordPlace:
+        """Says where the example is; `seed` is the original id, bytes or an integer."""
+        text = seed.decode("utf-8", errors="replace") if isinstance(seed, bytes) else str(seed)
+        return RecordPlace(split=self.file.split, file=os.path.basename(self.file.path), record=self.record, id=text)
 
 
-def stacked(answers: Sequence[Mapping[str, _Array]]) -> dict[str, _Array]:
-    """Puts the answers to single requests together, as one request for all would have given them.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExampleBlock:
+    """Examples that GraphTransform transformed at once.
 
-    Args:
-        answers: arrays by name, each [1, ...]; at least one.
-
-    Returns:
-        Arrays [number of requests, ...].
+    Attributes:
+        pairs: the first of them, which are to be compared; at least one.
+        raw: all of them before the transform.
     """
-    together = {}
-    for name in answers[0]:
-        arrays = [answer[name] for answer in answers]
-        if arrays[0].ndim > 1:
-            width = max(array.shape[1] for array in arrays)
-            arrays = [_padded(array, width) for array in arrays]
-        together[name] = np.concatenate(arrays)
-    return together
+
+    pairs: tuple[ExamplePair, ...]
+    raw: tuple[bytes, ...]
 
 
-def same_width(first: _Array, second: _Array) -> tuple[_Array, _Array]:
-    """Pads rows as signatures do, so that those of two requests have the same length.
+def pair_files(examples_dir: str, transformed_dir: str, splits: Sequence[str]) -> list[tuple[RecordFile, RecordFile]]:
+    """Finds the files of two examples folders that belong together: raw and transformed, by split and name."""
+    raw_files = record_files(examples_dir, splits)
+    files = record_files(transformed_dir, tuple(dict.fromkeys(file.split for file in raw_files)))
+    if [(file.split, file.shard) for file in raw_files] != [(file.split, file.shard) for file in files]:
+        raise ValueError(
+            "`transformed_examples_dir` must hold as many files in each split as `examples_dir`; got "
+            f"{len(files)} files in {transformed_dir!r}, {len(raw_files)} in {examples_dir!r}. "
+            "Take the examples that GraphTransform made of these."
+        )
+    return list(zip(raw_files, files, strict=True))
 
-    Args:
-        first: array [n, ...].
-        second: array [n, ...].
 
-    Returns:
-        Both, with the same second dimension if they have one.
+def read_example_blocks(files: Sequence[tuple[RecordFile, RecordFile]], max_examples: int) -> Iterator[ExampleBlock]:
+    """Reads blocks of examples from the beginnings of files, about as many from each file of a split.
+
+    Of each split, `max_examples` are read at most.
     """
-    if min(first.ndim, second.ndim) < 2:
-        return first, second
-    width = max(first.shape[1], second.shape[1])
-    return _padded(first, width), _padded(second, width)
+    for raw_file, file in files:
+        quota, rest = divmod(max_examples, raw_file.num_shards)
+        limit = quota + (raw_file.shard < rest)
+        records = itertools.zip_longest(read_records(raw_file), read_records(file))
+        for begin in range(0, limit, EXAMPLES_AT_ONCE):
+            block = list(itertools.islice(records, EXAMPLES_AT_ONCE))
+            if not block:
+                break
+            pairs = tuple(_pair(raw_file, begin + i, *pair) for i, pair in enumerate(block))
+            yield ExampleBlock(pairs=pairs[: limit - begin], raw=tuple(pair.raw for pair in pairs))
 
 
-def _padded(array: _Array, width: int) -> _Array:
-    missing = width - array.shape[1]
-    if not missing:
-        return array
-    padding = np.full([len(array), missing, *array.shape[2:]], _PADDING[_KINDS.get(array.dtype, STRING)], array.dtype)
-    return np.concatenate([array, padding], axis=1)
-
-
-def _scale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The largest value of each example, at least 1; minus infinity pads rows."""
-    finite = np.where(np.isfinite(values), np.abs(values), 0.0)
-    largest = finite.reshape(len(values), -1).max(axis=1, initial=1.0)
-    return largest.reshape([len(values)] + [1] * (values.ndim - 1))
+def _pair(file: RecordFile, record: int, raw: bytes | None, transformed: bytes | None) -> ExamplePair:
+    if raw is None or transformed is None:
+        longer = "transformed_examples_dir" if raw is None else "examples_dir"
+        raise ValueError(
+            "`transformed_examples_dir` must hold one example for each of `examples_dir`; got more than "
+            f"{record} in `{longer}` alone, {place_of(file)}. Take the examples that GraphTransform made."
+        )
+    return ExamplePair(file=file, record=record, raw=raw, transformed=transformed)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,13 +133,7 @@ class SkewAccumulator:
     """
 
     def __init__(self, training: TrainingAnswers, served: ServedAnswers, batch_size: int) -> None:
-        """Begins with nothing compared.
-
-        Args:
-            training: the way of training.
-            served: the exported model.
-            batch_size: examples of a batch, at most those of training.
-        """
+        """Begins with nothing compared."""
         self._training, self._served, self._batch_size = training, served, batch_size
         self.graphs = GraphComparison()
         self.outputs = OutputComparison()
@@ -186,11 +146,7 @@ class SkewAccumulator:
         self.ids_compared = True
 
     def add(self, block: ExampleBlock) -> None:
-        """Compares the examples of a block; those that cannot be compared are counted and left out.
-
-        Args:
-            block: examples of one file.
-        """
+        """Compares the examples of a block; those that cannot be compared are counted and left out."""
         split = block.pairs[0].file.split
         self.num_examples[split] = self.num_examples.get(split, 0) + len(block.pairs)
         floats = self._floats_of(block)
@@ -198,7 +154,7 @@ class SkewAccumulator:
             pairs = list(block.pairs[begin : begin + self._batch_size])
             num_compared = self._add_batch(pairs, floats, ask_alone=begin == 0)
             if num_compared < len(pairs):
-                # What is left out has no values here, but in the block it has.
+                # The block still holds values of the examples left out here, so the two no longer line up.
                 floats = None
 
     def _add_batch(self, pairs: list[ExamplePair], floats: _BlockFloats | None, *, ask_alone: bool) -> int:
@@ -223,7 +179,7 @@ class SkewAccumulator:
         self.graphs.compare(answers.training, graph, places)
         self.outputs.compare(answers.training_outputs, answers.outputs, places)
         if ask_alone:
-            alone = stacked([self._served.predict([pair.raw]) for pair in pairs])
+            alone = stack_answers([self._served.predict([pair.raw]) for pair in pairs])
             self.one_by_one.compare(answers.outputs, alone, places)
         self.num_compared += len(pairs)
         return len(pairs)
@@ -232,7 +188,7 @@ class SkewAccumulator:
         try:
             return _BlockFloats(self._served.graph(block.raw))
         except tf.errors.InvalidArgumentError:
-            # Some example is refused: which one, its batch will show.
+            # Some example is refused; its batch will tell which.
             return None
 
     def _ask(self, pairs: Sequence[ExamplePair]) -> _Answers:
@@ -266,7 +222,7 @@ class SkewAccumulator:
         self.ids_compared &= bool(names)
         same = np.ones(len(places), bool)
         for name in names:
-            training, served = same_width(answers.training_outputs[name], answers.outputs[name])
+            training, served = pad_to_same_width(answers.training_outputs[name], answers.outputs[name])
             same &= np.asarray(training == served, bool).reshape(len(places), -1).all(axis=1)
         if not same.all():
             first = int(np.argmin(same))

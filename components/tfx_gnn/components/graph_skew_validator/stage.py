@@ -7,16 +7,15 @@ import os
 from collections.abc import Sequence
 
 from tfx_gnn.components.graph_skew_validator.answers import (
+    ask_out_of_domain,
     load_served_answers,
     load_training_answers,
     operations_as_written,
-    out_of_domain_answers,
 )
 from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
-from tfx_gnn.components.graph_skew_validator.examples import example_blocks, file_pairs
 from tfx_gnn.components.graph_skew_validator.options import GraphSkewValidatorOptions
 from tfx_gnn.components.graph_skew_validator.report import SkewReport, write_skew_report
-from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator
+from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumulator, pair_files, read_example_blocks
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import blessing
@@ -64,7 +63,7 @@ def validate_skew(
         FileNotFoundError: if the model or its way of training is not there.
         ValueError: if the two folders of examples have other splits, files or numbers of examples, or none at all.
     """
-    files = file_pairs(examples_dir, transformed_examples_dir, options.splits)
+    files = pair_files(examples_dir, transformed_examples_dir, options.splits)
     training, served = load_training_answers(model_run_dir), load_served_answers(model_dir)
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     batch_size = min(options.batch_size, training.batch_size)
@@ -77,7 +76,7 @@ def validate_skew(
     ):
         accumulator = SkewAccumulator(training, served, batch_size)
         some: list[bytes] = []
-        for block in example_blocks(files, options.max_examples):
+        for block in read_example_blocks(files, options.max_examples):
             accumulator.add(block)
             some += [pair.raw for pair in block.pairs][: _MAX_SOURCES - len(some)]
         if not accumulator.num_examples:
@@ -86,7 +85,7 @@ def validate_skew(
                 "Choose splits that hold some."
             )
         requests = out_of_domain_requests(some, label_keys(some, saved_model_dir))
-        report = _report(accumulator, options, batch_size, out_of_domain_answers(served, requests))
+        report = _report(accumulator, options, batch_size, ask_out_of_domain(served, requests))
         write_skew_report(report, skew_partial)
         blessing.write_blessing(
             blessing_partial,

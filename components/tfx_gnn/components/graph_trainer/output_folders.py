@@ -1,8 +1,10 @@
 """The two output folders of a training, the model and its run, which appear together.
 
 No file system renames two folders at once. So the training counts as ended from the moment when the note of
-`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. Whoever starts
-the same training again finds by it what is left: to give the two folders their names, and nothing else.
+`FinishedTraining` is there, the last thing that is written, into the hidden folder of the model run. If the same
+training is started again, the note tells that only the two folders have still to be renamed.
+
+Before a training starts, its folders are checked: whether they can be written, and whether there is room.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import pathlib
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import (
     check_absent_or_empty,
@@ -30,9 +34,14 @@ from tfx_gnn.io.commit_journal import RESUMABLE, partial_folders, remove_partial
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.training.checkpoints.checkpoints import MAX_TO_KEEP, num_state_bytes
 from tfx_gnn.training.checkpoints.training_fingerprint import differences
 
 FINISHED_FILE = "finished.json"
+LOGS_DIR = "logs"
+
+LOGS_BYTES = 16 << 20
+"""Room for TensorBoard's logs, the summary, and vocabularies of an export: what the smallest model needs, too."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,7 +49,7 @@ class FinishedTraining:
     """What has ended.
 
     Attributes:
-        fingerprint: what the training hung on: names to values or hashes.
+        fingerprint: what the training depended on: names to values or hashes.
         model: fingerprint of the files of the model.
         hidden_folders: last parts of the paths where the model and its run were written.
     """
@@ -51,14 +60,7 @@ class FinishedTraining:
 
     @classmethod
     def read(cls, run_dir: str) -> FinishedTraining | None:
-        """Reads the note of a model run.
-
-        Args:
-            run_dir: folder of the run, hidden or not; may be missing.
-
-        Returns:
-            The note; None if the training has not ended there.
-        """
+        """Reads the note of a model run, hidden or not; None if the training has not ended there."""
         path = os.path.join(run_dir, FINISHED_FILE)
         if not tf.io.gfile.exists(path):
             return None
@@ -66,11 +68,7 @@ class FinishedTraining:
             return options_json.from_json(file.read(), cls)
 
     def write(self, run_dir: str) -> None:
-        """Writes the note, whole or not at all.
-
-        Args:
-            run_dir: hidden folder of the run, in which nothing is missing but this.
-        """
+        """Writes the note, whole or not at all."""
         path = os.path.join(run_dir, FINISHED_FILE)
         with tf.io.gfile.GFile(path + ".writing", "w") as file:
             file.write(options_json.to_json(self))
@@ -81,124 +79,34 @@ class FinishedTraining:
             sync_path(run_dir)
 
 
-LOGS_DIR = "logs"
-
-
-CHECKPOINTS_DIR = "checkpoints"
-
-
-EXPORTED = "exported"
-
-
-_BETWEEN_PROCESSES = (
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
-    tf.errors.DeadlineExceededError,
-    tf.errors.InternalError,
-    tf.errors.UnavailableError,
-)
-
-
-@contextlib.contextmanager
-def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
-    """Says of an error between machines what it means.
-
-    Args:
-        role: of this process.
-
-    Raises:
-        ConnectionError: if another process is gone.
-    """
-    try:
-        yield
-    except _BETWEEN_PROCESSES as error:
-        if role.is_alone:
-            raise
-        reason = (error.message.strip().splitlines() or [type(error).__name__])[-1]
-        raise ConnectionError(
-            f"Another process of this training is gone, or cannot be reached; got {type(error).__name__} in "
-            f"{role.task_type} {role.task_id}: {reason} Start all processes again: training goes on from the newest "
-            "checkpoint."
-        ) from error
-
-
 def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
     """Names the folder of a training's checkpoints, the same whenever it is started again.
 
-    Args:
-        checkpoint_dir: what was asked for; empty for a hidden folder beside the model run: an orchestrator
-            gives a retry another run folder, but beside the first one.
-        model_run_dir: folder of the model run.
-        fingerprint: name of the training.
-
-    Returns:
-        The folder.
+    That is `checkpoint_dir` or, if it is empty, a hidden folder beside the model run: an orchestrator gives a retry
+    another run folder, but beside the first one.
     """
     parent = os.path.dirname(os.path.abspath(model_run_dir) if "://" not in model_run_dir else model_run_dir)
     return checkpoint_dir or os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
 
 
 def copy_files(folder: str, target: str) -> None:
-    """Copies all files of a folder, to another disk if need be.
-
-    Args:
-        folder: where they are. May be missing.
-        target: where they go; files of the same names are replaced.
-    """
+    """Copies all files of a folder, which may be missing, to another disk if need be; files there are replaced."""
     if not tf.io.gfile.exists(folder):
         return
     for path, _, names in tf.io.gfile.walk(folder):
         relative = os.path.relpath(path, folder)
-        # To an object store "." would be a name like any other.
+        # An object store takes "." for a name like any other.
         place = target if relative == "." else os.path.join(target, relative)
         tf.io.gfile.makedirs(place)
         for name in names:
             tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
 
 
-def save_weights(model: tf_keras.Model, run_dir: str) -> str:
-    """Saves the weights as a checkpoint of a model run; every process that trains must take part.
-
-    Args:
-        model: the trained model, whatever its strategy.
-        run_dir: folder for the run.
-
-    Returns:
-        Prefix of the checkpoint, for `load_weights`.
-    """
-    prefix = os.path.join(run_dir, CHECKPOINTS_DIR, EXPORTED)
-    tf.train.Checkpoint(model=model).write(prefix, options=_options(model))
-    return prefix
-
-
-def load_weights(model: tf_keras.Model, prefix: str) -> None:
-    """Loads what `save_weights` saved into a model of one device.
-
-    Args:
-        model: a model built by the same function.
-        prefix: where the checkpoint is.
-    """
-    tf.train.Checkpoint(model=model).read(prefix).expect_partial().assert_existing_objects_matched()
-
-
-def _options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
-    is_served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
-    # Parameter servers may see other disks.
-    return tf.train.CheckpointOptions(experimental_io_device="/job:chief" if is_served else None)
-
-
 class OutputFolders:
     """The folders of a model and its run; a context manager that keeps other processes from writing them.
 
-    Args:
-        model_dir: absent or empty folder, or an output of the very same training.
-        model_run_dir: the same.
-        is_chief: whether this process is the one that writes. The others get folders that are
-            thrown away: some of what is written only works if all take part.
-
-    Raises:
-        OSError: if a folder cannot be made: see `resolve_outputs`.
-        ValueError: if one folder would lie in the other, or is a link to nothing.
+    Processes other than the chief get folders that are thrown away: some of what is written only works if all take
+    part.
     """
 
     def __init__(self, model_dir: str, model_run_dir: str, *, is_chief: bool) -> None:
@@ -209,11 +117,7 @@ class OutputFolders:
         self._locks = contextlib.ExitStack()
 
     def __enter__(self) -> OutputFolders:
-        """Begins to keep others out.
-
-        Raises:
-            BlockingIOError: if another process is writing one of the folders.
-        """
+        """Begins to keep others out."""
         if self._is_chief:
             with contextlib.ExitStack() as stack:
                 stack.enter_context(held_outputs(self._outputs, self._places, note=RESUMABLE))
@@ -227,13 +131,9 @@ class OutputFolders:
         self._locks.close()
 
     def complete(self, fingerprint: Mapping[str, str]) -> bool:
-        """Completes the outputs of this very training if it had ended before.
+        """Completes the outputs of this very training if it had ended before; tells whether they are there.
 
-        Args:
-            fingerprint: what the training hangs on.
-
-        Returns:
-            Whether the outputs are there. Always False if this process does not write.
+        Always False in a process that does not write.
         """
         if not self._is_chief:
             return False
@@ -251,16 +151,7 @@ class OutputFolders:
     def written(self, fingerprint: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """Yields folders to write into, which appear whole or not at all.
 
-        What dead processes have left of the same outputs is removed.
-
-        Args:
-            fingerprint: what the training hangs on.
-
-        Yields:
-            Folders for the model and for its run.
-
-        Raises:
-            FileExistsError: if one of the outputs holds files already.
+        Hidden folders that killed processes left of the same outputs are removed.
         """
         if not self._is_chief:
             with tempfile.TemporaryDirectory(prefix="tfx-gnn-worker-") as scratch:
@@ -280,7 +171,7 @@ class OutputFolders:
             self._check_free(fingerprint)
             for folder in (model, run):
                 if has_locks(folder):
-                    # A machine that loses power must not keep the note without what it speaks of.
+                    # After a power loss, the note must not be there without the files that it is about.
                     sync_tree(folder)
             FinishedTraining(
                 fingerprint=dict(fingerprint),
@@ -288,7 +179,7 @@ class OutputFolders:
                 hidden_folders=(os.path.basename(model), os.path.basename(run)),
             ).write(run)
         except BaseException:
-            # With the note there, what comes too late does not undo a training: the next start completes it.
+            # Once the note is written the training counts as ended: keep the folders, and the next start renames them.
             if FinishedTraining.read(run) is None:
                 tf.io.gfile.rmtree(model)
                 tf.io.gfile.rmtree(run)
@@ -315,15 +206,7 @@ class OutputFolders:
 
 
 def finished_outputs(model_dir: str, model_run_dir: str) -> FinishedTraining | None:
-    """Reads which training the outputs are of.
-
-    Args:
-        model_dir: folder of the model; may be missing.
-        model_run_dir: folder of its run; may be missing.
-
-    Returns:
-        The note of the training; None unless both are there, whole and under their names.
-    """
+    """Reads which training the outputs are of; None unless both are there, whole and under their names."""
     finished = FinishedTraining.read(model_run_dir)
     return finished if finished is not None and fingerprint_folders([model_dir]) == finished.model else None
 
@@ -339,3 +222,113 @@ def _complete_rename(folder: str, path: str) -> None:
         # An object store renames a folder file by file, and may have been cut short.
         copy_files(folder, path)
         tf.io.gfile.rmtree(folder)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputSizes:
+    """What a training is going to write, in bytes: an estimate by the sizes of what it trains.
+
+    Attributes:
+        checkpoints: all that are there at a time: those that are kept, and the one that is being written; and logs.
+        model: the exported model.
+        run: the weights once as a checkpoint and once for GraphSkewValidator, and logs.
+    """
+
+    checkpoints: int
+    model: int
+    run: int
+
+    @classmethod
+    def of_model(cls, model: tf_keras.Model) -> OutputSizes:
+        """Estimates from a compiled model that has all its variables.
+
+        With the slots of its optimizer: under Adam a checkpoint has three times the size of the weights.
+        """
+        weights = sum(variable.shape.num_elements() * variable.dtype.size for variable in model.variables)
+        return cls(
+            checkpoints=(MAX_TO_KEEP + 1) * num_state_bytes(model) + LOGS_BYTES,
+            model=weights + LOGS_BYTES,
+            run=2 * weights + LOGS_BYTES,
+        )
+
+
+def check_outputs(folders: Mapping[str, tuple[str, int]]) -> None:
+    """Checks that folders can be made and written, and that their disks have room for the bytes that go there.
+
+    Folders on object stores are checked by writing an object; their room is not known. Neither a folder nor its
+    parents need to exist; nothing is left behind.
+    """
+    needs: dict[int, list[tuple[str, str, int]]] = {}
+    for name, (folder, num_bytes) in folders.items():
+        if not has_locks(folder):
+            _check_object_store(name, folder)
+            continue
+        existing = _nearest_existing(folder)
+        _check_writable(name, folder, existing)
+        needs.setdefault(os.stat(existing).st_dev, []).append((name, existing, num_bytes))
+    for on_one_disk in needs.values():
+        _check_room(on_one_disk)
+
+
+def check_places(*, model_dir: str, model_run_dir: str, checkpoint_dir: str) -> None:
+    """Checks before anything is read that outputs can be written, as far as is known without a model.
+
+    `checkpoint_dir` may be empty.
+    """
+    folders = {"model_dir": model_dir, "model_run_dir": model_run_dir, "checkpoint_dir": checkpoint_dir}
+    # Where a training has ended, no room is needed to find that out.
+    if not (has_locks(model_run_dir) and os.path.exists(os.path.join(model_run_dir, FINISHED_FILE))):
+        check_outputs({name: (folder, LOGS_BYTES) for name, folder in folders.items() if folder})
+
+
+def _nearest_existing(folder: str) -> str:
+    """The folder, or the nearest of its parents that is there."""
+    path = os.path.abspath(folder)
+    while not os.path.lexists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _check_writable(name: str, folder: str, existing: str) -> None:
+    """Writes a file where the folder is, or will be made: permissions alone do not tell."""
+    reason = None
+    if not os.path.isdir(existing):
+        reason = "which is no folder"
+    else:
+        try:
+            # Where a quota is used up, a folder may yet be made.
+            with tempfile.TemporaryDirectory(prefix=".write-check-", dir=existing) as made:
+                pathlib.Path(made, "file").write_bytes(b"x")
+        except OSError as error:
+            reason = f"where nothing can be written: {error.strerror}"
+    if reason is not None:
+        place = "" if existing == os.path.abspath(folder) else f" in {existing!r}"
+        raise ValueError(
+            f"`{name}` must be a folder that can be made and written; got {folder!r}{place}, {reason}. Name another "
+            "folder, or mend this one."
+        )
+
+
+def _check_object_store(name: str, folder: str) -> None:
+    path = os.path.join(folder, f".write-check-{uuid.uuid4().hex[:12]}")
+    try:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write("x")
+        tf.io.gfile.remove(path)
+    except (tf.errors.OpError, OSError) as error:
+        raise ValueError(
+            f"`{name}` must be a folder that can be written; got {folder!r}: {error} Name another one, or give this "
+            "process the right to write."
+        ) from error
+
+
+def _check_room(folders: Sequence[tuple[str, str, int]]) -> None:
+    """Compares the room on one disk with what all folders there need."""
+    free = shutil.disk_usage(folders[0][1]).free
+    needed = sum(num_bytes for _, _, num_bytes in folders)
+    if free < needed:
+        names = ", ".join(f"`{name}` {num_bytes:,}" for name, _, num_bytes in folders)
+        raise ValueError(
+            f"`{folders[0][0]}` must have room for {needed:,} bytes ({names}); got {free:,} bytes free on the disk of "
+            f"{folders[0][1]!r}. Free space, or name folders on a larger disk."
+        )

@@ -1,35 +1,30 @@
-"""Progress of a training: a bar on a terminal, elsewhere one line per epoch."""
+"""Progress of a training: a bar on a terminal, elsewhere one line per epoch, and its input in TensorBoard."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from typing import Any
 
+import tensorflow as tf
 import tf_keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from tfx_gnn.training.loop.training_loop import TrainingState
+
 
 def say(line: str) -> None:
-    """Shows a line on stderr where no training is shown yet, or none any more.
-
-    Args:
-        line: what to show.
-    """
+    """Shows a line on stderr where no training is shown yet, or none any more."""
     Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
     """Shows epoch, loss and metrics on stderr instead of Keras' own output.
 
-    Args:
-        num_epochs: epochs that will run at most.
-        steps_per_epoch: batches that one pass over the training split is expected to have; after
-            each pass the bar goes by its number of batches.
-        notes: lines to show first.
-        is_quiet: whether nothing is shown: one process of several speaks for all.
-        console: where to show; stderr by default.
+    `steps_per_epoch` is an expectation: after each epoch the bar goes by the number of batches there were. With
+    `is_quiet` nothing is shown: of several processes only one reports.
     """
 
     def __init__(
@@ -72,11 +67,7 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         self._progress.start()
 
     def say(self, line: str) -> None:
-        """Shows a line, above the bar.
-
-        Args:
-            line: what to show.
-        """
+        """Shows a line, above the bar."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
@@ -111,6 +102,51 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         """Ends the bar, also after an interruption; may be called twice."""
         self._progress.stop()
         logging.getLogger("tensorflow").removeFilter(_is_worth_reading)
+
+
+class InputScalars(tf_keras.callbacks.Callback):
+    """Shows the input of each epoch in TensorBoard.
+
+    The scalars `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
+    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step, have the
+    epoch as step.
+
+    The scalars go to the folder `input` of `logs_dir`, a run of its own, for TensorBoard reads one file of a run at
+    a time.
+    """
+
+    def __init__(self, *, state: TrainingState, logs_dir: str) -> None:
+        super().__init__()
+        self._state = state
+        self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Writes the figures of the epoch."""
+        figures = self._state.inputs[epoch]
+        with self._writer.as_default(step=epoch):
+            tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
+            tf.summary.scalar("input/fill", figures.fill)
+            tf.summary.scalar("input/padded_share", 1.0 - figures.fill)
+            tf.summary.scalar("input/removed_share", figures.removed_share)
+            tf.summary.scalar("train/graphs_per_second", figures.graphs_per_second)
+            tf.summary.scalar("train/input_bound_share", figures.input_bound_share)
+            rate = read_learning_rate(self.model.optimizer)
+            if rate is not None:
+                tf.summary.scalar("train/learning_rate", rate)
+        self._writer.flush()
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Closes the file."""
+        self._writer.close()
+
+
+def read_learning_rate(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
+    """Tells the learning rate of an optimizer now; None if it has none, or several."""
+    rate: Any = getattr(optimizer, "learning_rate", None)
+    if callable(rate):
+        rate = rate(optimizer.iterations)
+    # A tensor of it: variables that are kept on several replicas are no numbers.
+    return None if rate is None else float(tf.convert_to_tensor(rate))
 
 
 def _is_worth_reading(record: logging.LogRecord) -> bool:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
-from tfx_gnn.components.graph_trainer.output_checks import check_places
-from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, errors_of_other_processes, finished_outputs
+from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, check_places, finished_outputs
 from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
-from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters, Training
+from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters, Training, errors_of_other_processes
 from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.io.process_lock import has_locks
@@ -118,7 +117,7 @@ def train_graph_model(
     # Before anything of TensorFlow runs, but for TPUs: it sets up the connections to other machines.
     strategy = make_strategy(options.strategy)
     if role.is_chief and not role.is_alone:
-        # Others learn of an error here only once they are connected, and would wait for this process.
+        # Only now that all are connected: earlier, an error here would leave the other processes waiting.
         check_places(**places)
     if options.verifies_tpu and not touches_tpu:
         _refuse_for_tpu(folders, options)
@@ -164,7 +163,7 @@ def _train_unless_ended(
         with locked_checkpoints(checkpoint_dir) if role.is_chief else contextlib.nullcontext():
             whole_fingerprint = _with_end(fingerprint, options)
             with errors_of_other_processes(role):
-                # Only the chief knows: it may just have completed an interrupted commit.
+                # Only the chief can tell: it may just have completed an interrupted commit.
                 has_ended = is_true_on_any_worker(strategy, is_true_here=outputs.complete(whole_fingerprint))
             if has_ended:
                 summary = read_training_summary(model_run_dir)
@@ -177,7 +176,7 @@ def _train_unless_ended(
                     seeded(options.training_seed, deterministic=options.execution.deterministic),
                 ):
                     summary = training.run(model_partial, run_partial, checkpoint_dir, fingerprint)
-                # A worker that ended while the chief still exports could not help it to start again.
+                # A worker must not end while the chief still exports: a restarted chief would wait for it.
                 with errors_of_other_processes(role):
                     barrier(strategy)
             barrier_before_exit(strategy)
@@ -208,7 +207,7 @@ def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> No
 
 
 def _refuse_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions) -> None:
-    # Before the TPU is touched nobody knows by how many cores to divide a global batch; its size is no matter here.
+    # How many cores share a global batch is unknown until the TPU is set up; the check needs no batch size.
     options = dataclasses.replace(options, batching=dataclasses.replace(options.batching, batch_size=0))
     readiness = check_training_for_tpu(folders, options)
     readiness.raise_if_not_ready(options.model_fn)

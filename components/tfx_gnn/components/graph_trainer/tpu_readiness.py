@@ -86,15 +86,7 @@ class TpuMemory:
 
 
 def estimate_tpu_memory(batch_spec: Any, model: tf_keras.Model) -> TpuMemory:
-    """Adds up what is known before a step is run.
-
-    Args:
-        batch_spec: nest of type specs of one replica's batch.
-        model: compiled model whose optimizer has its variables.
-
-    Returns:
-        The estimate.
-    """
+    """Adds up what is known before a step is run; the optimizer of the model has its variables."""
     return TpuMemory(
         batch=tuple(_measured(name, spec) for name, spec in _named_tensors(batch_spec)),
         parameters=_num_bytes(model.weights),
@@ -157,14 +149,7 @@ class TpuReadiness:
         return not any(problem.blocks for problem in self.problems)
 
     def raise_if_not_ready(self, model_name: str) -> None:
-        """Refuses a model that a TPU would refuse.
-
-        Args:
-            model_name: what to call the model in the message.
-
-        Raises:
-            ValueError: if there are problems; the message has all of them.
-        """
+        """Raises a ValueError that lists all problems that a TPU would refuse."""
         blocking = [problem for problem in self.problems if problem.blocks]
         if blocking:
             listed = "".join(f"\n- {problem}" for problem in blocking)
@@ -179,16 +164,7 @@ def check_training_for_tpu(folders: TrainerFolders, options: GraphTrainerOptions
 
     It builds a model of its own on the CPU, and moves TensorFlow's random generators on: set seeds afterwards.
 
-    Args:
-        folders: what to read.
-        options: what to train; `batch_size` is that of one core here.
-
-    Returns:
-        What was found.
-
-    Raises:
-        ValueError: if inputs do not fit each other, as for `train_graph_model`.
-        ModuleNotFoundError: if the module of `model_fn` cannot be found.
+    `batch_size` of the options is that of one core here.
     """
     model_fn = load_function(options.model_fn)
     inputs = read_inputs(folders, options)
@@ -219,17 +195,7 @@ def check_model_for_tpu(
 ) -> TpuReadiness:
     """Checks the training step of a model, with its loss, gradients and optimizer, and its step of evaluation.
 
-    Args:
-        make_builder: from the spec of a padded graph of any size to the builder of the model.
-        labelled: parts padded graphs from their labels.
-        training: budget of one core's batch in training.
-        evaluation: budget of one core's batch in evaluation.
-
-    Returns:
-        What was found.
-
-    Raises:
-        ValueError: if the model does not answer what the objective demands.
+    `make_builder` gets the spec of a padded graph of any size. Budgets are those of one core's batch.
     """
     made: list[tf.Variable] = []
 

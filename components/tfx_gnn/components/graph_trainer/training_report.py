@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 
-import tensorflow as tf
-
-from tfx_gnn.reports.report_page import draw_curves, render_page
+from tfx_gnn.reports.report_page import draw_curves, render_page, write_page
 from tfx_gnn.training.loop.summary import TrainingSummary
 
 _VALIDATION = "val_"
@@ -27,14 +24,7 @@ class _Curve:
 
 
 def render_training_report(summary: TrainingSummary) -> str:
-    """Shows a training on one HTML page: curves, input, layers, options and where it stopped.
-
-    Args:
-        summary: what the training did; names of metrics and layers may have any characters.
-
-    Returns:
-        The page, as `render_page` makes it.
-    """
+    """Shows a training on one HTML page: curves, input, layers, options and where it stopped."""
     return render_page(
         "training_report.html.j2",
         summary=summary,
@@ -48,26 +38,12 @@ def render_training_report(summary: TrainingSummary) -> str:
 
 
 def write_training_report(summary: TrainingSummary, path: str) -> None:
-    """Writes the page of `render_training_report`.
-
-    Args:
-        summary: what the training did.
-        path: file to write, in a folder that is made if need be; one that is there is replaced.
-    """
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_training_report(summary))
+    """Writes the page of `render_training_report`."""
+    write_page(render_training_report(summary), path)
 
 
 def training_notes(summary: TrainingSummary) -> list[str]:
-    """Says what might be done better next time.
-
-    Args:
-        summary: what the training did.
-
-    Returns:
-        Sentences; none if nothing is worth a note.
-    """
+    """Says in sentences what might be done better next time."""
     notes = []
     losses = [logs.get("val_loss", math.nan) for logs in summary.epochs]
     finite = [loss for loss in losses if math.isfinite(loss)]

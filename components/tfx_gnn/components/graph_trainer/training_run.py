@@ -8,16 +8,14 @@ import functools
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.components.graph_trainer import output_folders as trainer_outputs
-from tfx_gnn.components.graph_trainer.output_checks import OutputSizes, check_outputs
-from tfx_gnn.components.graph_trainer.output_folders import errors_of_other_processes
-from tfx_gnn.components.graph_trainer.progress import TrainingProgress
+from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSizes, check_outputs, copy_files
+from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
@@ -58,74 +56,34 @@ class Exporters:
 
 SAVED_MODELS = Exporters()
 
-
-class InputScalars(tf_keras.callbacks.Callback):
-    """Shows the input of each epoch in TensorBoard.
-
-    The scalars `input/graphs_per_batch`, `input/fill`, `input/padded_share`, `input/removed_share`,
-    `train/graphs_per_second`, `train/input_bound_share` and `train/learning_rate`, that of the last step, have the
-    epoch as step.
-
-    Args:
-        state: of the training.
-        logs_dir: where TensorBoard looks; the scalars go to the folder `input` in it, a run of its own,
-            for TensorBoard reads one file of a run at a time.
-    """
-
-    def __init__(self, *, state: TrainingState, logs_dir: str) -> None:
-        super().__init__()
-        self._state = state
-        self._writer = tf.summary.create_file_writer(os.path.join(logs_dir, "input"))
-
-    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Writes the figures of the epoch."""
-        figures = self._state.inputs[epoch]
-        with self._writer.as_default(step=epoch):
-            tf.summary.scalar("input/graphs_per_batch", figures.graphs_per_batch)
-            tf.summary.scalar("input/fill", figures.fill)
-            tf.summary.scalar("input/padded_share", 1.0 - figures.fill)
-            tf.summary.scalar("input/removed_share", figures.removed_share)
-            tf.summary.scalar("train/graphs_per_second", figures.graphs_per_second)
-            tf.summary.scalar("train/input_bound_share", figures.input_bound_share)
-            rate = learning_rate_of(self.model.optimizer)
-            if rate is not None:
-                tf.summary.scalar("train/learning_rate", rate)
-        self._writer.flush()
-
-    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
-        """Closes the file."""
-        self._writer.close()
+_EXPORTED_WEIGHTS = os.path.join("checkpoints", "exported")
+_BETWEEN_PROCESSES = (
+    tf.errors.AbortedError,
+    tf.errors.CancelledError,
+    tf.errors.DeadlineExceededError,
+    tf.errors.InternalError,
+    tf.errors.UnavailableError,
+)
 
 
-def learning_rate_of(optimizer: tf_keras.optimizers.Optimizer) -> float | None:
-    """Tells the learning rate of the last step.
-
-    Args:
-        optimizer: of the model.
-
-    Returns:
-        The rate; None if the optimizer has none, or several.
-    """
-    rate: Any = getattr(optimizer, "learning_rate", None)
-    if callable(rate):
-        rate = rate(optimizer.iterations)
-    # A tensor of it: variables that are kept on several replicas are no numbers.
-    return None if rate is None else float(tf.convert_to_tensor(rate))
+@contextlib.contextmanager
+def errors_of_other_processes(role: ClusterRole) -> Iterator[None]:
+    """Turns an error between machines into a ConnectionError that says what it means."""
+    try:
+        yield
+    except _BETWEEN_PROCESSES as error:
+        if role.is_alone:
+            raise
+        reason = (error.message.strip().splitlines() or [type(error).__name__])[-1]
+        raise ConnectionError(
+            f"Another process of this training is gone, or cannot be reached; got {type(error).__name__} in "
+            f"{role.task_type} {role.task_id}: {reason} Start all processes again: training goes on from the newest "
+            "checkpoint."
+        ) from error
 
 
 class Training:
-    """One training, from what it reads to what it writes.
-
-    Args:
-        folders: what is read.
-        strategy: where the steps run.
-        role: of this process among those that take part.
-        options: what to train, and how.
-        exporters: what writes the trained model.
-
-    Raises:
-        ValueError: if inputs do not fit each other or the options.
-    """
+    """One training, from what it reads to what it writes."""
 
     def __init__(
         self,
@@ -140,24 +98,7 @@ class Training:
         self._setup = TrainingSetup(folders, strategy, options)
 
     def run(self, model_dir: str, run_dir: str, checkpoint_dir: str, fingerprint: Mapping[str, str]) -> TrainingSummary:
-        """Trains, or goes on from checkpoints, and exports the model.
-
-        Args:
-            model_dir: existing folder for the SavedModel.
-            run_dir: existing folder for everything else.
-            checkpoint_dir: folder for checkpoints.
-            fingerprint: what tells this training from others.
-
-        Returns:
-            What was done.
-
-        Raises:
-            ValueError: if the model does not answer the task, there is no room for the outputs, the loss is not
-                finite, or there is no raw example.
-            ConnectionError: if another process that takes part is gone.
-            TrainingPreemptedError: if the process got SIGTERM.
-            KeyboardInterrupt: if it got SIGINT.
-        """
+        """Trains, or goes on from checkpoints, and exports the model into existing folders."""
         options, setup, sample = self._options, self._setup, self._setup.sample
         warmup_records = self._warmup_records()
         with self._strategy.scope():
@@ -187,9 +128,9 @@ class Training:
         start = time.monotonic()
         self._train(model, state, best=best, run_dir=run_dir, checkpoint_dir=checkpoint_dir, fingerprint=fingerprint)
         seconds = time.monotonic() - start
-        weights = trainer_outputs.save_weights(model, run_dir)
+        weights = _save_weights(model, run_dir)
         if exported is not model:
-            trainer_outputs.load_weights(exported, weights)
+            _load_weights(exported, weights)
         saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
         served.save(saved_model_dir)
         if warmup_records:
@@ -237,7 +178,7 @@ class Training:
         steps = self._setup.steps(model)
         evaluate = self._setup.evaluation(model)
         # Beside the checkpoints, so that those of a training that is ended are not lost.
-        logs_dir = os.path.join(checkpoint_dir, trainer_outputs.LOGS_DIR)
+        logs_dir = os.path.join(checkpoint_dir, LOGS_DIR)
         progress = TrainingProgress(
             num_epochs=options.num_epochs,
             steps_per_epoch=self._setup.steps_per_epoch,
@@ -259,7 +200,7 @@ class Training:
             checkpoint_dir=checkpoint_dir,
             every_steps=options.checkpoints.every_steps,
             writes=self._role.is_chief,
-            # A run that fails has no folder.
+            # A failed run has no output folder, so its findings go beside the checkpoints.
             run_dir=checkpoint_dir,
             say=progress.say,
         )
@@ -287,7 +228,7 @@ class Training:
                 raise
         if self._role.is_chief:
             # Copy, don't move: a run killed after this point resumes from the originals.
-            trainer_outputs.copy_files(logs_dir, os.path.join(run_dir, trainer_outputs.LOGS_DIR))
+            copy_files(logs_dir, os.path.join(run_dir, LOGS_DIR))
 
     def _summary(
         self, model: tf_keras.Model, state: TrainingState, best: BestWeights | None, seconds: float
@@ -326,3 +267,21 @@ def _check_room(model: tf_keras.Model, model_dir: str, run_dir: str, checkpoint_
             "checkpoint_dir": (checkpoint_dir, max(sizes.checkpoints - num_checkpoint_bytes(checkpoint_dir), 0)),
         }
     )
+
+
+def _save_weights(model: tf_keras.Model, run_dir: str) -> str:
+    """Saves the weights as a checkpoint of a model run, and returns its prefix; every process must take part."""
+    prefix = os.path.join(run_dir, _EXPORTED_WEIGHTS)
+    tf.train.Checkpoint(model=model).write(prefix, options=_checkpoint_options(model))
+    return prefix
+
+
+def _load_weights(model: tf_keras.Model, prefix: str) -> None:
+    """Loads what `_save_weights` saved into a model of one device, built by the same function."""
+    tf.train.Checkpoint(model=model).read(prefix).expect_partial().assert_existing_objects_matched()
+
+
+def _checkpoint_options(model: tf_keras.Model) -> tf.train.CheckpointOptions:
+    is_served = isinstance(model.distribute_strategy, tf.distribute.ParameterServerStrategy)
+    # Parameter servers may see other disks.
+    return tf.train.CheckpointOptions(experimental_io_device="/job:chief" if is_served else None)

@@ -25,7 +25,7 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """Transforms the graphs; see the component for names and types."""
         options = parameters.from_exec_properties(GraphTransformOptions, exec_properties)
         parameters.check_code_is_unchanged(options.preprocessing_fn, exec_properties)
-        *earlier, latest = artifacts.in_order_of_spans(input_dict["examples"])
+        *earlier, latest = artifacts.sort_by_span(input_dict["examples"])
         transformed_examples = artifact_utils.get_single_instance(output_dict["transformed_examples"])
         pre_transform_stats = artifact_utils.get_single_instance(output_dict["pre_transform_stats"])
         post_transform_stats = artifact_utils.get_single_instance(output_dict["post_transform_stats"])

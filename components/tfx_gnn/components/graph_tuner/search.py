@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE, GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
@@ -25,15 +27,8 @@ if TYPE_CHECKING:
 class Study:
     """A search as Optuna sees it.
 
-    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search
-    that goes on chooses what it would have chosen without the break.
-
-    Args:
-        options: what to search, and how.
-        finished: trials that are finished, by number from 0.
-
-    Raises:
-        ModuleNotFoundError: if Optuna is not installed.
+    What a trial is given depends on the seed, its number and the trials before, and on nothing else: a search that
+    goes on chooses what it would have chosen without the break.
     """
 
     def __init__(self, options: GraphTunerOptions, finished: Sequence[Trial] = ()) -> None:
@@ -49,7 +44,7 @@ class Study:
         self._running: optuna.Trial | None = None
         with _no_log():
             self._study = optuna.create_study(
-                # Hyperband makes its brackets of this name.
+                # Hyperband assigns brackets by a hash of this name.
                 study_name="search",
                 direction="maximize" if options.maximizes else "minimize",
                 pruner=_pruner(options),
@@ -65,11 +60,7 @@ class Study:
         return min(self._options.num_trials, len(self._grid()))
 
     def begin_trial(self) -> dict[str, Any]:
-        """Chooses the values of the next trial.
-
-        Returns:
-            Values by name of the hyperparameter.
-        """
+        """Chooses the values of the next trial, by name of the hyperparameter."""
         number = len(self._study.get_trials(deepcopy=False))
         if self._options.sampler == GRID:
             self._study.enqueue_trial(self._grid()[number])
@@ -79,25 +70,13 @@ class Study:
         return _values(self._space, self._running.params)
 
     def report(self, epoch: int, value: float) -> bool:
-        """Tells the objective of an epoch.
-
-        Args:
-            epoch: number of the epoch, from 0.
-            value: its objective, finite.
-
-        Returns:
-            Whether the trial should end here, because others did better.
-        """
+        """Tells the finite objective of an epoch, from 0; True if the trial should end because others did better."""
         assert self._running is not None
         self._running.report(value, epoch)
         return self._running.should_prune()
 
     def end_trial(self, trial: Trial) -> None:
-        """Tells how the trial ended.
-
-        Args:
-            trial: the trial that was begun last.
-        """
+        """Tells how the trial that was begun last ended."""
         assert self._running is not None
         self._study.tell(self._running, trial.value, state=_state(trial.state))
         self._running = None
@@ -131,7 +110,7 @@ def _distribution(values: SearchRange) -> BaseDistribution:
     if isinstance(values, IntRange):
         return IntDistribution(values.low, values.high, log=values.log, step=values.step)
     assert isinstance(values, Choice)
-    # Optuna takes no lists and objects.
+    # Optuna takes no lists and objects, so JSON stands for them.
     return CategoricalDistribution(values.texts)
 
 
@@ -149,7 +128,7 @@ def _values(space: Mapping[str, SearchRange], parameters: Mapping[str, Any]) -> 
 def _sampler(options: GraphTunerOptions, number: int) -> optuna.samplers.BaseSampler:
     from optuna import samplers
 
-    # A seed for each trial, so that its choice does not hang on which process chose those before.
+    # One seed per trial, so that a resumed search chooses what an uninterrupted one would have.
     seed = int(np.random.SeedSequence([options.search_seed, number]).generate_state(1)[0])
     if options.sampler == TPE:
         return samplers.TPESampler(n_startup_trials=options.num_startup_trials, seed=seed)
@@ -200,19 +179,81 @@ class TrainedTrial:
 
 
 class SearchObserver(Protocol):
-    """Who is told of a search."""
+    """Callbacks of a search."""
 
     def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
-        """Is told how many trials there will be, and which of them are finished."""
+        """Runs first, with the number of trials there will be and those that are finished."""
         ...
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
-        """Is told of loss and metrics of an epoch, from 0, of the trial that runs."""
+        """Runs after each epoch, from 0, of a trial, with its loss and metrics."""
         ...
 
     def on_trial_end(self, trial: Trial) -> None:
-        """Is told of a finished trial."""
+        """Runs after each trial."""
         ...
+
+
+class TuningProgress:
+    """Shows trials on stderr; a `SearchObserver`."""
+
+    def __init__(self, options: GraphTunerOptions, console: Console | None = None) -> None:
+        self._options = options
+        self._console = console or Console(stderr=True, highlight=False)
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._num_trials = 0
+        self._best: float | None = None
+
+    def on_search_begin(self, num_trials: int, finished: list[Trial]) -> None:
+        """Shows from where the search goes on."""
+        self._num_trials = num_trials
+        self._task = self._progress.add_task("Trials", total=num_trials, completed=len(finished), figures="")
+        for trial in finished:
+            self._take(trial)
+        if finished:
+            self._say(f"going on after {len(finished)} of {num_trials} trials{self._best_text()}")
+        self._progress.start()
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, float]) -> None:
+        """Shows the epoch behind the bar."""
+        if not self._progress.disable:
+            figures = f"epoch {epoch + 1}/{self._options.trainer.num_epochs} {self._options.objective} "
+            self._progress.update(
+                self._task, figures=f"{figures}{logs[self._options.objective]:.4f}{self._best_text()}"
+            )
+
+    def on_trial_end(self, trial: Trial) -> None:
+        """Prints a line, and moves the bar."""
+        self._take(trial)
+        values = ", ".join(f"{name}={_short(value)}" for name, value in trial.hyperparameters.items())
+        result = f"{self._options.objective} {trial.value:.4f}" if trial.value is not None else trial.state
+        if trial.state == FAILED:
+            result = f"failed: {trial.error}"
+        self._say(f"trial {trial.number + 1}/{self._num_trials} {values}: {result}")
+        self._progress.update(self._task, completed=trial.number + 1, figures=self._best_text().lstrip(", "))
+
+    def close(self) -> None:
+        """Ends the bar, also after an interruption."""
+        self._progress.stop()
+
+    def _take(self, trial: Trial) -> None:
+        if trial.state == COMPLETE and trial.value is not None:
+            choose = max if self._options.maximizes else min
+            self._best = trial.value if self._best is None else choose(self._best, trial.value)
+
+    def _best_text(self) -> str:
+        return "" if self._best is None else f", best {self._best:.4f}"
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
 
 
 class SearchFailedError(ValueError):
@@ -229,21 +270,10 @@ def search(
     train: Callable[[Mapping[str, Any], Callable[[int, Mapping[str, float]], bool]], TrainedTrial],
     observer: SearchObserver,
 ) -> list[Trial]:
-    """Runs the trials that are not finished.
+    """Runs the trials that are not finished; returns all by number.
 
-    Args:
-        options: what to search, and how.
-        folder: keeps finished trials.
-        train: trains with hyperparameters; after each epoch it calls a function with the number of the epoch, from 0,
-            and loss and metrics, and stops if that returns True.
-        observer: is told of trials.
-
-    Returns:
-        All trials, by number. At least one is complete, and no more have failed than may.
-
-    Raises:
-        SearchFailedError: if more failed, or all that did not fail were pruned.
-        UnknownObjectiveError: if the model does not measure the objective.
+    At least one is complete, and no more have failed than may. After each epoch `train` calls the function that it
+    is given with the number of the epoch, from 0, and loss and metrics, and stops if that returns True.
     """
     trials = folder.read()
     study = Study(options, trials)
@@ -264,15 +294,7 @@ def search(
 
 
 def best_trial(trials: list[Trial], *, maximizes: bool) -> Trial:
-    """Finds the best trial.
-
-    Args:
-        trials: of a search, one of them complete.
-        maximizes: whether a larger objective is better.
-
-    Returns:
-        The complete trial with the best value; of equal ones the first.
-    """
+    """Finds the complete trial with the best value, of which there must be one; of equal ones the first."""
     complete = [trial for trial in trials if trial.state == COMPLETE]
     return (max if maximizes else min)(complete, key=lambda trial: trial.value or 0.0)
 
@@ -351,3 +373,7 @@ def _last_error(trials: list[Trial]) -> str:
     if not failed:
         return "Prune less."
     return f"The last error is that of trial {failed[-1].number}, {failed[-1].hyperparameters}: {failed[-1].error}"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

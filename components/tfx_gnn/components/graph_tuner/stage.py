@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import tf_keras
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
-from tfx_gnn.components.graph_tuner.search import SearchObserver, best_trial, search
-from tfx_gnn.components.graph_tuner.trial_training import TrialTrainer
-from tfx_gnn.components.graph_tuner.trials import TrialFolder
-from tfx_gnn.components.graph_tuner.tuning_progress import TuningProgress
+from tfx_gnn.components.graph_tuner.search import SearchObserver, TrainedTrial, TuningProgress, best_trial, search
+from tfx_gnn.components.graph_tuner.trials import TrialFolder, TuningSummary, write_tuning_summary
 from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary, write_tuning_summary
 from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
+from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.checkpoints.training_fingerprint import training_fingerprint
+from tfx_gnn.training.loop.determinism import seeded
+from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
+from tfx_gnn.training.loop.training_loop import TrainingState, train
 from tfx_gnn.training.loop.training_setup import TrainingSetup
 
 __all__ = ["GraphTunerOptions", "tune_graph_model"]
@@ -75,15 +81,15 @@ def tune_graph_model(
         size_constraints_dir=size_constraints_dir,
         blessing_dir=blessing_dir,
     )
-    # All the time: of two searches for one output the second would have searched in vain.
+    # Held during the whole search: a second search for the same output would fail only at its end.
     with atomic_folder(best_hyperparameters_dir, name="best_hyperparameters_dir") as partial:
         strategy = make_strategy(options.trainer.strategy)
         setup = TrainingSetup(folders, strategy, options.trainer)
         fingerprint = _fingerprint(folders, options, strategy.num_replicas_in_sync)
         folder = TrialFolder(_search_dir(options, best_hyperparameters_dir, fingerprint), fingerprint)
         with contextlib.ExitStack() as stack:
-            told = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
-            trials = search(options, folder, TrialTrainer(setup), told)
+            listener = observer or stack.enter_context(contextlib.closing(TuningProgress(options)))
+            trials = search(options, folder, TrialTrainer(setup), listener)
         summary = TuningSummary(
             model_fn=options.model_fn,
             objective=options.objective,
@@ -99,14 +105,14 @@ def tune_graph_model(
         write_best_hyperparameters(summary.best_hyperparameters, partial)
         write_tuning_summary(summary, partial)
         write_tuning_report(summary, os.path.join(partial, REPORT_FILE))
-        # Before the commit: once the output exists, no retry would do it.
+        # Before the commit: once the output exists, no retry would remove the folder.
         if not options.search_dir:
             folder.remove()
     return summary
 
 
 def _fingerprint(folders: TrainerFolders, options: GraphTunerOptions, num_replicas: int) -> dict[str, str]:
-    """What finished trials hang on, by name; more trials, and more that fail, may be asked for later."""
+    """What finished trials depend on, by name; more trials, and more that fail, may be asked for later."""
     found = training_fingerprint(folders, options.trainer, num_replicas=num_replicas)
     found["options.num_epochs"] = str(options.trainer.num_epochs)
     search_options = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
@@ -123,3 +129,55 @@ def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, finge
     parent = os.path.dirname(best_hyperparameters_dir.rstrip("/"))
     name = fingerprint_text(json.dumps(fingerprint, sort_keys=True))
     return options.search_dir or os.path.join(parent, f".search-{name[:16]}")
+
+
+class TrialTrainer:
+    """Trains one model after another on the same data."""
+
+    def __init__(self, setup: TrainingSetup) -> None:
+        self._setup = setup
+
+    def __call__(
+        self, hyperparameters: Mapping[str, Any], report: Callable[[int, Mapping[str, float]], bool]
+    ) -> TrainedTrial:
+        """Trains a model; `report` gets each epoch, from 0, with its loss and metrics, and ends training by True."""
+        setup, options = self._setup, self._setup.options
+        builder = dataclasses.replace(setup.builder, hyperparameters=hyperparameters)
+        state = TrainingState()
+        best = BestWeights(patience=options.early_stopping_patience) if options.early_stopping_patience else None
+        try:
+            with (
+                libraries_traced_as_written(),
+                seeded(options.training_seed, deterministic=options.execution.deterministic),
+            ):
+                with setup.strategy.scope():
+                    model = builder.build(setup.sample.graph)
+                train(
+                    model,
+                    setup.steps(model),
+                    evaluate=setup.evaluation(model),
+                    num_epochs=options.num_epochs,
+                    state=state,
+                    callbacks=[*([best] if best is not None else []), _EpochReporter(report)],
+                )
+                return TrainedTrial(
+                    epochs=tuple(state.history),
+                    exported_epoch=best.best_epoch if best is not None else len(state.history),
+                    num_parameters=int(model.count_params()),
+                )
+        finally:
+            # Keras keeps graphs of all models that were ever made.
+            tf_keras.backend.clear_session()
+            gc.collect()
+
+
+class _EpochReporter(tf_keras.callbacks.Callback):
+    """Reports each epoch, and ends the training if that returns True."""
+
+    def __init__(self, report: Callable[[int, Mapping[str, float]], bool]) -> None:
+        super().__init__()
+        self._report = report
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        if self._report(epoch, logs or {}):
+            self.model.stop_training = True

@@ -1,4 +1,4 @@
-"""Trials of a search as files, from which an interrupted search resumes."""
+"""Trials of a search as files: each by itself, from which an interrupted search resumes, and all as its result."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 
 import tensorflow as tf
 
+import tfx_gnn
+from tfx_gnn.components.graph_tuner.search_space import SearchRange
 from tfx_gnn.io import options_json
 from tfx_gnn.io.text_files import read_json
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
+
+TRIALS_FILE = "trials.json"
 
 _SEARCH_FILE = "search.json"
 
@@ -48,14 +52,9 @@ class Trial:
 
 
 class TrialFolder:
-    """The folder of a search's finished trials.
+    """The folder of a search's finished trials, made if need be.
 
-    Args:
-        path: the folder; made if need be.
-        fingerprint: names to values or hashes of what must not change while the search goes on.
-
-    Raises:
-        ValueError: if the folder holds trials of another search.
+    `fingerprint` maps names to values or hashes of what must not change while the search goes on.
     """
 
     def __init__(self, path: str, fingerprint: Mapping[str, str]) -> None:
@@ -76,11 +75,7 @@ class TrialFolder:
             )
 
     def read(self) -> list[Trial]:
-        """Reads the trials.
-
-        Returns:
-            Finished trials by number, from 0 without a gap.
-        """
+        """Reads the finished trials by number, from 0 without a gap."""
         trials: list[Trial] = []
         while tf.io.gfile.exists(self._place(len(trials))):
             with tf.io.gfile.GFile(self._place(len(trials))) as file:
@@ -88,11 +83,7 @@ class TrialFolder:
         return trials
 
     def write(self, trial: Trial) -> None:
-        """Keeps a trial, whole or not at all.
-
-        Args:
-            trial: a finished one.
-        """
+        """Keeps a finished trial, whole or not at all."""
         _write(self._place(trial.number), options_json.to_json(trial))
 
     def remove(self) -> None:
@@ -101,6 +92,75 @@ class TrialFolder:
 
     def _place(self, number: int) -> str:
         return os.path.join(self._path, f"trial-{number:05d}.json")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TuningSummary:
+    """What a search found, as in `trials.json`.
+
+    Attributes:
+        model_fn: the user's function.
+        objective: what was compared.
+        maximizes: whether a larger objective is better.
+        sampler: what chose values.
+        pruner: what ended trials early.
+        num_epochs: epochs of a trial at most.
+        search_space: what was searched, by name of the hyperparameter.
+        fixed: hyperparameters that all trials had.
+        trials: all trials, by number.
+        best_trial: number of the best one.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    model_fn: str
+    objective: str
+    maximizes: bool
+    sampler: str
+    pruner: str
+    num_epochs: int
+    search_space: dict[str, SearchRange]
+    fixed: dict[str, Any]
+    trials: tuple[Trial, ...]
+    best_trial: int
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = 1
+
+    @property
+    def best(self) -> Trial:
+        """The best trial."""
+        return self.trials[self.best_trial]
+
+    @property
+    def best_hyperparameters(self) -> dict[str, Any]:
+        """All hyperparameters of the best trial, those that were fixed included."""
+        return {**self.fixed, **self.best.hyperparameters}
+
+    def best_first(self) -> list[Trial]:
+        """Sorts trials.
+
+        Returns:
+            Complete trials, the best first; then the others by number.
+        """
+        sign = -1.0 if self.maximizes else 1.0
+        return sorted(
+            self.trials, key=lambda trial: (trial.state != COMPLETE, sign * (trial.value or 0.0), trial.number)
+        )
+
+
+def write_tuning_summary(summary: TuningSummary, folder: str) -> None:
+    """Writes `trials.json`."""
+    with tf.io.gfile.GFile(os.path.join(folder, TRIALS_FILE), "w") as file:
+        file.write(options_json.to_json(summary) + "\n")
+
+
+def read_tuning_summary(folder: str) -> TuningSummary:
+    """Reads `trials.json`."""
+    path = os.path.join(folder, TRIALS_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(f"`folder` must hold {TRIALS_FILE}; got {folder!r}. Name an output of `tfx-gnn tune`.")
+    with tf.io.gfile.GFile(path) as file:
+        return options_json.from_json(file.read(), TuningSummary)
 
 
 def _write(path: str, text: str) -> None:

@@ -5,41 +5,25 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
-
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
-from tfx_gnn.components.graph_tuner.trials import COMPLETE, Trial
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
+from tfx_gnn.components.graph_tuner.trials import COMPLETE, Trial, TuningSummary
 from tfx_gnn.io import options_json
-from tfx_gnn.reports.report_page import FAINT, INK, SERIES_COLORS, draw_curves, draw_for_page, render_page
+from tfx_gnn.reports.report_page import FAINT, INK, SERIES_COLORS, draw_curves, draw_for_page, render_page, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 _MARGINS = (0.17, 0.97, 0.14, 0.95)
-
 
 _MAX_LABEL = 12
 
 
 def draw_progress(trials: Sequence[Trial], *, maximizes: bool, identity: str, title: str) -> str:
-    """Draws the objective of each trial, and the best one so far.
-
-    Args:
-        trials: of a search, by number.
-        maximizes: whether a larger objective is better.
-        identity: begins the ids of the drawing's parts.
-        title: what it shows, for those who do not see it.
-
-    Returns:
-        An `<svg>` element, as `draw_for_page` makes it.
-    """
+    """Draws the objective of each trial, and the best one so far."""
 
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
@@ -59,18 +43,7 @@ def draw_progress(trials: Sequence[Trial], *, maximizes: bool, identity: str, ti
 
 
 def draw_slice(name: str, values: SearchRange, trials: Sequence[Trial], best: Trial, *, identity: str) -> str:
-    """Draws the objective by the values of one hyperparameter.
-
-    Args:
-        name: of the hyperparameter.
-        values: that it may take.
-        trials: of a search.
-        best: the best of them, which is marked.
-        identity: begins the ids of the drawing's parts.
-
-    Returns:
-        An `<svg>` element, as `draw_for_page` makes it.
-    """
+    """Draws the objective by the values of one hyperparameter, and marks the best trial."""
 
     def place(trial: Trial) -> float:
         value = trial.hyperparameters[name]
@@ -140,14 +113,7 @@ class _Slice:
 
 
 def render_tuning_report(summary: TuningSummary) -> str:
-    """Shows a search on one HTML page: the best values, what each of them does, and all trials.
-
-    Args:
-        summary: what was found; names and values may have any characters.
-
-    Returns:
-        The page, as `render_page` makes it.
-    """
+    """Shows a search on one HTML page: the best values, what each of them does, and all trials."""
     best = summary.best_first()
     shown = [trial for trial in best if trial.state == COMPLETE][:_CURVES]
     return render_page(
@@ -182,15 +148,8 @@ def render_tuning_report(summary: TuningSummary) -> str:
 
 
 def write_tuning_report(summary: TuningSummary, path: str) -> None:
-    """Writes the page of `render_tuning_report`.
-
-    Args:
-        summary: what was found.
-        path: file to write, in a folder that is made if need be; one that is there is replaced.
-    """
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_tuning_report(summary))
+    """Writes the page of `render_tuning_report`."""
+    write_page(render_tuning_report(summary), path)
 
 
 def value_text(value: Any) -> str:

@@ -12,13 +12,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.size_constraint_learner.budget_room import BudgetRoom
+from tfx_gnn.components.size_constraint_learner.budgets import BudgetRoom, SizesOfSplits, make_budget
 from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns
 from tfx_gnn.graph.batching.packing_plan import Plan, planner
 from tfx_gnn.graph.batching.size_constraints import SizeRule
+from tfx_gnn.records.size_constraints_file import PACKING, Budget
 
 #: Graphs that come in a step; the choice is the same however many they are.
 _CHUNK = 512
+
+#: A budget whose batches hold more graphs than asked for by more than this factor is warned of.
+_MAX_SCALE = 1.25
+
+#: By which factors sizes are changed, one after the other.
+_STEPS = (1.15, 1.06, 1.025)
+
+_MAX_SWEEPS = 3
+
+#: Share of the cost that a sweep must save for another one to follow.
+_WORTH_A_SWEEP = 0.002
+
+#: What a change must save to be more than chance.
+_WORTH_A_CHANGE = 0.0004
+
+#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
+_WASTE_OF_LARGEST = 0.01
+
+_MIN_SIMULATED = 1 << 12
+
+_MAX_SIMULATED = 1 << 17
+
+#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
+_BATCHES_SIMULATED = 768
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,26 +82,16 @@ class PackingSimulator:
     """Packs graphs as training does, but only counts."""
 
     def __init__(self, columns: SizeColumns, window: int) -> None:
-        """Compiles the planner.
-
-        Args:
-            columns: what the sets are.
-            window: look-ahead of packing.
-        """
+        """Compiles the planner."""
         self._window = window
         self._planner = planner(window, columns.sets, columns.edge_positions, columns.end_positions)
 
     def pack(self, rule: SizeRule, sizes: npt.NDArray[np.int32]) -> PackedBatches:
-        """Packs graphs of one component each.
+        """Packs graphs of one component each, int32 [num_graphs, num_sets], in the order in which they arrive.
 
-        Args:
-            rule: a budget with room for each of the graphs.
-            sizes: int32 [num_graphs, num_sets], in the order in which the graphs arrive.
-
-        Returns:
-            The complete batches of the last two thirds: graphs that go with no others gather in the window
-            at first, so that first batches are fuller than all that follow. If there are none, all graphs
-            in one batch after the other, the last one included.
+        Counts the complete batches of the last two thirds: graphs that go with no others gather in the window
+        at first, so that first batches are fuller than all that follow. If there are none, counts all batches,
+        the last one included.
         """
         targets = np.asarray([rule.target_components, *rule.targets])
         capacity = np.maximum(targets - np.asarray([1, *rule.demands]), 1).astype(np.float32)
@@ -120,38 +135,9 @@ class PackingSimulator:
         return self._planner(limits, padded, np.int32(len(sizes)), used, np.bool_(is_last))
 
 
-#: By which factors sizes are changed, one after the other.
-_STEPS = (1.15, 1.06, 1.025)
-
-
-_MAX_SWEEPS = 3
-
-
-#: Share of the cost that a sweep must save for another one to follow.
-_WORTH_A_SWEEP = 0.002
-
-
-#: What a change must save to be more than chance.
-_WORTH_A_CHANGE = 0.0004
-
-
-#: Share of padding that sets may have whose largest graph is larger than a whole batch should be.
-_WASTE_OF_LARGEST = 0.01
-
-
-_MIN_SIMULATED = 1 << 12
-
-
-_MAX_SIMULATED = 1 << 17
-
-
-#: With fewer, the fill of the chosen shape varies by half a point with the order of the graphs.
-_BATCHES_SIMULATED = 768
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackingShape:
-    """A packing budget, and what came of it.
+    """A packing budget, and the batches that it gave.
 
     Attributes:
         rule: the budget.
@@ -177,21 +163,12 @@ def shape_packing_budget(
 ) -> PackingShape:
     """Searches for the budget with the least padded work for each real graph.
 
-    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes
-    one size after the other: wider where a set is full, narrower where it is not, as far as simulated
-    packing gets cheaper by it.
+    Begins with `batch_size` times the mean sizes, but with room for the largest graph, and then changes one size
+    after the other: wider where a set is full, narrower where it is not, as far as simulated packing gets cheaper
+    by it.
 
-    Args:
-        sizes: int32 [num_graphs, num_sets], sizes of graphs that are trained on.
-        held_out: int32 [num_others, num_sets], sizes of others.
-        maxima: int64 [num_sets], sizes that a single graph may have.
-        room: what padding needs.
-        batch_size: graphs that a batch should hold on average.
-        simulator: packs.
-        seed: seed of the order of the graphs.
-
-    Returns:
-        The shape.
+    `sizes` and `held_out` are int32 [num_graphs, num_sets]; `maxima`, int64 [num_sets], are sizes of a single
+    graph.
     """
     means = sizes.mean(axis=0, dtype=np.float64)
     search = _Search(means, maxima, room, simulator, batch_size)
@@ -202,6 +179,41 @@ def shape_packing_budget(
         packed=simulator.pack(search.rule(), _stream(held_out, search.mean_batch, seed + 1)),
         scale=search.mean_batch / batch_size,
     )
+
+
+def learn_packing_budget(sizes: SizesOfSplits, batch_size: int, window: int) -> tuple[Budget, list[str]]:
+    """Learns the budget that packed batches fill best; also warns if it holds far more graphs than asked for.
+
+    The shape is searched on one half of the training split, and measured on the other.
+    """
+    half, other_half = sizes.halves()
+    shape = shape_packing_budget(
+        half.sizes,
+        other_half.sizes,
+        sizes.maxima,
+        sizes.room,
+        batch_size=batch_size,
+        simulator=PackingSimulator(sizes.columns, window),
+        seed=sizes.seed,
+    )
+    budget = make_budget(
+        shape.rule,
+        sizes.spec,
+        kind=PACKING,
+        batch_size=batch_size,
+        window=window,
+        graphs_per_batch=shape.packed.graphs_per_batch,
+        sizes_per_batch=shape.packed.sizes_per_batch,
+    )
+    if shape.scale <= _MAX_SCALE:
+        return budget, []
+    largest = np.argmax(sizes.maxima / np.maximum(shape.packed.sizes_per_batch / shape.packed.graphs_per_batch, 1e-9))
+    warning = (
+        f"Budget {budget.name!r} holds {budget.graphs_per_batch:.0f} graphs in the mean, not {batch_size}: the largest "
+        f"graph has {sizes.maxima[largest]} items in {sizes.columns.prefixes[largest]!r}, and must fit. Sample fewer "
+        "neighbors to have smaller batches."
+    )
+    return budget, [warning]
 
 
 def _stream(sizes: npt.NDArray[np.int32], mean_batch: float, seed: int) -> npt.NDArray[np.int32]:

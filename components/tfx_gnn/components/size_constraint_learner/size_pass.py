@@ -24,6 +24,7 @@ from tfx_gnn.components.size_constraint_learner.size_summary import (
     write_summary,
 )
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.record_files import RecordFile, place_of
 from tfx_gnn.records.summary_pass import make_pipeline
@@ -32,8 +33,7 @@ _READ_BATCH = 1024
 #: Graphs that are summed up at once.
 _BLOCK = 1 << 17
 _MAX_SIZE = 2**31 - 1
-_READOUT = "_readout"
-_SEED_EDGES = f"{_READOUT}/seed"
+_SEED_EDGES = f"{READOUT}/seed"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,18 +52,10 @@ class SliceKeys:
 
     @staticmethod
     def of(spec: GraphTensorSpec, label_feature: str) -> SliceKeys:
-        """Finds the keys.
-
-        Args:
-            spec: spec of one graph.
-            label_feature: feature of `_readout` with the class; empty for no slices.
-
-        Raises:
-            ValueError: if `_readout` lacks the feature, or it is not one integer a readout.
-        """
+        """Finds the keys; none if `label_feature` is empty."""
         if not label_feature:
             return SliceKeys()
-        readout = spec.node_sets_spec.get(_READOUT)
+        readout = spec.node_sets_spec.get(READOUT)
         features = dict(readout.features_spec) if readout is not None else {}
         found: Any = features.get(label_feature)
         if not isinstance(found, tf.TensorSpec) or not found.dtype.is_integer or found.shape.rank != 1:
@@ -73,13 +65,13 @@ class SliceKeys:
                 f"{label_feature!r}, where `_readout` has {kinds}. Let the transform number the classes, and name that "
                 "feature."
             )
-        label_key = f"{const.NODES}/{_READOUT}.{label_feature}"
+        label_key = f"{const.NODES}/{READOUT}.{label_feature}"
         if _SEED_EDGES not in spec.edge_sets_spec:
             return SliceKeys(label_key=label_key)
         seed_set = spec.edge_sets_spec[_SEED_EDGES].adjacency_spec.source_name
         end_keys = []
         for name, edge_set in spec.edge_sets_spec.items():
-            if not name.startswith(f"{_READOUT}/"):
+            if not name.startswith(f"{READOUT}/"):
                 ends = edge_set.adjacency_spec
                 end_keys += [f"{const.EDGES}/{name}.#source"] * (ends.source_name == seed_set)
                 end_keys += [f"{const.EDGES}/{name}.#target"] * (ends.target_name == seed_set)
@@ -103,20 +95,11 @@ def summarize_sizes(
     scratch_dir: str,
     beam_args: Sequence[str] = (),
 ) -> SizeSummary:
-    """Reads the sizes of all graphs, on as many workers as Beam is given.
+    """Reads the sizes of all graphs, on as many workers as Beam is given; each file is one unit of work.
 
-    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of
-    the edges that the seed may have. All other features are skipped by the parser, bytes and all.
-
-    Args:
-        files: what to read; each file is one unit of work.
-        columns: which sizes to read.
-        slice_keys: what tells slices.
-        scratch_dir: existing folder that all workers and the caller see.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        The summary of all files.
+    Of a tf.Example the `#size` values are read, and if slices are asked for the class and the ends of the edges
+    that the seed may have. All other features are skipped by the parser, bytes and all. All workers and the caller
+    must see `scratch_dir`.
     """
     path = os.path.join(scratch_dir, f"sizes-{uuid.uuid4().hex}.npz")
     with make_pipeline(beam_args) as pipeline:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from tfx_gnn.records.size_constraints_file import (
     FIT_OR_SKIP,
@@ -22,18 +20,15 @@ from tfx_gnn.records.size_constraints_file import (
     SliceLoss,
     SplitSizes,
 )
-from tfx_gnn.reports.report_page import INK, NUM_SERIES_COLORS, SERIES_COLORS, draw_for_page, render_page
+from tfx_gnn.reports.report_page import INK, NUM_SERIES_COLORS, SERIES_COLORS, draw_for_page, render_page, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-
 HEAVY_TAIL = 8
 """A set whose largest size is so many times its median is shown with a logarithmic vertical axis."""
 
-
 _LINE_STYLES = {"tight": "-", "fit_or_skip": "--", "packing": ":"}
-
 
 _MAX_TICKS = 6
 
@@ -43,28 +38,14 @@ def size_histogram(
 ) -> str:
     """Draws how many graphs have how many items of one set.
 
-    Args:
-        sizes: sizes by split, in the order of their colours.
-        room: items that a budget has for each real graph, by kind of budget.
-        main_split: split whose histogram is filled; those of others are outlines.
-        identity: begins the ids of the drawing's parts, so that they differ from others' on the page.
-        title: what the drawing shows, for those who do not see it; any characters.
-
-    Returns:
-        An `<svg>` element, as `draw_for_page` makes it; equal arguments give equal text.
+    `room` holds the items that a budget has for each real graph, by kind of budget. The histogram of `main_split`
+    is filled; those of other splits are outlines.
     """
     return draw_for_page(lambda axes: _draw(axes, sizes, room, main_split), identity=identity, title=title)
 
 
 def is_heavy_tailed(sizes: Mapping[str, SetSizes]) -> bool:
-    """Tells whether some graphs are far larger than most.
-
-    Args:
-        sizes: sizes of one set by split.
-
-    Returns:
-        Whether a linear axis would hide the largest graphs.
-    """
+    """Tells whether some graphs are so much larger than most that a linear axis would hide them."""
     return any(one.maximum >= HEAVY_TAIL * max(1.0, one.quantiles["p50"]) for one in sizes.values())
 
 
@@ -138,24 +119,13 @@ def _short(number: int) -> str:
 SUCCESS_TOLERANCE = 0.002
 """How far the achieved success ratio of a fit-or-skip budget may be from the asked one without being marked."""
 
-
 _KINDS = (PACKING, FIT_OR_SKIP, TIGHT)
-
 
 _SHOWN_SLICES = 15
 
 
 def render_size_report(content: SizeConstraintsFile) -> str:
-    """Explains padding budgets on one HTML page.
-
-    Names of sets, splits and classes may have any characters.
-
-    Args:
-        content: what was learned.
-
-    Returns:
-        The page; equal contents give equal text.
-    """
+    """Explains padding budgets on one HTML page; names of sets, splits and classes may have any characters."""
     budgets = sorted_budgets(content)
     main = _main_budgets(content, budgets)
     return render_page(
@@ -176,27 +146,12 @@ def render_size_report(content: SizeConstraintsFile) -> str:
 
 
 def write_size_report(content: SizeConstraintsFile, path: str) -> None:
-    """Writes the page of `render_size_report`.
-
-    Args:
-        content: what was learned.
-        path: file to write, in a folder that is made if need be; one that is there is replaced.
-    """
-    tf.io.gfile.makedirs(os.path.dirname(path) or os.curdir)
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(render_size_report(content))
+    """Writes the page of `render_size_report`."""
+    write_page(render_size_report(content), path)
 
 
 def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
-    """Puts budgets in the order of reports.
-
-    Args:
-        content: what was learned.
-
-    Returns:
-        Budgets by batch size, that of the options first; then packing, fit-or-skip and tight; then
-        success ratio.
-    """
+    """Puts budgets in the order of reports: by batch size, that of the options first, by kind and by success ratio."""
     own = content.options["batch_size"]
     return sorted(
         content.budgets.values(),
@@ -205,14 +160,7 @@ def sorted_budgets(content: SizeConstraintsFile) -> list[Budget]:
 
 
 def padded_work(budget: Budget) -> float:
-    """Computes what a graph costs.
-
-    Args:
-        budget: any budget.
-
-    Returns:
-        Nodes and edges of a padded batch for each real graph that it is expected to hold.
-    """
+    """Computes the nodes and edges of a padded batch for each real graph that it is expected to hold."""
     items = sum(budget.total_num_nodes.values()) + sum(budget.total_num_edges.values())
     return items / budget.graphs_per_batch
 

@@ -1,8 +1,8 @@
 """Mergeable summary of graph sizes: exact totals, and a sample of their joint distribution.
 
 A summary holds each distinct row (sizes of all sets in the order of `SizeRule`, label class, degree bucket) with its
-exact count while there are few, and a sample of graphs for when there are many: those of smallest hash, so that whoever
-merges what in whatever order gets the same sample.
+exact count while there are few, and a sample of graphs for when there are many: those of the smallest hashes,
+so that the sample is the same in whatever order summaries are merged.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_constraints import SetKey, SizeConstraints, SizeRule
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-
-_READOUT = "_readout"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +47,7 @@ class SizeColumns:
         rule = SizeRule.from_constraints(spec, nothing)
         ends = list(zip(rule.edge_positions.tolist(), rule.end_positions.tolist(), strict=True))
         readouts = tuple(
-            column for column, (kind, name) in enumerate(rule.sets) if kind == const.NODES and name.startswith(_READOUT)
+            column for column, (kind, name) in enumerate(rule.sets) if kind == const.NODES and name.startswith(READOUT)
         )
         return SizeColumns(
             sets=rule.sets,
@@ -72,26 +71,22 @@ class SizeColumns:
 MAX_DISTINCT = 200_000
 """Distinct rows that are counted exactly; beyond, a sample stands for them."""
 
-
 SAMPLE_SIZE = 200_000
 """Graphs of the sample."""
 
+MAX_GRAPHS = 1 << 19
+"""Graphs that stand for a split, at most."""
 
 NO_LABEL = np.iinfo(np.int32).min
 """Label class of graphs without label."""
 
-
 Integers = npt.NDArray[np.int64]
-
 
 Hashes = npt.NDArray[np.uint64]
 
-
 Rows = npt.NDArray[np.int32]
 
-
 _NUM_BINS = 33
-
 
 #: Of the hash of a record: which half of the split a graph belongs to.
 _HALF_BIT = np.uint64(1)
@@ -144,15 +139,9 @@ class SplitSummary:
 
     @staticmethod
     def of_graphs(rows: Rows, hashes: Hashes, ties: Mapping[int, int]) -> SplitSummary:
-        """Sums up graphs.
+        """Sums up at least one graph: `rows` are int32 [n, S + 2], `hashes` of their records uint64 [n].
 
-        Args:
-            rows: int32 [n, S + 2]: sizes, label class, degree bucket; n at least 1.
-            hashes: uint64 [n]: of their records.
-            ties: column that is compared with another one, for `is_tied`.
-
-        Returns:
-            Their summary.
+        `ties` maps a column to the one that it is compared with, for `is_tied`.
         """
         sizes = rows[:, :-2].astype(np.int64)
         is_tied = np.zeros(sizes.shape[1], bool)
@@ -204,19 +193,12 @@ def merge_size_summaries(summaries: Iterable[SizeSummary]) -> SizeSummary:
 
 
 def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
-    """Adds up summaries of disjoint parts of a split, in any order and grouping.
-
-    Args:
-        parts: at least one.
-
-    Returns:
-        The summary of the whole.
-    """
+    """Adds up summaries of disjoint parts of a split, at least one, in any order and grouping."""
     if len(parts) == 1:
         return parts[0]
     rows: Rows | None = None
     counts: Integers | None = None
-    # Parts have all rows of theirs, or the whole has too many.
+    # If a part has too many distinct rows to count, so has the whole.
     counted = [(part.rows, part.counts) for part in parts if part.rows is not None and part.counts is not None]
     if len(counted) == len(parts):
         rows, counts = _count_rows(
@@ -239,6 +221,46 @@ def merge_split_summaries(parts: list[SplitSummary]) -> SplitSummary:
         counts=counts,
         sample_hashes=hashes[order],
         sample_rows=sampled[order],
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SampledGraphs:
+    """Graphs that stand for those of a split.
+
+    Attributes:
+        sizes: int32 [num_graphs, num_sets].
+        labels: int32 [num_graphs], label classes.
+        degrees: int32 [num_graphs], degree buckets.
+        weight: how many graphs of the split each of these stands for.
+    """
+
+    sizes: npt.NDArray[np.int32]
+    labels: npt.NDArray[np.int32]
+    degrees: npt.NDArray[np.int32]
+    weight: float = 1.0
+
+
+def sample_graphs(summary: SplitSummary, half: int | None = None) -> SampledGraphs:
+    """Takes graphs from a summary: all while there are few, else some in proportion; there may be none.
+
+    `half` is 0 or 1 for the graphs of one half of the split, which the hashes of records tell; None for all.
+    """
+    if summary.rows is not None and summary.counts is not None:
+        counts = summary.counts.sum(axis=1) if half is None else summary.counts[:, half]
+        total = int(counts.sum())
+        num_taken = min(total, MAX_GRAPHS)
+        # Every n-th graph: of each row as many as its share is, but for one.
+        taken = (np.arange(num_taken) * total + total // 2) // max(num_taken, 1)
+        rows = summary.rows[np.searchsorted(np.cumsum(counts), taken, side="right")]
+        weight = total / max(num_taken, 1)
+    else:
+        rows = summary.sample_rows
+        weight = summary.num_graphs / len(rows)
+        if half is not None:
+            rows = rows[(summary.sample_hashes & _HALF_BIT) == half]
+    return SampledGraphs(
+        sizes=np.ascontiguousarray(rows[:, :-2]), labels=rows[:, -2], degrees=rows[:, -1], weight=weight
     )
 
 
@@ -282,6 +304,6 @@ def _sample_order(hashes: Hashes, rows: Rows) -> Integers:
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     if (ordered[1:] == ordered[:-1]).any():
-        # Equal records are alike; others with the same hash are put in order by their rows.
+        # Different records may share a hash: their rows decide, so that the order of the input does not.
         order = np.lexsort([*rows.T[::-1], hashes])
     return order[:SAMPLE_SIZE]

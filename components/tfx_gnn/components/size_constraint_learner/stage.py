@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfx_gnn.components.size_constraint_learner import budget_learning
+from tfx_gnn.components.size_constraint_learner.budgets import SizesOfSplits, describe_split, learn_tight_budget
+from tfx_gnn.components.size_constraint_learner.fit_or_skip_budget import check_losses, learn_fit_or_skip_budgets
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
+from tfx_gnn.components.size_constraint_learner.packing_budget import learn_packing_budget
 from tfx_gnn.components.size_constraint_learner.size_pass import SliceKeys, summarize_sizes
 from tfx_gnn.components.size_constraint_learner.size_report import write_size_report
 from tfx_gnn.components.size_constraint_learner.size_summary import SAMPLE_SIZE, SizeColumns, SizeSummary
-from tfx_gnn.components.size_constraint_learner.slice_losses import check_losses
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
@@ -86,7 +87,7 @@ def learn_size_constraints(
         summary = summarize_sizes(files, columns, slice_keys, scratch_dir=partial, beam_args=beam_args)
         _check_summary(summary, examples_dir, options)
         _check_schema(summary, columns, examples_dir, graph_schema_dir)
-        sizes = budget_learning.SizesOfSplits(
+        sizes = SizesOfSplits(
             spec=spec,
             columns=columns,
             summaries=summary.splits,
@@ -99,7 +100,7 @@ def learn_size_constraints(
             data_fingerprint=fingerprint_examples(examples_dir, options.splits),
             graph_schema_fingerprint=fingerprint_graph_schema(graph_schema_dir),
             options=json.loads(options_json.to_json(options)),
-            splits={split: budget_learning.split_sizes(part, columns) for split, part in summary.splits.items()},
+            splits={split: describe_split(part, columns) for split, part in summary.splits.items()},
             budgets=budgets,
             warnings=(*losses, *warnings),
         )
@@ -109,7 +110,7 @@ def learn_size_constraints(
 
 
 def _learn_budgets(
-    sizes: budget_learning.SizesOfSplits, options: SizeConstraintLearnerOptions, class_names: Sequence[str]
+    sizes: SizesOfSplits, options: SizeConstraintLearnerOptions, class_names: Sequence[str]
 ) -> tuple[dict[str, Budget], list[str]]:
     budgets: list[Budget] = []
     warnings: list[str] = []
@@ -119,15 +120,15 @@ def _learn_budgets(
             f"budgets are learned from {SAMPLE_SIZE} of its {sizes.train.num_graphs} graphs."
         )
     for batch_size in options.batch_sizes:
-        budgets.append(budget_learning.tight_budget(sizes, batch_size))
-        skipping, doubts = budget_learning.fit_or_skip_budgets(
+        budgets.append(learn_tight_budget(sizes, batch_size))
+        skipping, doubts = learn_fit_or_skip_budgets(
             sizes,
             batch_size,
             options.success_ratios,
             with_losses=bool(options.label_feature),
             class_names=class_names,
         )
-        packed, surprises = budget_learning.packing_budget(sizes, batch_size, options.window)
+        packed, surprises = learn_packing_budget(sizes, batch_size, options.window)
         budgets += [*skipping, packed]
         warnings += [*doubts, *surprises]
     return {budget.name: budget for budget in budgets}, warnings

@@ -43,25 +43,10 @@ def sample_on_beam(
 ) -> MadeExamples:
     """Samples the subgraphs of a plan and writes those shards that are missing.
 
-    The index of the graph is built first, inside of the folder, where an
-    interrupted run leaves it for the next one.
+    The index of the graph is built first, inside of the folder, where an interrupted run leaves it for the next
+    one.
 
-    Args:
-        tables_dir: folder of the tables; all workers see it.
-        folder: unfinished folder of examples; all workers see it.
-        plan: what to sample.
-        sampling_seed: seed of all random choices.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-        index_options: how the index is laid out.
-        beam_args: options of the runner.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no seeds.
+    All workers must see `tables_dir` and `folder`.
     """
     index_dir = os.path.join(folder, _INDEX_DIR)
     pipeline = functools.partial(make_pipeline, tuple(beam_args))
@@ -118,21 +103,7 @@ def convert_on_beam(
 ) -> MadeExamples:
     """Writes every graph of tables of many graphs, all shards at once.
 
-    Args:
-        tables_dir: folder of the tables; all workers see it.
-        schema: schema of the tables, which `spec` fits.
-        folder: unfinished folder of examples; all workers see it.
-        spec: how the tables are parted into graphs.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-        beam_args: options of the runner.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no graphs.
+    All workers must see `tables_dir` and `folder`.
     """
     report = write_graph_level_examples_with_beam(
         make_pipeline=functools.partial(make_pipeline, tuple(beam_args)),
@@ -158,7 +129,7 @@ def _read_reports(folder: str) -> dict[str, TableReport] | None:
 
 
 def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
-    # Written last of all that building the index writes: what is there tells that the index is whole.
+    # Written last: its presence says that the index is complete.
     partial = os.path.join(folder, _TABLES_FILE + ".partial")
     plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
     with tf.io.gfile.GFile(partial, "w") as file:

@@ -76,24 +76,7 @@ def sample_in_memory(
     rules: RowRules,
     access: TableAccess,
 ) -> MadeExamples:
-    """Samples the subgraphs of a plan and writes those shards that are missing.
-
-    Args:
-        tables_dir: folder of the tables.
-        schema: schema of the tables, which the plan fits.
-        folder: unfinished folder of examples.
-        plan: what to sample.
-        sampling_seed: seed of all random choices.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no seeds.
-    """
+    """Samples the subgraphs of a plan and writes those shards that are missing."""
     tables = read_tables(
         tables_dir,
         node_sets=reached_node_sets(plan, schema),
@@ -131,23 +114,7 @@ def convert_in_memory(
     rules: RowRules,
     access: TableAccess,
 ) -> MadeExamples:
-    """Writes every graph of tables of many graphs, in those shards that are missing.
-
-    Args:
-        tables_dir: folder of the tables.
-        schema: schema of the tables, which `spec` fits.
-        folder: unfinished folder of examples.
-        spec: how the tables are parted into graphs.
-        num_shards: files a split.
-        rules: what to do with rows that break a rule.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        What the examples were made from.
-
-    Raises:
-        ValueError: if a row breaks a rule, or a split has no graphs.
-    """
+    """Writes every graph of tables of many graphs, in those shards that are missing."""
     converter, report = convert_graph_level_examples(tables_dir, schema, spec, rules=rules, access=access)
     splits = tuple(report.num_graphs)
     _write_missing_shards(folder, splits, _WholeSource(converter, splits), num_shards)

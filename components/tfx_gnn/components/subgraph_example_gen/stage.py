@@ -96,26 +96,14 @@ def generate_subgraph_examples(
         with tf.io.gfile.GFile(os.path.join(folder, STATISTICS_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(report), indent=2, sort_keys=True) + "\n")
         if has_locks(folder):
-            # Before the log goes: this takes long, and a run killed meanwhile is taken up from the log.
+            # Before the log is removed: syncing takes long, and a run killed meanwhile resumes from the log.
             sync_tree(folder)
         log.remove()
     return report
 
 
 def list_input_files(tables_dir: str, options: SubgraphExampleGenOptions) -> tuple[str, ...]:
-    """Lists the files that the examples are made from.
-
-    Args:
-        tables_dir: folder of the tables.
-        options: what to make of them.
-
-    Returns:
-        Paths of the schema, of every file of every table and of the seed table, if
-        there is one, in ascending order.
-
-    Raises:
-        ValueError: if the schema is missing or invalid, or names an absent file.
-    """
+    """Lists the files that the examples are made from, sorted: the schema, all tables and the seed table."""
     access = options.access
     files = set(list_table_files(tables_dir, access=access))
     if options.plan is not None and options.plan.seed_table is not None:

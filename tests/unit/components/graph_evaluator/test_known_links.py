@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
 from tfx_gnn.components.graph_evaluator.options import GraphEvaluatorOptions
+from tfx_gnn.components.graph_evaluator.ranking import KnownLinks
 from tfx_gnn.components.graph_evaluator.stage import evaluate_graph_model
 from tfx_gnn.models.tasks import LinkPrediction, NodeRegression
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written

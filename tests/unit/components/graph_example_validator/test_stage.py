@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from tfx_gnn.components.graph_example_validator.example_anomalies import Anomaly
+from tfx_gnn.components.graph_example_validator.checks import Anomaly
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
 from tfx_gnn.records.blessing import is_blessed, read_reasons

@@ -8,10 +8,10 @@ import pytest
 from rich.console import Console
 
 from tfx_gnn.components.graph_tuner.options import GraphTunerOptions
+from tfx_gnn.components.graph_tuner.search import TuningProgress
 from tfx_gnn.components.graph_tuner.search_space import Choice
 from tfx_gnn.components.graph_tuner.stage import tune_graph_model
-from tfx_gnn.components.graph_tuner.tuning_progress import TuningProgress
-from tfx_gnn.components.graph_tuner.tuning_summary import read_tuning_summary
+from tfx_gnn.components.graph_tuner.trials import read_tuning_summary
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
 from tfx_gnn.training.options import GraphTrainerOptions

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange
-from tfx_gnn.components.graph_tuner.trials import Trial
+from tfx_gnn.components.graph_tuner.trials import Trial, TuningSummary
 from tfx_gnn.components.graph_tuner.tuning_report import describe_range, render_tuning_report
-from tfx_gnn.components.graph_tuner.tuning_summary import TuningSummary
 
 ODD = '<script>alert("x")</script>& {{ x }} $\\frac{'
 

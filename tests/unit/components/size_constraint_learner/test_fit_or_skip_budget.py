@@ -3,16 +3,15 @@ import itertools
 import numpy as np
 import pytest
 
-from tfx_gnn.components.size_constraint_learner.budget_learning import cheapest_caps
-from tfx_gnn.components.size_constraint_learner.size_summary import SplitSummary
-from tfx_gnn.components.size_constraint_learner.slice_losses import BatchDraws, sampled_graphs
+from tfx_gnn.components.size_constraint_learner.fit_or_skip_budget import BatchDraws, find_cheapest_caps
+from tfx_gnn.components.size_constraint_learner.size_summary import SplitSummary, sample_graphs
 
 
 def test_caps_are_quantiles_if_there_is_one_size():
     sums = np.arange(1, 101)[:, np.newaxis]
 
-    assert cheapest_caps(sums, 0.9).tolist() == [90]
-    assert cheapest_caps(sums, 1.0).tolist() == [100]
+    assert find_cheapest_caps(sums, 0.9).tolist() == [90]
+    assert find_cheapest_caps(sums, 1.0).tolist() == [100]
 
 
 def test_the_size_that_costs_most_is_cut_first():
@@ -21,16 +20,16 @@ def test_the_size_that_costs_most_is_cut_first():
     sums[:4, 0] = 20
     sums[4:8, 1] = 110
 
-    assert cheapest_caps(sums, 0.96).tolist() == [20, 10]
-    assert cheapest_caps(sums, 0.92).tolist() == [10, 10]
+    assert find_cheapest_caps(sums, 0.96).tolist() == [20, 10]
+    assert find_cheapest_caps(sums, 0.92).tolist() == [10, 10]
 
 
 def test_sets_that_are_large_together_are_lost_together():
     sums = np.full([100, 3], 10)
     sums[:5] = 50
 
-    assert cheapest_caps(sums, 0.95).tolist() == [10, 10, 10]
-    assert cheapest_caps(sums, 0.96).tolist() == [50, 50, 50]
+    assert find_cheapest_caps(sums, 0.95).tolist() == [10, 10, 10]
+    assert find_cheapest_caps(sums, 0.96).tolist() == [50, 50, 50]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -41,7 +40,7 @@ def test_caps_are_close_to_the_best_of_all_choices(seed, success_ratio):
     choices = itertools.product(*(np.unique(column) for column in sums.T))
     best = min(sum(caps) for caps in choices if (sums <= np.array(caps)).all(axis=1).mean() >= success_ratio)
 
-    caps = cheapest_caps(sums, success_ratio)
+    caps = find_cheapest_caps(sums, success_ratio)
 
     assert (sums <= caps).all(axis=1).mean() >= success_ratio
     assert best <= caps.sum() <= 1.12 * best
@@ -51,7 +50,7 @@ def test_success_on_other_draws_is_the_exact_one():
     # Half of the graphs have 1 item, the others 3: a batch of 4 with k large ones has 4 + 2k items, and k is
     # binomial. P(k <= 3) = 15/16, P(k <= 2) = 11/16. Drawn without replacement from many graphs.
     sizes = np.array([[1], [3]] * 5000, np.int32)
-    caps = cheapest_caps(BatchDraws.enough(sizes, 4, seed=1).sums(), 0.9)
+    caps = find_cheapest_caps(BatchDraws.enough(sizes, 4, seed=1).sums(), 0.9)
 
     other = BatchDraws.enough(sizes, 4, seed=2).sums()
 
@@ -91,9 +90,9 @@ def test_graphs_stand_for_as_many_as_there_are(monkeypatch):
     rows = np.array([[1, 0, 0]] * 6 + [[5, 0, 0]] * 2, np.int32)
     summary = SplitSummary.of_graphs(rows, np.arange(8, dtype=np.uint64), {})
 
-    assert sampled_graphs(summary).sizes[:, 0].tolist() == [1] * 6 + [5] * 2
-    assert sampled_graphs(summary, 0).sizes[:, 0].tolist() == [1] * 3 + [5]
-    monkeypatch.setattr("tfx_gnn.components.size_constraint_learner.slice_losses.MAX_GRAPHS", 4)
-    some = sampled_graphs(summary)
+    assert sample_graphs(summary).sizes[:, 0].tolist() == [1] * 6 + [5] * 2
+    assert sample_graphs(summary, 0).sizes[:, 0].tolist() == [1] * 3 + [5]
+    monkeypatch.setattr("tfx_gnn.components.size_constraint_learner.size_summary.MAX_GRAPHS", 4)
+    some = sample_graphs(summary)
     assert some.sizes[:, 0].tolist() == [1] * 3 + [5]
     assert some.weight == 2.0

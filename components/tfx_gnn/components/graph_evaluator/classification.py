@@ -1,4 +1,4 @@
-"""Classification metrics from a confusion matrix.
+"""How classifications are measured: by metrics from a confusion matrix.
 
 Counts merge by addition, so they can be gathered on many machines; the figures
 equal scikit-learn's on the same predictions.
@@ -9,9 +9,20 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+import numpy as np
+
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    ExampleSums,
+    Measure,
+    Quality,
+    as_text,
+    feature_values,
+    model_output,
+)
+from tfx_gnn.serving import model_interface
 
 UNLABELLED = ""
 """Stands for the class of an example that has none."""
@@ -58,21 +69,7 @@ class ClassificationMetrics:
 
 
 def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
-    """Computes the quality of predictions.
-
-    Args:
-        confusion: (true class, predicted class) to a count above 0; at least one pair.
-
-    Returns:
-        The metrics.
-
-    Raises:
-        ValueError: if `confusion` is empty.
-
-    Example:
-        >>> classification_metrics({("cat", "cat"): 2, ("dog", "cat"): 1}).macro_f1
-        0.4
-    """
+    """Computes the quality of predictions from counts above 0, at least one."""
     if not confusion:
         raise ValueError("`confusion` must count at least one example; got none. Evaluate a split that has examples.")
     support: dict[str, int] = {}
@@ -95,15 +92,7 @@ def classification_metrics(confusion: ConfusionCounts) -> ClassificationMetrics:
 
 
 def always_predicting(class_name: str, support: Mapping[str, int]) -> ConfusionCounts:
-    """Counts what a classifier would do that always says the same.
-
-    Args:
-        class_name: what it says.
-        support: true class to number of examples.
-
-    Returns:
-        (true class, `class_name`) to count.
-    """
+    """Counts what a classifier would do that always says `class_name`."""
     return {(true_class, class_name): count for true_class, count in support.items() if count}
 
 
@@ -119,15 +108,7 @@ class ClassCounts(ExampleSums):
 
     @classmethod
     def of(cls, truth: Iterable[str], predicted: Iterable[str]) -> ClassCounts:
-        """Counts predictions.
-
-        Args:
-            truth: true class of each example, or `UNLABELLED`.
-            predicted: predicted class of each.
-
-        Returns:
-            The counts.
-        """
+        """Counts predictions; examples whose true class is `UNLABELLED` are counted apart."""
         pairs = list(zip(truth, predicted, strict=True))
         labelled = [pair for pair in pairs if pair[0] != UNLABELLED]
         return cls(
@@ -136,14 +117,7 @@ class ClassCounts(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> ClassCounts:
-        """Reads what `to_json` wrote.
-
-        Args:
-            plain: parsed JSON.
-
-        Returns:
-            The counts.
-        """
+        """Reads what `to_json` wrote."""
         num_without_label, *triples = plain
         confusion = Counter({(true, predicted): count for true, predicted, count in triples})
         return cls(num_examples=confusion.total(), num_without_label=num_without_label, confusion=confusion)
@@ -153,14 +127,7 @@ class ClassCounts(ExampleSums):
         return [self.num_without_label, *([*pair, count] for pair, count in sorted(self.confusion.items()))]
 
     def merged_with(self, other: ClassCounts) -> ClassCounts:
-        """Adds the counts of other examples.
-
-        Args:
-            other: counts of other examples.
-
-        Returns:
-            Counts of both.
-        """
+        """Adds the counts of other examples."""
         return ClassCounts(
             num_examples=self.num_examples + other.num_examples,
             num_without_label=self.num_without_label + other.num_without_label,
@@ -177,14 +144,7 @@ class ClassCounts(ExampleSums):
 
 
 def most_frequent_class(support: Mapping[str, int]) -> str:
-    """Finds the majority class; of several, the first in the alphabet.
-
-    Args:
-        support: class to its number of examples; at least one class.
-
-    Returns:
-        Its name.
-    """
+    """Finds the majority class; of several, the first in the alphabet."""
     return min(support, key=lambda name: (-support[name], name))
 
 
@@ -195,3 +155,71 @@ def _class_metrics(right: int, predicted: int, support: int) -> ClassMetrics:
         f1=2 * right / (predicted + support),
         support=support,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClassificationMeasure(Measure):
+    """One class an example; the baseline always says the most frequent class of a split.
+
+    Attributes:
+        label_key: key of the true class in a raw tf.Example, one string or integer.
+        output_prefix: begins the names of this task's outputs.
+    """
+
+    label_key: str
+    output_prefix: str = ""
+
+    kind: ClassVar[str] = "classification"
+    main_metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    baseline_name: ClassVar[str] = "the majority class"
+    needs_baseline_split: ClassVar[bool] = True
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return ("accuracy", "macro_f1", "balanced_accuracy")
+
+    def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
+        """Reads the classes as text, as the served label writes them; objects, shape [n]."""
+        classes = np.full([len(examples)], UNLABELLED, object)
+        for position, (features, place) in enumerate(zip(examples, places, strict=True)):
+            kind, values = feature_values(features, self.label_key)
+            if len(values) > 1 or kind == "float_list":
+                raise ValueError(
+                    f"`label_feature` must be one string or integer an example; got {list(values[:3])!r} in "
+                    f"{self.label_key!r} of {place}. Name the label feature of a classification with one readout an "
+                    "example."
+                )
+            if values:
+                classes[position] = as_text(values[0])
+        return classes
+
+    def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> ClassCounts:
+        """Counts pairs of true and predicted class."""
+        labels = model_output(outputs, self.output_prefix + model_interface.LABEL_OUTPUT).tolist()
+        return ClassCounts.of(truth.tolist(), map(as_text, labels))
+
+    def label_sums(self, truth: Array) -> ClassCounts:
+        """Counts classes."""
+        return ClassCounts.of(truth.tolist(), [UNLABELLED] * len(truth))
+
+    def sums_from_json(self, plain: Any) -> ClassCounts:
+        """Reads counts."""
+        return ClassCounts.from_json(plain)
+
+    def quality(self, sums: ClassCounts, baseline: ClassCounts, split: str) -> Quality:
+        """Computes accuracy, F1 and the like, in all and for each class."""
+        majority_class = most_frequent_class(baseline.support)
+        found = classification_metrics(sums.confusion)
+        majority = classification_metrics(always_predicting(majority_class, sums.support))
+        values, of_majority = ({name: getattr(m, name) for name in self.metrics} for m in (found, majority))
+        report = {
+            **values,
+            "majority_baseline": {"class": majority_class, "class_from_split": split, **of_majority},
+            "per_class": {name: dataclasses.asdict(item) for name, item in found.per_class.items()},
+            "confusion": [
+                {"true": true, "predicted": predicted, "count": count}
+                for (true, predicted), count in sorted(sums.confusion.items())
+            ],
+        }
+        return Quality(metrics=values, baseline=of_majority, report=report)

@@ -1,4 +1,4 @@
-"""Regression metrics of one or more targets from mergeable sums.
+"""How regressions of one or more targets are measured, from mergeable sums.
 
 Means over targets are plain, as those of scikit-learn by default.
 """
@@ -7,12 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    ExampleSums,
+    Measure,
+    Quality,
+    check_finite_output,
+    feature_values,
+    model_output,
+)
+from tfx_gnn.serving import model_interface
 
 _Floats = npt.NDArray[np.float64]
 
@@ -41,15 +50,9 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def of(cls, truth: npt.NDArray[Any], predicted: npt.NDArray[Any], constant: Sequence[float]) -> RegressionSums:
-        """Compares predictions with the truth.
+        """Compares predictions with the truth, both [num_examples, num_targets]; NaN is unknown truth.
 
-        Args:
-            truth: floats, shape [num_examples, num_targets]; NaN where the truth is not known.
-            predicted: finite floats of the same shape.
-            constant: for each target, what the baseline always predicts.
-
-        Returns:
-            The sums.
+        `constant` is what the baseline always predicts, by target.
         """
         truth = np.asarray(truth, np.float64)
         is_known = np.isfinite(truth)
@@ -77,14 +80,7 @@ class RegressionSums(ExampleSums):
 
     @classmethod
     def from_json(cls, plain: Sequence[Any]) -> RegressionSums:
-        """Reads what `to_json` wrote.
-
-        Args:
-            plain: parsed JSON.
-
-        Returns:
-            The sums.
-        """
+        """Reads what `to_json` wrote."""
         num_examples, num_without_label, *arrays = plain
         names = [field.name for field in dataclasses.fields(cls)][2:]
         values = {name: np.asarray(array, np.float64) for name, array in zip(names, arrays, strict=True)}
@@ -96,14 +92,7 @@ class RegressionSums(ExampleSums):
         return [self.num_examples, self.num_without_label, *(getattr(self, name).tolist() for name in names)]
 
     def merged_with(self, other: RegressionSums) -> RegressionSums:
-        """Adds the sums over other examples.
-
-        Args:
-            other: sums over other examples.
-
-        Returns:
-            Sums over both.
-        """
+        """Adds the sums over other examples."""
         counts = self.counts + other.counts
         share = other.counts / np.maximum(counts, 1.0)
         between = other.means - self.means
@@ -121,26 +110,20 @@ class RegressionSums(ExampleSums):
         )
 
     def metrics(self) -> dict[str, float]:
-        """Computes the quality of the predictions.
+        """Computes "rmse", "mae" and "r2" of the predictions.
 
-        Returns:
-            "rmse", "mae" and "r2": means over the targets that are known of some example; none without any.
+        They are means over the targets that are known of some example; there are none if no target is.
         """
         return _mean_over_targets(self._by_target(self.squares, self.absolutes))
 
     def baseline_metrics(self) -> dict[str, float]:
-        """Computes the quality of always predicting the same.
-
-        Returns:
-            The same names as `metrics`.
-        """
+        """Computes the same metrics for always predicting the same."""
         return _mean_over_targets(self._by_target(self.baseline_squares, self.baseline_absolutes))
 
     def metrics_by_target(self) -> list[dict[str, float]]:
         """Computes the quality of the predictions for each target.
 
-        Returns:
-            One dict a target, with "num_examples" beside the names of `metrics`, or that alone if it is 0.
+        Beside the names of `metrics` there is "num_examples", or that alone if it is 0.
         """
         counts = self.counts.astype(np.int64).tolist()
         by_target = self._by_target(self.squares, self.absolutes)
@@ -164,3 +147,75 @@ def _r2(square: float, spread: float) -> float:
 def _mean_over_targets(by_target: Sequence[Mapping[str, float]]) -> dict[str, float]:
     known = [values for values in by_target if values]
     return {name: sum(values[name] for values in known) / len(known) for name in known[0]} if known else {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegressionMeasure(Measure):
+    """Numbers for each example; the baseline always says their mean in a split.
+
+    Attributes:
+        label_key: key of the true values in a raw tf.Example, `num_targets` numbers.
+        num_targets: numbers an example.
+        missing_values: numbers that stand for one that is not known.
+        output_prefix: begins the names of this task's outputs.
+    """
+
+    label_key: str
+    num_targets: int = 1
+    missing_values: tuple[float, ...] = ()
+    output_prefix: str = ""
+
+    kind: ClassVar[str] = "regression"
+    main_metrics: ClassVar[tuple[str, ...]] = ("rmse",)
+    baseline_name: ClassVar[str] = "the mean label"
+    needs_baseline_split: ClassVar[bool] = True
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return ("rmse", "mae", "r2")
+
+    def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
+        """Reads the true values, float64 [n, num_targets]; NaN where there are none."""
+        truth = np.full([len(examples), self.num_targets], np.nan)
+        for position, (features, place) in enumerate(zip(examples, places, strict=True)):
+            kind, values = feature_values(features, self.label_key)
+            if len(values) not in (0, self.num_targets) or kind == "bytes_list":
+                raise ValueError(
+                    f"`task` must name a label of {self.num_targets} number(s) an example; got "
+                    f"{list(values[:3])!r} in {self.label_key!r} of {place}. Name the label feature of a regression, "
+                    "and write NaN for single values that are not known."
+                )
+            if values:
+                truth[position] = values
+        # Examples hold float32, in which -999.9 is another number.
+        truth[np.isin(truth, np.asarray(self.missing_values, np.float32))] = np.nan
+        return truth
+
+    def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RegressionSums:
+        """Sums up errors, and those of the mean of `baseline`."""
+        name = self.output_prefix + model_interface.PREDICTION_OUTPUT
+        predicted = np.asarray(model_output(outputs, name), np.float64).reshape(truth.shape)
+        check_finite_output(predicted, name)
+        return RegressionSums.of(truth, predicted, _means(baseline, self.num_targets))
+
+    def label_sums(self, truth: Array) -> RegressionSums:
+        """Averages labels."""
+        return RegressionSums.of(truth, np.zeros_like(truth), [0.0] * truth.shape[1])
+
+    def sums_from_json(self, plain: Any) -> RegressionSums:
+        """Reads sums."""
+        return RegressionSums.from_json(plain)
+
+    def quality(self, sums: RegressionSums, baseline: RegressionSums, split: str) -> Quality:
+        """Computes RMSE, MAE and R2, means over targets."""
+        values, of_mean = sums.metrics(), sums.baseline_metrics()
+        mean_baseline = {"mean": _means(baseline, self.num_targets), "mean_from_split": split, **of_mean}
+        report: dict[str, Any] = {**values, "mean_baseline": mean_baseline}
+        if self.num_targets > 1:
+            report["per_target"] = sums.metrics_by_target()
+        return Quality(metrics=values, baseline=of_mean, report=report)
+
+
+def _means(baseline: RegressionSums | None, num_targets: int) -> list[float]:
+    return [0.0] * num_targets if baseline is None else baseline.means.tolist()

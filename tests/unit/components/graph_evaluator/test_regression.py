@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
-from tfx_gnn.components.graph_evaluator.regression_metrics import RegressionSums
+from tfx_gnn.components.graph_evaluator.regression import RegressionSums
 
 
 def test_metrics_and_those_of_the_constant_are_those_worked_out_by_hand() -> None:

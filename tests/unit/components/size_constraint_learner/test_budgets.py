@@ -3,23 +3,25 @@ import itertools
 import numpy as np
 import pytest
 
-from tfx_gnn.components.size_constraint_learner.budget_learning import (
+from tfx_gnn.components.size_constraint_learner.budgets import (
+    BudgetRoom,
     SizesOfSplits,
-    fit_or_skip_budgets,
-    packing_budget,
-    split_sizes,
-    tight_budget,
+    describe_split,
+    learn_tight_budget,
 )
-from tfx_gnn.components.size_constraint_learner.budget_room import BudgetRoom
-from tfx_gnn.components.size_constraint_learner.packing_budget import PackingSimulator, shape_packing_budget
-from tfx_gnn.components.size_constraint_learner.size_summary import NO_LABEL, SizeColumns, SplitSummary
-from tfx_gnn.components.size_constraint_learner.slice_losses import (
+from tfx_gnn.components.size_constraint_learner.fit_or_skip_budget import (
     BatchDraws,
-    SampledGraphs,
-    batches_that_fit,
     check_losses,
-    slice_losses,
+    estimate_slice_losses,
+    find_fitting_batches,
+    learn_fit_or_skip_budgets,
 )
+from tfx_gnn.components.size_constraint_learner.packing_budget import (
+    PackingSimulator,
+    learn_packing_budget,
+    shape_packing_budget,
+)
+from tfx_gnn.components.size_constraint_learner.size_summary import NO_LABEL, SampledGraphs, SizeColumns, SplitSummary
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.records.size_constraints_file import Budget, SliceLoss
@@ -65,21 +67,21 @@ def heavy_tailed():
 
 @pytest.fixture(scope="module")
 def packed(heavy_tailed):
-    return packing_budget(heavy_tailed, 16, window=64)
+    return learn_packing_budget(heavy_tailed, 16, window=64)
 
 
 def test_every_batch_fits_the_tight_budget(heavy_tailed):
-    budget = tight_budget(heavy_tailed, 3)
+    budget = learn_tight_budget(heavy_tailed, 3)
     rule = heavy_tailed.room.rule(3 * heavy_tailed.maxima, 3, 4)
     sums = BatchDraws(heavy_tailed.train.sample_rows[:, :-2], 3, 2000, seed=0).sums()
 
-    assert batches_that_fit(rule, 3, sums).all()
-    assert batches_that_fit(rule, 3, 3 * heavy_tailed.maxima[np.newaxis]).all()
+    assert find_fitting_batches(rule, 3, sums).all()
+    assert find_fitting_batches(rule, 3, 3 * heavy_tailed.maxima[np.newaxis]).all()
     assert budget.total_num_nodes["a"] == 3 * int(heavy_tailed.maxima[COLUMNS.prefixes.index("nodes/a")]) + 1
 
 
 def test_padding_has_readouts_as_each_graph_has_and_an_edge_to_each():
-    budget = tight_budget(sizes_of(rows_of([4, 5], [3, 6], readouts=2)), 3)
+    budget = learn_tight_budget(sizes_of(rows_of([4, 5], [3, 6], readouts=2)), 3)
 
     # Three graphs and one of padding, two readouts each.
     assert budget.min_nodes_per_component == {"_readout": 2}
@@ -95,7 +97,7 @@ def test_padding_has_readouts_as_each_graph_has_and_an_edge_to_each():
 def test_readouts_that_differ_between_graphs(readouts, readout_edges, demand, num_readouts, num_edges):
     rows = rows_of([4, 5], [3, 6], readouts=np.array(readouts), readout_edges=np.array(readout_edges))
 
-    budget = tight_budget(sizes_of(rows), 2)
+    budget = learn_tight_budget(sizes_of(rows), 2)
 
     assert budget.min_nodes_per_component.get("_readout", 0) == demand
     assert budget.total_num_nodes["_readout"] == num_readouts
@@ -103,7 +105,7 @@ def test_readouts_that_differ_between_graphs(readouts, readout_edges, demand, nu
 
 
 def test_bytes_of_a_batch_are_those_of_dense_features_ends_and_sizes():
-    budget = tight_budget(sizes_of(rows_of([4, 5], [3, 6])), 1)
+    budget = learn_tight_budget(sizes_of(rows_of([4, 5], [3, 6])), 1)
 
     # 6 nodes of 4 floats, a pointer and a row split; 6 edges of an int64 and two int32 ends; 2 readouts, and as
     # many edges to them; 2 components with int32 sizes in the context and four sets.
@@ -111,9 +113,9 @@ def test_bytes_of_a_batch_are_those_of_dense_features_ends_and_sizes():
 
 
 def test_what_is_skipped_is_as_rare_as_asked_for_and_costs_less_than_tight(heavy_tailed):
-    budgets, warnings = fit_or_skip_budgets(heavy_tailed, 16, (0.99, 0.9), with_losses=False)
+    budgets, warnings = learn_fit_or_skip_budgets(heavy_tailed, 16, (0.99, 0.9), with_losses=False)
 
-    tight = sum(tight_budget(heavy_tailed, 16).total_num_edges.values())
+    tight = sum(learn_tight_budget(heavy_tailed, 16).total_num_edges.values())
     edges = [sum(budget.total_num_edges.values()) for budget in budgets]
     assert edges[1] < edges[0] < tight
     for budget, ratio in zip(budgets, (0.99, 0.9), strict=True):
@@ -147,7 +149,7 @@ def test_each_graph_of_every_split_fits_a_packing_budget_alone():
         seed=0,
     )
 
-    budget, warnings = packing_budget(sizes, 2, window=16)
+    budget, warnings = learn_packing_budget(sizes, 2, window=16)
 
     assert budget.total_num_nodes["a"] >= 71
     assert budget.total_num_edges["e"] >= 90
@@ -206,7 +208,7 @@ def test_losses_by_slice_are_exact():
     draws = BatchDraws(sizes, 2, 40_000, seed=0)
     fits = draws.sums()[:, 0] < 10
 
-    losses = {(loss.slicing, loss.value): loss for loss in slice_losses(graphs, draws, fits, ["small"])}
+    losses = {(loss.slicing, loss.value): loss for loss in estimate_slice_losses(graphs, draws, fits, ["small"])}
 
     assert list(losses) == [
         ("label", "none"),
@@ -255,7 +257,7 @@ def test_slices_that_lose_too_much_are_refused():
 
 
 def test_sizes_of_a_split_are_described():
-    described = split_sizes(sizes_of(rows_of([1, 2, 3, 8], [0, 0, 0, 0])).train, COLUMNS)
+    described = describe_split(sizes_of(rows_of([1, 2, 3, 8], [0, 0, 0, 0])).train, COLUMNS)
 
     sizes = described.node_sets["a"]
     assert described.num_graphs == 4

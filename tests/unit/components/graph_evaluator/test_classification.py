@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfx_gnn.components.graph_evaluator.classification_metrics import (
+from tfx_gnn.components.graph_evaluator.classification import (
     ClassMetrics,
     always_predicting,
     classification_metrics,

@@ -1,4 +1,4 @@
-"""Builds a budget from observed sizes: adds room for padding, and computes its cost."""
+"""Budgets from observed sizes, with room for padding; the tight one, which every batch fits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from tfx_gnn.components.size_constraint_learner.size_summary import Integers, SizeColumns, SplitSummary
+from tfx_gnn.components.size_constraint_learner.size_summary import (
+    Integers,
+    SampledGraphs,
+    SizeColumns,
+    SplitSummary,
+    sample_graphs,
+)
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.batching.size_constraints import SizeRule
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.records.size_constraints_file import Budget, SliceLoss
+from tfx_gnn.records.size_constraints_file import TIGHT, Budget, SetSizes, SliceLoss, SplitSizes
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
 
 _POINTER_BYTES = 8
 
@@ -39,12 +47,8 @@ class BudgetRoom:
     def of(columns: SizeColumns, summaries: Sequence[SplitSummary]) -> BudgetRoom:
         """Reads off the data what padding components must look like.
 
-        A mask over components is one over readouts only if padding components have readouts, too: as
-        many as each graph, or one if graphs have different numbers of them.
-
-        Args:
-            columns: what the sets are.
-            summaries: all splits that will be padded.
+        A mask over components is one over readouts only if padding components have readouts, too: as many as
+        each graph, or one if graphs have different numbers of them.
         """
         minima = np.min([summary.minima for summary in summaries], axis=0)
         maxima = np.max([summary.maxima for summary in summaries], axis=0)
@@ -63,16 +67,10 @@ class BudgetRoom:
         )
 
     def rule(self, caps: Integers, num_graphs: int, num_components: int) -> SizeRule:
-        """Adds the room.
+        """Adds the room to what `num_graphs` real graphs may take, int64 [num_sets].
 
-        Args:
-            caps: int64 [num_sets], what real graphs may take.
-            num_graphs: graphs that take so much.
-            num_components: components of the budget, more than `num_graphs`.
-
-        Returns:
-            The rule of the budget. Padding components beside `num_graphs` graphs find their nodes, and
-            padding edges a node at each end. Edges to readouts are as many as readouts.
+        Padding components beside these graphs find their nodes, and padding edges a node at each end. Edges to
+        readouts are as many as readouts. There must be more components than graphs.
         """
         room = np.maximum(self.demands * (num_components - num_graphs), self.is_incident)
         targets = caps + room
@@ -88,6 +86,49 @@ class BudgetRoom:
         )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class SizesOfSplits:
+    """What budgets are learned from.
+
+    Attributes:
+        spec: spec of one graph.
+        columns: what the sets are.
+        summaries: by split; each holds at least one graph.
+        train_split: split that fit-or-skip and packing budgets are shaped after.
+        seed: seed of all draws.
+    """
+
+    spec: GraphTensorSpec
+    columns: SizeColumns
+    summaries: Mapping[str, SplitSummary]
+    train_split: str
+    seed: int
+
+    @property
+    def train(self) -> SplitSummary:
+        """The split that is trained on."""
+        return self.summaries[self.train_split]
+
+    @property
+    def room(self) -> BudgetRoom:
+        """What padding needs."""
+        return BudgetRoom.of(self.columns, list(self.summaries.values()))
+
+    @property
+    def maxima(self) -> Integers:
+        """int64 [num_sets], largest sizes of a graph of any split."""
+        maxima: Integers = np.max([summary.maxima for summary in self.summaries.values()], axis=0)
+        return maxima
+
+    def halves(self) -> tuple[SampledGraphs, SampledGraphs]:
+        """The training split, cut in two by the hashes of records; both the whole if one was empty."""
+        first, second = (sample_graphs(self.train, half) for half in (0, 1))
+        if len(first.sizes) and len(second.sizes):
+            return first, second
+        whole = sample_graphs(self.train)
+        return whole, whole
+
+
 def make_budget(
     rule: SizeRule,
     spec: GraphTensorSpec,
@@ -101,23 +142,7 @@ def make_budget(
     window: int = 0,
     losses: tuple[SliceLoss, ...] = (),
 ) -> Budget:
-    """Writes a budget down.
-
-    Args:
-        rule: its sizes.
-        spec: spec of one graph.
-        kind: as in `Budget`.
-        batch_size: as in `Budget`.
-        graphs_per_batch: as in `Budget`.
-        sizes_per_batch: float64 [num_sets], expected real items of a batch.
-        success_ratio: as in `Budget`.
-        achieved_success_ratio: as in `Budget`.
-        window: as in `Budget`.
-        losses: as in `Budget`.
-
-    Returns:
-        The budget.
-    """
+    """Writes a budget down; `sizes_per_batch` is float64 [num_sets], the expected real items of a batch."""
     targets = np.asarray(rule.targets)
     fills = sizes_per_batch / np.maximum(targets, 1)
     totals: dict[str, dict[str, int]] = {const.NODES: {}, const.EDGES: {}}
@@ -141,6 +166,41 @@ def make_budget(
         bytes_per_batch=_bytes_per_batch(rule, spec),
         losses=losses,
     )
+
+
+def learn_tight_budget(sizes: SizesOfSplits, batch_size: int) -> Budget:
+    """Learns the budget that every batch of up to `batch_size` graphs fits, of whatever split."""
+    num_graphs = sum(summary.num_graphs for summary in sizes.summaries.values())
+    totals = np.sum([summary.totals for summary in sizes.summaries.values()], axis=0)
+    return make_budget(
+        sizes.room.rule(batch_size * sizes.maxima, batch_size, batch_size + 1),
+        sizes.spec,
+        kind=TIGHT,
+        batch_size=batch_size,
+        graphs_per_batch=float(batch_size),
+        sizes_per_batch=batch_size * totals / num_graphs,
+    )
+
+
+def describe_split(summary: SplitSummary, columns: SizeColumns) -> SplitSizes:
+    """Describes the sizes of one split."""
+    graphs = sample_graphs(summary).sizes
+    by_type: dict[str, dict[str, SetSizes]] = {const.NODES: {}, const.EDGES: {}}
+    for column, (set_type, name) in enumerate(columns.sets):
+        num_bins = int(np.flatnonzero(summary.histograms[column])[-1]) + 1
+        by_type[set_type][name] = SetSizes(
+            total=int(summary.totals[column]),
+            mean=int(summary.totals[column]) / summary.num_graphs,
+            minimum=int(summary.minima[column]),
+            maximum=int(summary.maxima[column]),
+            quantiles={
+                label: float(np.quantile(graphs[:, column], share, method="inverted_cdf"))
+                for label, share in QUANTILES.items()
+            },
+            histogram_bounds=(0, *(2**power for power in range(num_bins))),
+            histogram_counts=tuple(summary.histograms[column, :num_bins].tolist()),
+        )
+    return SplitSizes(num_graphs=summary.num_graphs, node_sets=by_type[const.NODES], edge_sets=by_type[const.EDGES])
 
 
 def _bytes_per_batch(rule: SizeRule, spec: GraphTensorSpec) -> int:

@@ -1,0 +1,383 @@
+"""How link predictions are measured: by mergeable sums of ranks and counts of scores.
+
+The rank of a true pair is its position among the false pairs of its own example, by descending score; pairs of
+equal score share their mean rank, so a model that gives all pairs one score gains nothing by their order. Other true
+pairs of the example are left out, as filtered ranks do.
+
+For the area under a curve, scores are rounded to 12 significant bits, so counts of any number of pairs stay small and
+those of many machines add up. Only the order of scores matters, so logits serve as well as probabilities.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tfx_gnn.components.graph_evaluator.measures import (
+    Array,
+    ExampleSums,
+    Measure,
+    Quality,
+    as_text,
+    check_finite_output,
+    feature_values,
+    model_output,
+)
+from tfx_gnn.models.tasks import READOUT_NODE_SET
+from tfx_gnn.serving import model_interface
+from tfx_gnn.tables.row_rules import RowRules
+from tfx_gnn.tables.schema_layouts import seeds_layout
+from tfx_gnn.tables.table_access import TableAccess
+from tfx_gnn.tables.table_files import read_table
+from tfx_gnn.tables.table_layout import TableColumn
+
+HITS_AT = (1, 3, 10)
+"""Ranks up to which a true pair usually counts as a hit."""
+
+LEFT_OUT = -1.0
+"""Label of a candidate that takes no part."""
+
+_ENDS = ("source", "target")
+_IDS = (model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)
+
+_DROPPED_BITS = 12
+"""Of the 23 bits of a float32 after its leading one, 11 are kept."""
+
+_Counts = npt.NDArray[np.int64]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScoreCounts:
+    """Pairs by their rounded score.
+
+    Attributes:
+        levels: int64 array, shape [num_levels]: the scores that occur, as integers of the same order, ascending.
+        positives: int64 array, shape [num_levels]: true pairs of each score.
+        negatives: int64 array, shape [num_levels]: false pairs of each score.
+    """
+
+    levels: _Counts
+    positives: _Counts
+    negatives: _Counts
+
+    @classmethod
+    def of(cls, scores: npt.NDArray[Any], is_positive: npt.NDArray[np.bool_]) -> ScoreCounts:
+        """Counts pairs by finite score, compared as float32; both arrays have shape [num_pairs]."""
+        bits = np.asarray(scores, np.float32).view(np.int32).astype(np.int64)
+        # Floats as integers of the same order: those below 0 have their magnitude in the lower 31 bits.
+        ordered = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+        rounded = (ordered + (1 << (_DROPPED_BITS - 1))) >> _DROPPED_BITS
+        return _summed(rounded, is_positive.astype(np.int64), (~is_positive).astype(np.int64))
+
+    def merged_with(self, other: ScoreCounts) -> ScoreCounts:
+        """Adds the counts of other pairs."""
+        return _summed(
+            np.concatenate([self.levels, other.levels]),
+            np.concatenate([self.positives, other.positives]),
+            np.concatenate([self.negatives, other.negatives]),
+        )
+
+    def roc_auc(self) -> float | None:
+        """Computes the area under the ROC curve; None without true or without false pairs.
+
+        It is the probability that a true pair has a higher score than a false one; equal scores count half.
+        """
+        num_positives, num_negatives = int(self.positives.sum()), int(self.negatives.sum())
+        if not num_positives or not num_negatives:
+            return None
+        below = np.cumsum(self.negatives) - self.negatives
+        won = np.sum(self.positives.astype(np.float64) * (below + self.negatives / 2.0))
+        return float(won / num_positives / num_negatives)
+
+    def average_precision(self) -> float | None:
+        """Averages the precision over the true pairs, from the highest score down; None without true pairs.
+
+        Pairs of equal score are counted at once.
+        """
+        num_positives = int(self.positives.sum())
+        if not num_positives:
+            return None
+        positives, negatives = self.positives[::-1], self.negatives[::-1]
+        found = np.cumsum(positives)
+        return float(np.sum(positives * (found / (found + np.cumsum(negatives)))) / num_positives)
+
+
+def _summed(levels: _Counts, positives: _Counts, negatives: _Counts) -> ScoreCounts:
+    unique, position = np.unique(levels, return_inverse=True)
+    sums = np.zeros([2, len(unique)], np.int64)
+    for row, counts in enumerate((positives, negatives)):
+        np.add.at(sums[row], position.reshape(-1), counts)
+    return ScoreCounts(levels=unique.astype(np.int64), positives=sums[0], negatives=sums[1])
+
+
+def ranking_metrics(hits_at: Sequence[int]) -> tuple[str, ...]:
+    """Names the metrics of a link predictor, such as "hits_at_10"."""
+    return ("mrr", *(f"hits_at_{k}" for k in hits_at), "roc_auc", "average_precision")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RankingSums(ExampleSums):
+    """Sums over examples, each with true and false pairs.
+
+    Attributes:
+        hits_at: ranks up to which a true pair counts as a hit.
+        num_left_out: pairs that are neither true nor false, and so count for nothing.
+        num_ranked: true pairs whose example has false pairs, too; only they can be ranked.
+        ranked: float64 array, shape [1 + number of ranks]: sums over them of 1 / rank, and of hits by `hits_at`.
+        by_chance: float64 array of the same shape: what random orders would give on average.
+        scores: all pairs by their score.
+    """
+
+    hits_at: tuple[int, ...]
+    num_left_out: int
+    num_ranked: int
+    ranked: npt.NDArray[np.float64]
+    by_chance: npt.NDArray[np.float64]
+    scores: ScoreCounts
+
+    @classmethod
+    def of(cls, scores: npt.NDArray[Any], labels: npt.NDArray[Any], hits_at: tuple[int, ...] = HITS_AT) -> RankingSums:
+        """Ranks the pairs of examples.
+
+        `scores` are floats [num_examples, max_pairs], finite where a pair is labelled. `labels` have the same
+        shape: 1 for a true pair, 0 for a false one, NaN for padding, any other number for a pair that does not
+        count.
+        """
+        is_positive, is_negative = labels == 1, labels == 0
+        rows, columns = np.nonzero(is_positive & is_negative.any(axis=1, keepdims=True))
+        of_positive = scores[rows, columns][:, np.newaxis]
+        others = is_negative[rows]
+        num_higher = np.sum((scores[rows] > of_positive) & others, axis=1)
+        num_equal = np.sum((scores[rows] == of_positive) & others, axis=1)
+        ranks = 1.0 + num_higher + num_equal / 2.0
+        num_candidates = 1 + others.sum(axis=1)
+        counted = is_positive | is_negative
+        num_examples = int(counted.any(axis=1).sum())
+        return cls(
+            hits_at=tuple(hits_at),
+            num_examples=num_examples,
+            num_without_label=len(labels) - num_examples,
+            num_left_out=int(np.sum(~counted & ~np.isnan(labels))),
+            num_ranked=len(rows),
+            ranked=np.array([np.sum(1.0 / ranks), *(np.sum(ranks <= k) for k in hits_at)], np.float64),
+            by_chance=np.array(
+                [
+                    np.sum(_mean_reciprocals(num_candidates)),
+                    *(np.sum(np.minimum(k / num_candidates, 1.0)) for k in hits_at),
+                ],
+                np.float64,
+            ),
+            scores=ScoreCounts.of(scores[counted], is_positive[counted]),
+        )
+
+    @classmethod
+    def from_json(cls, plain: Sequence[Any]) -> RankingSums:
+        """Reads what `to_json` wrote."""
+        hits_at, num_examples, num_without_label, num_left_out, num_ranked, ranked, by_chance, *counts = plain
+        levels, positives, negatives = (np.asarray(values, np.int64) for values in counts)
+        return cls(
+            hits_at=tuple(hits_at),
+            num_examples=num_examples,
+            num_without_label=num_without_label,
+            num_left_out=num_left_out,
+            num_ranked=num_ranked,
+            ranked=np.asarray(ranked, np.float64),
+            by_chance=np.asarray(by_chance, np.float64),
+            scores=ScoreCounts(levels=levels, positives=positives, negatives=negatives),
+        )
+
+    def to_json(self) -> list[Any]:
+        """Writes the sums as lists of numbers."""
+        counts = (self.scores.levels, self.scores.positives, self.scores.negatives)
+        arrays = (self.ranked, self.by_chance, *counts)
+        counted = (self.num_examples, self.num_without_label, self.num_left_out, self.num_ranked)
+        numbers = (list(self.hits_at), *counted)
+        return [*numbers, *(array.tolist() for array in arrays)]
+
+    def merged_with(self, other: RankingSums) -> RankingSums:
+        """Adds the sums over other examples."""
+        return RankingSums(
+            hits_at=self.hits_at,
+            num_examples=self.num_examples + other.num_examples,
+            num_without_label=self.num_without_label + other.num_without_label,
+            num_left_out=self.num_left_out + other.num_left_out,
+            num_ranked=self.num_ranked + other.num_ranked,
+            ranked=self.ranked + other.ranked,
+            by_chance=self.by_chance + other.by_chance,
+            scores=self.scores.merged_with(other.scores),
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Computes those of `ranking_metrics` that are defined, each in [0, 1].
+
+        Means of ranks need ranked pairs, and areas need both true and false ones.
+        """
+        return self._named(self.ranked, self.scores.roc_auc(), self.scores.average_precision())
+
+    def metrics_by_chance(self) -> dict[str, float]:
+        """Computes what random orders of the same pairs give on average; of the average precision, its limit."""
+        num_positives, num_negatives = int(self.scores.positives.sum()), int(self.scores.negatives.sum())
+        share = num_positives / max(num_positives + num_negatives, 1)
+        return self._named(
+            self.by_chance, 0.5 if num_positives and num_negatives else None, share if num_positives else None
+        )
+
+    def _named(
+        self, sums: npt.NDArray[np.float64], roc_auc: float | None, average_precision: float | None
+    ) -> dict[str, float]:
+        means = (sums / self.num_ranked).tolist() if self.num_ranked else [None] * len(sums)
+        values = zip(ranking_metrics(self.hits_at), (*means, roc_auc, average_precision), strict=True)
+        return {name: value for name, value in values if value is not None}
+
+
+def _mean_reciprocals(num_candidates: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Mean of 1 / rank over all ranks of so many candidates."""
+    harmonic = np.cumsum(1.0 / np.arange(1, int(num_candidates.max(initial=0)) + 1))
+    means: npt.NDArray[np.float64] = harmonic[num_candidates - 1] / num_candidates
+    return means
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RankingMeasure(Measure):
+    """True and false pairs for each example, in the order of their scores; the baseline is a random order.
+
+    Attributes:
+        label_key: key of the labels in raw examples; 1 is a true pair, 0 a false one, others do not count.
+        hits_at: ranks up to which a true pair counts as a hit.
+        output_prefix: begins the names of this task's outputs.
+    """
+
+    label_key: str
+    hits_at: tuple[int, ...] = HITS_AT
+    output_prefix: str = ""
+
+    kind: ClassVar[str] = "link_prediction"
+    main_metrics: ClassVar[tuple[str, ...]] = ("mrr", "roc_auc")
+    baseline_name: ClassVar[str] = "a random order"
+    needs_baseline_split: ClassVar[bool] = False
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics."""
+        return ranking_metrics(self.hits_at)
+
+    def truth(self, examples: Sequence[Mapping[str, Any]], places: Sequence[str]) -> Array:
+        """Reads the labels of all pairs, float64 [n, largest number of pairs], padded by NaN."""
+        rows = []
+        for features, place in zip(examples, places, strict=True):
+            kind, values = feature_values(features, self.label_key)
+            if kind == "bytes_list":
+                raise ValueError(
+                    f"`task` must name a label that is 1 for true pairs and 0 for false ones; got text in "
+                    f"{self.label_key!r} of {place}. Name the label feature that the sampling plan makes."
+                )
+            rows.append(values)
+        truth = np.full([len(rows), max(map(len, rows), default=0)], np.nan)
+        for position, values in enumerate(rows):
+            truth[position, : len(values)] = values
+        return truth
+
+    def sums(self, truth: Array, outputs: Mapping[str, Array], baseline: Any) -> RankingSums:
+        """Ranks the true pairs."""
+        name = self.output_prefix + model_interface.SCORES_OUTPUT
+        counts = model_output(outputs, self.output_prefix + model_interface.NUM_CANDIDATES_OUTPUT)
+        scores = np.asarray(model_output(outputs, name))
+        is_labelled = ~np.isnan(truth)
+        width = min(truth.shape[1], scores.shape[1])
+        is_answered = np.arange(truth.shape[1]) < np.asarray(counts)[:, np.newaxis]
+        if is_labelled[:, width:].any() or (is_labelled & ~is_answered).any():
+            raise ValueError(
+                f"`model_dir` must hold a model that scores every pair of an example; got fewer than labels in "
+                f"output {name!r}. Name the label feature of the pairs that the model was trained on."
+            )
+        scores, truth = scores[:, :width], truth[:, :width]
+        check_finite_output(scores[~np.isnan(truth)], name)
+        return RankingSums.of(scores, truth, self.hits_at)
+
+    def label_sums(self, truth: Array) -> RankingSums:
+        """Nothing is learned from labels."""
+        return RankingSums.of(np.zeros_like(truth), truth, self.hits_at)
+
+    def sums_from_json(self, plain: Any) -> RankingSums:
+        """Reads sums."""
+        return RankingSums.from_json(plain)
+
+    def quality(self, sums: RankingSums, baseline: Any, split: str) -> Quality:
+        """Computes mean ranks, hits and areas under curves."""
+        values, by_chance = sums.metrics(), sums.metrics_by_chance()
+        counts = {"num_ranked": sums.num_ranked, "num_true_pairs": int(sums.scores.positives.sum())}
+        counts["num_unranked"] = counts["num_true_pairs"] - sums.num_ranked
+        counts["num_false_pairs"] = int(sums.scores.negatives.sum())
+        counts["num_left_out"] = sums.num_left_out
+        report = {**values, **counts, "random_baseline": by_chance}
+        return Quality(metrics=values, baseline=by_chance, report=report)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KnownLinks:
+    """A table of true links, of all splits. It is read where it is asked, and kept in memory there.
+
+    Attributes:
+        path: table of a format that tables of graphs have, with columns "source" and "target".
+        features: columns that tell links of the same ends apart; features of `_readout` in raw examples have
+            their names.
+    """
+
+    path: str
+    features: tuple[str, ...] = ()
+
+    def without_false_negatives(
+        self,
+        truth: npt.NDArray[Any],
+        examples: Sequence[Mapping[str, Any]],
+        outputs: Mapping[str, npt.NDArray[Any]],
+    ) -> npt.NDArray[Any]:
+        """Leaves out candidates that are labelled false and known to be true.
+
+        `truth` and the result are float64 [n, largest number of candidates]. The original ids of both ends must
+        be among `outputs`.
+        """
+        missing = [name for name in _IDS if name not in outputs]
+        if missing:
+            raise ValueError(
+                f"`known_links` must be left out where a model answers no ids; got no outputs {missing}. Keep `#id` of "
+                "node sets in `preprocessing_fn`, and train again."
+            )
+        sources, targets = (outputs[name] for name in _IDS)
+        marked = truth.copy()
+        # Labels without a score are refused later, where scores meet labels.
+        for row, column in zip(*np.nonzero(truth[:, : sources.shape[1]] == 0), strict=True):
+            ends = as_text(sources[row, column]), as_text(targets[row, column])
+            if (*ends, *self._features_of(examples[row], int(column))) in self._known:
+                marked[row, column] = LEFT_OUT
+        return marked
+
+    def _features_of(self, example: Mapping[str, Any], column: int) -> list[str]:
+        values = []
+        for name in self.features:
+            key = f"nodes/{READOUT_NODE_SET}.{name}"
+            _, of_candidates = feature_values(example, key)
+            if column >= len(of_candidates):
+                raise ValueError(
+                    f"`known_link_features` must name features of {READOUT_NODE_SET!r} with a value a candidate; got "
+                    f"{name!r}, of which there are {len(of_candidates)}. Name what tells links of the same ends apart."
+                )
+            values.append(as_text(of_candidates[column]))
+        return values
+
+    @functools.cached_property
+    def _known(self) -> frozenset[tuple[str, ...]]:
+        folder, file = os.path.split(self.path)
+        names = (*_ENDS, *self.features)
+        columns = {name: TableColumn(name=name, dtype=pa.large_string()) for name in names}
+        table = read_table(
+            seeds_layout(folder, file, columns, access=TableAccess(allow_outside_files=True)), RowRules()
+        )
+        return frozenset(zip(*(table.columns[name].to_pylist() for name in names), strict=True))
