@@ -18,7 +18,7 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions, read_manifest
+from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions, read_manifest
 
 
 @pytest.fixture(scope="module")

@@ -94,31 +94,51 @@ def padded_batches(
     return padded.prefetch(tf.data.AUTOTUNE)
 
 
-def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
-    """Keeps some batches by their numbers.
+class EpochOffset:
+    """Number of an epoch, and of the first batch of it that is wanted.
 
-    Args:
-        batches: any data set.
-        keep: as for `padded_batches`.
-
-    Returns:
-        Data set of the same elements, some left out.
+    A data set that was built with `epochs()` and `keep` reads both when an iteration begins.
     """
+
+    def __init__(self, epoch: int = 0) -> None:
+        # Where tf.data runs, whatever device the model is on.
+        with tf.device("/CPU:0"):
+            self._epoch = tf.Variable(epoch, dtype=tf.int64, trainable=False, name="epoch")
+            self._first_batch = tf.Variable(0, dtype=tf.int64, trainable=False, name="first_batch")
+
+    def set(self, epoch: int, first_batch: int = 0) -> None:
+        """Sets the epoch, from 0, and the number of batches of it that the next iteration leaves out."""
+        self._epoch.assign(epoch)
+        self._first_batch.assign(first_batch)
+
+    def epochs(self) -> tf.data.Dataset:
+        """Returns the data set of the one number of the epoch, int64 scalar."""
+        read = tf.autograph.experimental.do_not_convert(lambda _: self._epoch.read_value())
+        return tf.data.Dataset.from_tensors(0).map(read)
+
+    def epochs_until(self, end: int) -> tf.data.Dataset:
+        """Returns the data set of the numbers from this epoch to the one before `end`, int64 scalars."""
+        following = tf.autograph.experimental.do_not_convert(lambda epoch: tf.data.Dataset.range(epoch, end))
+        return self.epochs().flat_map(following)
+
+    def keep(self, number: tf.Tensor) -> tf.Tensor:
+        """Tells whether a batch is wanted, by its number in the epoch, int64 scalar."""
+        return number >= self._first_batch
+
+    def keep_in_epoch(self, epoch: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """As `keep`, where one iteration reads several epochs: of those after the first one all batches are wanted."""
+        return tf.logical_or(epoch > self._epoch, self.keep(number))
+
+
+def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
+    """Keeps some elements of a data set by their numbers; `keep` is as for `padded_batches`."""
     as_written = tf.autograph.experimental.do_not_convert
     numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
     return numbered.map(as_written(lambda _, batch: batch))
 
 
 def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
-    """Repeats a batch of padding alone without end.
-
-    Args:
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        Endless data set of `PaddedBatch`, of the same `element_spec` as `padded_batches` has.
-    """
+    """Repeats a batch of padding alone without end; its `element_spec` is that of `padded_batches`."""
     batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
     return batch.cache().repeat()
 
@@ -126,18 +146,11 @@ def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
 def ended_batches(
     batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
 ) -> tf.data.Dataset:
-    """Marks the end of a pass for replicas that take its batches in turns: the last step is of padding alone.
+    """Marks the end of a pass for replicas that take its `PaddedBatch`es in turns: the last step is of padding alone.
 
-    Args:
-        batches: `PaddedBatch`es of one pass.
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-        num_replicas: how many batches make a step.
-
-    Returns:
-        Data set of `PaddedBatch`: the same ones, padding for replicas that have none in the last of their steps, and a
-        step of padding.
+    Replicas that have no batch in the last step of the data get padding in it, too.
     """
+    # At most n - 1 to fill the last step of the data, then n for the step of padding.
     most = 2 * num_replicas - 1
     padding = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).repeat(most).map(_pad_to(spec, budget))
     if num_replicas == 1:
@@ -162,15 +175,7 @@ def ended_batches(
 
 
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
-    """Describes the elements of `padded_batches`, without records.
-
-    Args:
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        The `element_spec`.
-    """
+    """Describes the elements of `padded_batches` as their `element_spec`, without records."""
     pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
     described: PaddedBatch = tf.nest.map_structure(
         tf.type_spec_from_value, pad.get_concrete_function().structured_outputs
@@ -192,16 +197,8 @@ def _pad_to(spec: GraphTensorSpec, budget: Budget) -> Callable[..., PaddedBatch]
 def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
     """Removes batches that cannot be padded, and lets the others carry how many these are.
 
-    A batch is held back until the next one that fits has come, or the end: only then it is known what
-    was removed after it.
-
-    Args:
-        batches: strings of shape [num_graphs].
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        Data set of (strings, number of batches removed, number of graphs removed).
+    The result is of (strings [num_graphs], number of batches removed, number of graphs removed). A batch is held back
+    until the next one that fits has come, or the end: only then it is known what was removed after it.
     """
     rule = SizeRule.from_constraints(spec, budget.constraints)
     # Too-small components are not skipped here: padding rejects them.
