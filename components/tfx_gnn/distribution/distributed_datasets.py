@@ -38,7 +38,7 @@ DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 _READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
 _PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
-# Operations that draw from a generator which each process has for itself; the Stateless* ones are told their seed.
+# Operations that draw from a generator which each process has for itself; Stateless* ones take a seed as input.
 _STATEFUL_RANDOM_OPS = frozenset(
     {
         "Multinomial",

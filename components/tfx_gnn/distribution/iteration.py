@@ -7,7 +7,7 @@ the loop of `make_steps` is one over numbers, and asks each time whether there i
 
 TensorFlow lets a replica without data take part with made-up elements, in two cases: if some shape of the
 elements is not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step
-whether anybody has data. What it makes up has no rows, so static shapes are lost, and a padded graph, which must
+whether any of them has data. What it makes up has no rows, so static shapes are lost, and a padded graph, which must
 have its rows, cannot be made up at all. In the remaining cases, that is with static shapes on one machine, the
 iterator ends as soon as one replica has no data, and the data of the others is silently dropped.
 
@@ -81,7 +81,7 @@ def fill_last_step(dataset: tf.data.Dataset, num_replicas: int, empty_element: A
         empty_element: tensors of an element without examples; dtypes and shapes are those of the dataset.
 
     Returns:
-        Data set of (element, has_data): int32 [], 1 or, for an empty element, 0. Their number is a multiple of
+        Dataset of (element, has_data): int32 [], 1 or, for an empty element, 0. Their number is a multiple of
         `num_replicas`; 0 for a dataset without elements.
 
     Raises:
@@ -113,7 +113,7 @@ def endless(dataset: tf.data.Dataset, empty_element: Any) -> tf.data.Dataset:
         empty_element: as for `fill_last_step`.
 
     Returns:
-        Data set of (element, has_data) without end: int32 [], 1 or, for an empty element, 0.
+        Dataset of (element, has_data) without end: int32 [], 1 or, for an empty element, 0.
 
     Raises:
         ValueError: if the empty element is of another type.

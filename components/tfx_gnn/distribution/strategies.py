@@ -58,7 +58,7 @@ class StrategyOptions:
         if self.devices and self.kind not in (ONE_DEVICE, MIRRORED):
             raise ValueError(
                 f"`devices` must be empty for strategy {self.kind!r}; got {self.devices}. Only {ONE_DEVICE!r} and "
-                f"{MIRRORED!r} are told their devices."
+                f"{MIRRORED!r} take devices."
             )
         if self.kind == ONE_DEVICE and len(self.devices) > 1:
             raise ValueError(

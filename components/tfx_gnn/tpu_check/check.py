@@ -30,7 +30,7 @@ from tfx_gnn.tpu_check.problem import (
 from tfx_gnn.tpu_check.traced_graph import StepGraph
 
 LARGE_CONSTANT_BYTES = 2**24
-"""Constants above this size, 16 MiB, are told of."""
+"""Constants above this size, 16 MiB, are reported."""
 
 _OF_UNKNOWN_SIZE = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition"})
 """Operations whose results are of unknown size whatever they are given."""
@@ -171,7 +171,7 @@ def _broken_rules(
 
 
 def _hands_text_on(op: tf.Operation) -> bool:
-    """Tells whether an operation merely hands on a text that another one of the step made, which is told of itself."""
+    """Tells whether an operation merely hands on a text of another operation of the step, which is reported itself."""
     if op.type != "Identity" or op.inputs[0].dtype != tf.string:
         return False
     return op.inputs[0].op.type not in ("Placeholder", "Const")

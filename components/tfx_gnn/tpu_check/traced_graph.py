@@ -24,7 +24,7 @@ _LIBRARIES = ("tensorflow", "tf_keras", "tfx_gnn")
 class StepGraph:
     """The operations of a traced function that its results, or its effects, depend on.
 
-    Frames of the source file `boundary`, and those outside of them, belong to whoever asked for the trace.
+    Frames of the source file `boundary`, and those outside of them, belong to the caller that traced the step.
     """
 
     def __init__(self, concrete: Any, module: tf.Module | None, boundary: str) -> None:

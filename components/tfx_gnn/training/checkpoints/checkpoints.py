@@ -58,7 +58,7 @@ class TrainingCheckpoints:
         every_steps: steps between two checkpoints; 0 to save after each epoch only.
         writes: whether this process keeps what it saves: that of the chief.
         say: gets a line for each checkpoint that is passed over.
-        check: called before each save; it raises an error if what would be saved is worth nothing.
+        check: called before each save; it raises an error if the state is not worth saving.
     """
 
     def __init__(
@@ -158,15 +158,13 @@ class TrainingCheckpoints:
             if not _is_full_disk(error):
                 raise
             previous = "none was saved before" if self._saved is None else f"that after step {self._saved.global_step}"
+            needed = num_state_bytes(self._checkpoint.model)
             raise OSError(
-                f"`checkpoint_dir` must have room for a checkpoint of {self._num_bytes():,} bytes; got "
-                f"{shutil.disk_usage(self._files.folder).free:,} bytes free in {self._files.folder!r} after step "
+                f"`checkpoint_dir` must have room for a checkpoint of {needed:,} bytes; "
+                f"got {shutil.disk_usage(self._files.folder).free:,} bytes free in {self._files.folder!r} after step "
                 f"{position.global_step}. The newest whole checkpoint is {previous}. Free space, and run the same "
                 "again: training goes on from there."
             ) from error
-
-    def _num_bytes(self) -> int:
-        return num_state_bytes(self._checkpoint.model)
 
     def _check_agreement(self, position: TrainingPosition | None) -> None:
         """Workers that train in step must all go on from the same place."""

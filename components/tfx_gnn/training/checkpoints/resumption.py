@@ -1,4 +1,4 @@
-"""Wires up what lets a training resume: checkpoints, preemption and saved state."""
+"""Wires up what lets a training resume: checkpoints, saved state, and the check for numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class Resumption:
         run_dir: str,
         say: Callable[[str], None],
     ) -> None:
-        self._state = state
         self._checkpoint_dir = checkpoint_dir
         self._say = say
         states: dict[str, ResumableState] = {"training": state}

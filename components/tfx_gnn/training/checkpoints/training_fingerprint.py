@@ -45,7 +45,7 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "code": fingerprint_function(options.model_fn),
         "library_version": tfx_gnn.__version__,
         "num_replicas": str(num_replicas),
-        # Checked against the examples and their schema by whoever takes the budgets.
+        # `read_budgets` checks these against the examples and their schema.
         "transformed_examples": budgets.data_fingerprint,
         "transformed_graph_schema": budgets.graph_schema_fingerprint,
         "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),

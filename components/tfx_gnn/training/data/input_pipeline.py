@@ -140,7 +140,7 @@ class LabelledBatch(NamedTuple):
 
     Attributes:
         graph: scalar padded graph without labels and original ids.
-        labels: as the objective's loss takes them; such as cannot count are replaced.
+        labels: as the objective's loss takes them; those that cannot count are replaced.
         counts: bool, one for each weight: not for padding, nor for a label that is not known.
         weights: float32 of the same shape: what each label weighs in training if it counts.
     """

@@ -10,7 +10,7 @@ through this function, and precomputed batches are written through it: both are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,14 +21,40 @@ from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.codec.example_sizes import ExampleItems
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget
+from tfx_gnn.records.size_constraints_file import (
+    FIT_OR_SKIP,
+    PACKING,
+    TIGHT,
+    Budget,
+    SizeConstraintsFile,
+    fingerprint_examples,
+    fingerprint_graph_schema,
+    read_size_constraints,
+)
 
 BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
 """Ways of batching, and the kind of budget that each of them takes."""
 
 
+def read_matching_size_constraints(
+    size_constraints_dir: str,
+    *,
+    transformed_examples_dir: str,
+    transformed_graph_schema_dir: str,
+    splits: Collection[str],
+) -> SizeConstraintsFile:
+    """Reads budgets, and refuses such as were learned from other examples, or not from all of the splits."""
+    content = read_size_constraints(size_constraints_dir)
+    content.check_matches(
+        data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
+        graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
+    )
+    content.check_covers(splits)
+    return content
+
+
 class PaddedBatch(NamedTuple):
-    """One element of a data set of padded batches.
+    """One element of a dataset of padded batches.
 
     The two counters of all batches of a pass add up to what that pass removed: a batch carries what was
     removed after it, up to the next one that was kept; the first one also what was removed before.
@@ -66,7 +92,7 @@ def padded_batches(
             others are never parsed, and what they say was removed is not counted.
 
     Returns:
-        Data set of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
+        Dataset of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
         static but those of ragged features. With a fixed number of graphs the last batch may have fewer.
 
     Raises:
@@ -97,7 +123,7 @@ def padded_batches(
 class EpochOffset:
     """Number of an epoch, and of the first batch of it that is wanted.
 
-    A data set that was built with `epochs()` and `keep` reads both when an iteration begins.
+    A dataset that was built with `epochs()` and `keep` reads both when an iteration begins.
     """
 
     def __init__(self, epoch: int = 0) -> None:
@@ -112,12 +138,12 @@ class EpochOffset:
         self._first_batch.assign(first_batch)
 
     def epochs(self) -> tf.data.Dataset:
-        """Returns the data set of the one number of the epoch, int64 scalar."""
+        """Returns the dataset of the one number of the epoch, int64 scalar."""
         read = tf.autograph.experimental.do_not_convert(lambda _: self._epoch.read_value())
         return tf.data.Dataset.from_tensors(0).map(read)
 
     def epochs_until(self, end: int) -> tf.data.Dataset:
-        """Returns the data set of the numbers from this epoch to the one before `end`, int64 scalars."""
+        """Returns the dataset of the numbers from this epoch to the one before `end`, int64 scalars."""
         following = tf.autograph.experimental.do_not_convert(lambda epoch: tf.data.Dataset.range(epoch, end))
         return self.epochs().flat_map(following)
 
@@ -131,7 +157,7 @@ class EpochOffset:
 
 
 def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
-    """Keeps some elements of a data set by their numbers; `keep` is as for `padded_batches`."""
+    """Keeps some elements of a dataset by their numbers; `keep` is as for `padded_batches`."""
     as_written = tf.autograph.experimental.do_not_convert
     numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
     return numbered.map(as_written(lambda _, batch: batch))

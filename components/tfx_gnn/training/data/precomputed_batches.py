@@ -30,7 +30,6 @@ from tfx_gnn.records.size_constraints_file import (
     Budget,
     fingerprint_examples,
     fingerprint_graph_schema,
-    read_size_constraints,
 )
 from tfx_gnn.training.data.padded_batches import (
     BUDGET_KINDS,
@@ -38,6 +37,7 @@ from tfx_gnn.training.data.padded_batches import (
     numbered_batches,
     padded_batch_spec,
     padded_batches,
+    read_matching_size_constraints,
 )
 from tfx_gnn.training.data.precomputed_batch_records import PrecomputedBatchRecords
 
@@ -191,12 +191,12 @@ def write_precomputed_batches(
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
     files = record_files(transformed_examples_dir, (options.split,))
-    content = read_size_constraints(size_constraints_dir)
-    content.check_matches(
-        data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
-        graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
+    content = read_matching_size_constraints(
+        size_constraints_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        splits=(options.split,),
     )
-    content.check_covers((options.split,))
     kind = BUDGET_KINDS[options.batching]
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)
@@ -282,7 +282,7 @@ def precomputed_batches_dataset(
         keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted.
 
     Returns:
-        Data set of `PaddedBatch`, the same as `padded_batches` gives.
+        Dataset of `PaddedBatch`, the same as `padded_batches` gives.
 
     Raises:
         ValueError: if the batches were made of other data, another schema, another budget or by another

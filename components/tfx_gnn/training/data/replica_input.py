@@ -94,7 +94,7 @@ class DistributedTrainingInput:
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
         self._goes_on = data.sharding.num_pipelines == 1
         self._iterator: Iterator[Any] | None = None
-        # Not by `distribution.distribute`, which inspects datasets and cannot if they read variables.
+        # Not by `tfx_gnn.distribution.distribute`, which inspects datasets and cannot if they read variables.
         self._dataset = strategy.distribute_datasets_from_function(
             self._epoch_after_epoch if self._goes_on else self._one_epoch
         )

@@ -104,7 +104,7 @@ class RequestForm:
 def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
     """Makes operations that assert finite numbers, as GraphTransform does for what a network is trained on.
 
-    An answer to NaN or infinity may be finite, and then nobody learns of them: `relu(NaN)` is 0 in TensorFlow. Features
+    An answer to NaN or infinity may be finite, and would hide them: `relu(NaN)` is 0 in TensorFlow. Features
     of auxiliary sets are not checked, nor those whose tf.Example keys are in `allowed`.
     """
     checks = []

@@ -15,13 +15,12 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
-from tfx_gnn.records import size_constraints_file
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.records.record_files import RecordFile, record_files
-from tfx_gnn.records.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
+from tfx_gnn.records.size_constraints_file import TIGHT, Budget
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, read_matching_size_constraints
 from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.transform_layer import check_numeric_features
@@ -134,18 +133,18 @@ def read_budgets(
     folders: TrainerFolders, options: GraphTrainerOptions, inputs: TrainerInputs, *, num_replicas: int
 ) -> TrainerBudgets:
     """Reads the budgets of one replica, whose part of the global batch they must have been learned for."""
-    content = size_constraints_file.read_size_constraints(folders.size_constraints_dir)
-    content.check_matches(
-        data_fingerprint=fingerprint_examples(folders.transformed_examples_dir, tuple(content.options["splits"])),
-        graph_schema_fingerprint=fingerprint_graph_schema(folders.transformed_graph_schema_dir),
+    content = read_matching_size_constraints(
+        folders.size_constraints_dir,
+        transformed_examples_dir=folders.transformed_examples_dir,
+        transformed_graph_schema_dir=folders.transformed_graph_schema_dir,
+        splits=(options.train_split, options.eval_split),
     )
-    content.check_covers((options.train_split, options.eval_split))
     batch_size = (
         per_replica_batch_size(options.batching.batch_size, num_replicas) if options.batching.batch_size else None
     )
     budgets = TrainerBudgets(
         training=content.find(BUDGET_KINDS[options.batching.kind], batch_size, options.batching.success_ratio),
-        evaluation=content.find(size_constraints_file.TIGHT, batch_size),
+        evaluation=content.find(TIGHT, batch_size),
         num_train_examples=content.splits[options.train_split].num_graphs,
         num_eval_examples=content.splits[options.eval_split].num_graphs,
     )

@@ -185,7 +185,7 @@ class EpochSteps(Protocol):
         ...
 
     def run(self) -> Execution:
-        """Runs the next steps of the epoch. After an execution that tells of its end, another epoch has to begin."""
+        """Runs the next steps of the epoch; once `Execution.is_end` is set, another epoch has to begin."""
         ...
 
 
