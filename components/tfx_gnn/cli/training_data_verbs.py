@@ -351,7 +351,7 @@ def batches(
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
     from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
-    from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions
+    from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions
 
     quiet_first_compilation()
     manifest = write_precomputed_batches(

@@ -1,11 +1,16 @@
-"""The role of this process in a cluster, from the environment variable `TF_CONFIG`."""
+"""The role of this process in a cluster, from the environment variable `TF_CONFIG`, and what processes do together.
+
+A process of a parameter server training serves its coordinator. Workers in step call collective operations: sums,
+"any" and barriers over all replicas.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -108,14 +113,7 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
 
 
 def serve(role: ClusterRole) -> None:
-    """Serves the coordinator of a parameter server training; never returns, and runs until killed.
-
-    Args:
-        role: role of a worker or a parameter server.
-
-    Raises:
-        ValueError: if the role is another one.
-    """
+    """Serves the coordinator of a parameter server training; never returns, and runs until killed."""
     if not role.serves:
         raise ValueError(
             "`role` must be that of a worker or a parameter server that a coordinator uses; got "
@@ -136,6 +134,50 @@ def serve(role: ClusterRole) -> None:
         start=True,
     )
     server.join()
+
+
+def sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[float], float]:
+    """Makes a function that sums a number over all replicas: a worker counts as often as it has replicas.
+
+    All workers have to call it together.
+    """
+
+    # Nothing here needs AutoGraph.
+    @tf.function(autograph=False)
+    def total(value: tf.Tensor) -> tf.Tensor:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(tf.identity, args=(value,)), axis=None)
+
+    return lambda value: float(total(tf.constant(value, tf.float32)))
+
+
+def is_true_on_any_worker(strategy: tf.distribute.Strategy, *, is_true_here: bool) -> bool:
+    """Tells all workers in step whether any of them says True; all have to call it together.
+
+    Under a strategy of one process it is what that process says.
+    """
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return is_true_here
+    return sum_over_replicas(strategy)(float(is_true_here)) > 0.0
+
+
+def barrier(strategy: tf.distribute.Strategy) -> None:
+    """Waits until all workers in step have come here; a strategy of one process does not wait.
+
+    Raises `tf.errors.OpError` if another worker is gone.
+    """
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        sum_over_replicas(strategy)(0.0)
+
+
+def barrier_before_exit(strategy: tf.distribute.Strategy) -> None:
+    """Waits until every worker of a synchronous strategy has received the last collective result.
+
+    Call it before a process ends successfully. Workers fetch sums from each other: a worker that exits too early can
+    make a peer fail although all work is done; after its restart the peer waits for a cluster that is gone.
+    """
+    # Peers may already have exited; nothing more is exchanged.
+    with contextlib.suppress(tf.errors.OpError):
+        barrier(strategy)
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -1,9 +1,18 @@
-"""Several steps in one call, until the data end.
+"""Iterates over distributed datasets: steps until the data end, elements that pad the end, predictions in order.
 
 A distributed dataset is iterated over by `for`, `next` or `get_next`, which raise at the end, or by
 `get_next_as_optional`, which does not. In a tf.function that makes several steps, an exception in one of them
 stops the others half-way; and a `for` over the dataset itself cannot be left by `break` or `return` there. So
-the loop here is one over numbers, and asks each time whether there is another element.
+the loop of `make_steps` is one over numbers, and asks each time whether there is another element.
+
+TensorFlow lets a replica without data take part with made-up elements, in two cases: if some shape of the
+elements is not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step
+whether any of them has data. What it makes up has no rows, so static shapes are lost, and a padded graph, which must
+have its rows, cannot be made up at all. In the remaining cases, that is with static shapes on one machine, the
+iterator ends as soon as one replica has no data, and the data of the others is silently dropped.
+
+With `fill_last_step` or `endless` a replica without data gets an empty element of the caller's: a batch of the usual
+shapes that is nothing but padding, and counts nowhere. A flag marks each empty element.
 """
 
 from __future__ import annotations
@@ -11,7 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+
+from tfx_gnn.distribution.distributed_datasets import choose_dataset_sharding, distribute_batches
+from tfx_gnn.distribution.sharding import DATA, num_input_pipelines
 
 
 def make_steps(
@@ -55,3 +68,158 @@ def make_steps(
         )[0]
 
     return steps
+
+
+def fill_last_step(dataset: tf.data.Dataset, num_replicas: int, empty_element: Any) -> tf.data.Dataset:
+    """Appends empty elements up to a multiple of the replicas that one pipeline feeds.
+
+    For the replicas of one machine: replica i gets every n-th element from i on, and all end at the same step.
+
+    Args:
+        dataset: batches for one replica, finite.
+        num_replicas: replicas that are fed by this dataset, at least 1.
+        empty_element: tensors of an element without examples; dtypes and shapes are those of the dataset.
+
+    Returns:
+        Dataset of (element, has_data): int32 [], 1 or, for an empty element, 0. Their number is a multiple of
+        `num_replicas`; 0 for a dataset without elements.
+
+    Raises:
+        ValueError: if the empty element is of another type.
+
+    Example:
+        >>> [int(x) for x, has_data in fill_last_step(tf.data.Dataset.range(3), 2, tf.constant(-1, tf.int64))]
+        [0, 1, 2, -1]
+    """
+    if num_replicas < 1:
+        raise ValueError(f"`num_replicas` must be at least 1; got {num_replicas}. Take it from the strategy.")
+    as_written = tf.autograph.experimental.do_not_convert
+
+    def fills_a_step(index: tf.Tensor, element: tuple[Any, tf.Tensor]) -> tf.Tensor:
+        return tf.greater(element[1], 0) | tf.not_equal(index % num_replicas, 0)
+
+    numbered = endless(dataset, empty_element).enumerate()
+    return numbered.take_while(as_written(fills_a_step)).map(as_written(lambda _, element: element))
+
+
+def endless(dataset: tf.data.Dataset, empty_element: Any) -> tf.data.Dataset:
+    """Appends empty elements without end, for pipelines of several workers that do not end at the same step.
+
+    TensorFlow then neither makes anything up nor asks other workers, and all shapes stay static. Whether a
+    step still has data anywhere, `num_replicas_with_data` tells: stop at the first step that has none.
+
+    Args:
+        dataset: batches for one replica, finite.
+        empty_element: as for `fill_last_step`.
+
+    Returns:
+        Dataset of (element, has_data) without end: int32 [], 1 or, for an empty element, 0.
+
+    Raises:
+        ValueError: if the empty element is of another type.
+    """
+    empty = tf.data.Dataset.from_tensors(empty_element).repeat()
+    wanted, got = dataset.element_spec, empty.element_spec
+    tf.nest.assert_same_structure(wanted, got)
+    for spec, empty_spec in zip(tf.nest.flatten(wanted), tf.nest.flatten(got), strict=True):
+        if not spec.is_compatible_with(empty_spec):
+            raise ValueError(
+                f"`empty_element` must be of the type of the dataset's elements; got {empty_spec} for {spec}. Pad a "
+                "batch without examples as the others are padded."
+            )
+    as_written = tf.autograph.experimental.do_not_convert
+    with_data = dataset.map(as_written(lambda *element: (_one(element), tf.constant(1))))
+    without = empty.map(as_written(lambda *element: (_one(element), tf.constant(0))))
+    return with_data.concatenate(without)
+
+
+def num_replicas_with_data(strategy: tf.distribute.Strategy, has_data: Any) -> tf.Tensor:
+    """Counts the replicas, on all workers, that have data at a step.
+
+    Call it in the loop, outside of `strategy.run`, on each worker at each step.
+
+    Args:
+        strategy: a strategy whose replicas work in step.
+        has_data: per-replica int32 [], as `fill_last_step` and `endless` give it.
+
+    Returns:
+        int32 []; the same on all workers.
+    """
+    return strategy.reduce(tf.distribute.ReduceOp.SUM, has_data, axis=None)
+
+
+def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any], dataset: tf.data.Dataset) -> Any:
+    """Applies a function to all rows of a dataset, on all replicas.
+
+    Neither the order in which replicas answer nor the number of rows that each of them has is certain, so every
+    row carries its position. The data is divided by record among workers: positions are counted before that.
+
+    Args:
+        strategy: any but ParameterServerStrategy.
+        fn: takes what one replica has of a batch, possibly no rows, and returns a nest of tensors with
+            as many rows: numbers, not strings.
+        dataset: finite, of batches for one step of all replicas.
+
+    Returns:
+        What `fn` returns for all rows of the dataset: NumPy arrays [number of rows, ...], the same on all
+        workers.
+
+    Raises:
+        ValueError: if the elements are no batches, the dataset cannot be distributed, has no rows, or `fn`
+            returned another number of rows.
+
+    Example:
+        >>> strategy = tf.distribute.OneDeviceStrategy("CPU:0")
+        >>> predict_in_order(strategy, lambda x: 2 * x, tf.data.Dataset.range(5).batch(2)).tolist()
+        [0, 2, 4, 6, 8]
+    """
+    as_written = tf.autograph.experimental.do_not_convert
+    with_positions = dataset.scan(tf.zeros([], tf.int64), as_written(_append_positions))
+    sharding = choose_dataset_sharding(with_positions, num_pipelines=num_input_pipelines(strategy), asked=DATA)
+
+    def predict(element: Any) -> Any:
+        batch, positions = element
+        outputs = fn(batch)
+        for output in tf.nest.flatten(outputs):
+            tf.debugging.assert_equal(tf.shape(output)[0], tf.shape(positions)[0], "`fn` must keep the rows")
+        return positions, outputs
+
+    structure: list[Any] = []
+
+    @tf.function(autograph=False)
+    def step(element: Any) -> list[list[tf.Tensor]]:
+        positions, outputs = strategy.run(predict, (element,))
+        structure[:] = [outputs]
+        return [_of_all_replicas(strategy, values) for values in (positions, *tf.nest.flatten(outputs))]
+
+    steps = [step(element) for element in distribute_batches(strategy, with_positions, sharding)]
+    if not steps:
+        raise ValueError("`dataset` must have at least one row; got none. Look where its files are.")
+    positions, *outputs = (
+        np.concatenate([part.numpy() for parts in of_steps for part in parts]) for of_steps in zip(*steps, strict=True)
+    )
+    order = np.argsort(positions)
+    return tf.nest.pack_sequence_as(structure[0], [rows[order] for rows in outputs])
+
+
+def _one(element: tuple[Any, ...]) -> Any:
+    """Repacks what `map` unpacked."""
+    return element[0] if len(element) == 1 else element
+
+
+def _of_all_replicas(strategy: tf.distribute.Strategy, values: Any) -> list[tf.Tensor]:
+    """The rows of each replica; other machines have to send theirs."""
+    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return [strategy.gather(values, axis=0)]
+    return list(strategy.experimental_local_results(values))
+
+
+def _append_positions(start: tf.Tensor, batch: Any) -> tuple[tf.Tensor, tuple[Any, tf.Tensor]]:
+    num_rows = _num_rows(tf.nest.flatten(batch)[0])
+    return start + num_rows, (batch, start + tf.range(num_rows))
+
+
+def _num_rows(batch: Any) -> tf.Tensor:
+    if isinstance(batch, tf.RaggedTensor):
+        return tf.cast(batch.nrows(), tf.int64)
+    return tf.shape(batch, tf.int64)[0] if isinstance(batch, tf.Tensor) else tf.cast(batch.shape[0], tf.int64)

@@ -58,7 +58,7 @@ class StrategyOptions:
         if self.devices and self.kind not in (ONE_DEVICE, MIRRORED):
             raise ValueError(
                 f"`devices` must be empty for strategy {self.kind!r}; got {self.devices}. Only {ONE_DEVICE!r} and "
-                f"{MIRRORED!r} are told their devices."
+                f"{MIRRORED!r} take devices."
             )
         if self.kind == ONE_DEVICE and len(self.devices) > 1:
             raise ValueError(
@@ -123,16 +123,7 @@ class LargeTablePartitioner:
     max_partitions: int
 
     def __call__(self, shape: tf.TensorShape, dtype: tf.DType, axis: int = 0) -> list[int]:
-        """Tells the number of parts along each dimension.
-
-        Args:
-            shape: static shape of a variable.
-            dtype: its type.
-            axis: the dimension that is divided.
-
-        Returns:
-            List of ones, but for `axis`: as many parts as have `MIN_PARTITION_ELEMENTS` numbers each.
-        """
+        """Tells the number of parts along each dimension: ones, but for `axis`."""
         num_partitions = [1] * len(shape)
         if len(shape):
             most = int(shape.num_elements()) // MIN_PARTITION_ELEMENTS
@@ -234,12 +225,5 @@ def _before_tensorflow_starts(kind: str) -> Iterator[None]:
 
 
 def is_tpu_strategy(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether steps run on TPUs, and input on hosts that run no Python of the user.
-
-    Args:
-        strategy: any strategy.
-
-    Returns:
-        True for `tf.distribute.TPUStrategy`.
-    """
+    """Tells whether steps run on TPUs, and input on hosts that run no Python of the user."""
     return isinstance(strategy, _TPU_STRATEGIES)

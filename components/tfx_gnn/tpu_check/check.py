@@ -16,12 +16,21 @@ import tensorflow as tf
 
 from tfx_gnn.graph.codec.flat_tensors import graph_flat_tensor_specs
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.tpu_check import fixes, hlo, xla_operations
-from tfx_gnn.tpu_check.problem import TpuProblem
+from tfx_gnn.tpu_check import xla
+from tfx_gnn.tpu_check.problem import (
+    BOUND_LOOPS,
+    GIVE_LOOPS_SIZES,
+    TpuProblem,
+    advise_on_dynamic_shape,
+    advise_on_host_operation,
+    advise_on_missing_kernel,
+    advise_on_refused_dtype,
+    advise_on_unknown_constant,
+)
 from tfx_gnn.tpu_check.traced_graph import StepGraph
 
 LARGE_CONSTANT_BYTES = 2**24
-"""Constants above this size, 16 MiB, are told of."""
+"""Constants above this size, 16 MiB, are reported."""
 
 _OF_UNKNOWN_SIZE = frozenset({"Where", "Unique", "UniqueV2", "DynamicPartition"})
 """Operations whose results are of unknown size whatever they are given."""
@@ -83,8 +92,8 @@ def _problems_of_inputs(specs: Sequence[Any]) -> Iterator[TpuProblem]:
     for number, leaf in enumerate(leaves):
         for name, spec in _named_tensors(leaf, number):
             numeric = spec.dtype.is_floating or spec.dtype.is_integer or spec.dtype.is_complex or spec.dtype.is_bool
-            if not numeric or spec.dtype in xla_operations.REFUSED_DTYPES:
-                fix = fixes.fix_of_refused_dtype(spec.dtype.name)
+            if not numeric or spec.dtype in xla.REFUSED_DTYPES:
+                fix = advise_on_refused_dtype(spec.dtype.name)
                 yield _problem_of_input("input_dtype", name, spec, fix)
             if not spec.shape.is_fully_defined():
                 fix = (
@@ -117,7 +126,7 @@ def _problems_of_operations(graph: StepGraph) -> Iterator[TpuProblem]:
     seen: set[tuple[str, ...]] = set()
     from_constants: set[tf.Operation] = set()
     for op in graph.operations:
-        is_alright = xla_operations.is_known(op.type) and not graph.has_branches_of_other_shapes(op)
+        is_alright = xla.is_known(op.type) and not graph.has_branches_of_other_shapes(op)
         if graph.calls_functions(op) and is_alright:
             # What is called is looked at itself.
             continue
@@ -139,32 +148,30 @@ def _broken_rules(
     op: tf.Operation, graph: StepGraph, from_constants: Collection[tf.Operation]
 ) -> Iterator[tuple[str, str]]:
     if _grows_an_empty_list(op, graph):
-        yield "loop_shape", fixes.GIVE_LOOPS_SIZES
+        yield "loop_shape", GIVE_LOOPS_SIZES
     if graph.has_branches_of_other_shapes(op):
-        yield "dynamic_shape", fixes.fix_of_dynamic_shape(op.type)
-    if not xla_operations.has_kernel(op):
-        host_fix = None if xla_operations.is_known(op.type) else fixes.fix_of_host_operation(op.type)
+        yield "dynamic_shape", advise_on_dynamic_shape(op.type)
+    if not xla.has_kernel(op):
+        host_fix = None if xla.is_known(op.type) else advise_on_host_operation(op.type)
         if host_fix is not None:
             yield "host_only", host_fix
-        elif not xla_operations.is_known(op.type):
-            yield "no_kernel", fixes.fix_of_missing_kernel(op.type)
+        elif not xla.is_known(op.type):
+            yield "no_kernel", advise_on_missing_kernel(op.type)
         elif not _hands_text_on(op):
-            dtype = xla_operations.refused_dtype(op)
-            yield "dtype", fixes.fix_of_refused_dtype("" if dtype is None else dtype.name)
+            dtype = xla.refused_dtype(op)
+            yield "dtype", advise_on_refused_dtype("" if dtype is None else dtype.name)
     elif op.type != "Placeholder" and op not in from_constants:
-        dtype = xla_operations.refused_dtype(op)
-        handed_on = any(
-            tensor.dtype in xla_operations.REFUSED_DTYPES for tensor in op.inputs if tensor.op not in from_constants
-        )
+        dtype = xla.refused_dtype(op)
+        handed_on = any(tensor.dtype in xla.REFUSED_DTYPES for tensor in op.inputs if tensor.op not in from_constants)
         # A gradient has the type of what it is the gradient of.
         if dtype is not None and not handed_on and not graph.is_of_gradient(op):
-            yield "dtype", fixes.fix_of_refused_dtype(dtype.name)
+            yield "dtype", advise_on_refused_dtype(dtype.name)
     elif op.type == "Const" and _num_bytes(op.outputs[0]) > LARGE_CONSTANT_BYTES:
         yield "large_constant", "Hold the values in a tf.Variable that is not trained, or give them with the batch."
 
 
 def _hands_text_on(op: tf.Operation) -> bool:
-    """Tells whether an operation merely hands on a text that another one of the step made, which is told of itself."""
+    """Tells whether an operation merely hands on a text of another operation of the step, which is reported itself."""
     if op.type != "Identity" or op.inputs[0].dtype != tf.string:
         return False
     return op.inputs[0].op.type not in ("Placeholder", "Const")
@@ -196,13 +203,13 @@ def _problems_of_variables(concrete: Any, graph: StepGraph, own: Collection[tf.V
 
 def _problems_of_lowering(function: Any, specs: Sequence[tf.TensorSpec], graph: StepGraph) -> Iterator[TpuProblem]:
     try:
-        lowered = hlo.lower(function, specs)
-    except hlo.LoweringError as error:
+        lowered = xla.lower(function, specs)
+    except xla.LoweringError as error:
         yield _problem_of_error(error, graph)
         return
     bounded: dict[tf.Operation, str] = {}
     lost = []
-    for result in hlo.bounded_results(lowered):
+    for result in xla.bounded_results(lowered):
         op = graph.find(result.op_name, result.op_type)
         if op is None:
             lost.append(result)
@@ -217,24 +224,24 @@ def _problems_of_lowering(function: Any, specs: Sequence[tf.TensorSpec], graph: 
     yield from (_problem_of_bounded(op, bounded[op], graph) for op in origins)
     if not origins and lost:
         first = lost[0]
-        fix = fixes.fix_of_dynamic_shape(first.op_type)
+        fix = advise_on_dynamic_shape(first.op_type)
         yield TpuProblem(
             rule="dynamic_shape", op=first.op_type, layer=first.op_name, where="", tensor=f"[{first.shape}]", fix=fix
         )
 
 
-def _problem_of_error(error: hlo.LoweringError, graph: StepGraph) -> TpuProblem:
+def _problem_of_error(error: xla.LoweringError, graph: StepGraph) -> TpuProblem:
     op = next((found for found in map(graph.find, error.op_names) if found is not None), None)
     layer, where = ("the step", "") if op is None else graph.place(op)
     op_type = "step" if op is None else op.type
     tensor = "no result" if op is None else _described_result(op)
     if error.input_index is not None and op is not None:
-        rule, fix = "compile_time_constant", fixes.fix_of_unknown_constant(op_type)
+        rule, fix = "compile_time_constant", advise_on_unknown_constant(op_type)
         tensor = f"input {error.input_index}, {_described(op.inputs[error.input_index])}"
     elif error.is_unbounded_loop:
-        rule, fix = "unbounded_loop", fixes.BOUND_LOOPS
+        rule, fix = "unbounded_loop", BOUND_LOOPS
     elif error.change:
-        rule, fix, tensor = "loop_shape", fixes.GIVE_LOOPS_SIZES, error.change
+        rule, fix, tensor = "loop_shape", GIVE_LOOPS_SIZES, error.change
     else:
         rule, fix = "not_compiled", f"XLA says: {error.summary}"
     return TpuProblem(rule=rule, op=op_type, layer=layer, where=where, tensor=tensor, fix=fix)
@@ -245,7 +252,7 @@ def _problem_of_bounded(op: tf.Operation, shape: str, graph: StepGraph) -> TpuPr
     origin = graph.origin_of_gradient(op) if op.type.startswith("Unique") else None
     if origin is None:
         layer, where = graph.place(op)
-        fix = fixes.fix_of_dynamic_shape(op.type)
+        fix = advise_on_dynamic_shape(op.type)
         return TpuProblem(rule="dynamic_shape", op=op.type, layer=layer, where=where, tensor=tensor, fix=fix)
     layer, where = graph.place(origin)
     fix = (

@@ -24,10 +24,7 @@ _LIBRARIES = ("tensorflow", "tf_keras", "tfx_gnn")
 class StepGraph:
     """The operations of a traced function that its results, or its effects, depend on.
 
-    Args:
-        concrete: the traced function.
-        module: model whose layers are told apart by the name scopes that they open; None if there is none.
-        boundary: source file whose frames, and those outside of them, belong to whoever asked for the trace.
+    Frames of the source file `boundary`, and those outside of them, belong to the caller that traced the step.
     """
 
     def __init__(self, concrete: Any, module: tf.Module | None, boundary: str) -> None:
@@ -47,15 +44,7 @@ class StepGraph:
                     self._forward_scopes.setdefault(scope, op)
 
     def find(self, name: str, op_type: str = "") -> tf.Operation | None:
-        """Finds an operation by the name that XLA gives it.
-
-        Args:
-            name: name of the operation, perhaps behind those of the calls that lead to its function.
-            op_type: its type, if known.
-
-        Returns:
-            The operation, or None.
-        """
+        """Finds an operation by the name that XLA gives it, perhaps behind those of the calls that lead to it."""
         parts = name.split("/")
         for start in range(len(parts)):
             op = self._by_name.get("/".join(parts[start:]))
@@ -64,13 +53,9 @@ class StepGraph:
         return None
 
     def place(self, op: tf.Operation) -> tuple[str, str]:
-        """Tells who made an operation.
+        """Tells who made an operation: layer or function, and "file:line", as in `TpuProblem`.
 
-        Args:
-            op: one of `operations`. For one of a gradient, who made the operation that it is the gradient of.
-
-        Returns:
-            Layer or function, and "file:line", as in `TpuProblem`.
+        For an operation of a gradient: who made the operation that it is the gradient of.
         """
         op = self._forward(op)
         function, where = self._frame(op)
@@ -91,14 +76,7 @@ class StepGraph:
             yield from front
 
     def origin_of_gradient(self, op: tf.Operation) -> tf.Operation | None:
-        """Finds the operation whose gradient arrives at an operation outside of the gradient's computation.
-
-        Args:
-            op: one of `operations`, such as one of an optimizer's.
-
-        Returns:
-            An operation of the forward computation; None if no gradient arrives.
-        """
+        """Finds the forward operation whose gradient arrives at an operation outside of the gradient's computation."""
         if self.is_of_gradient(op):
             return None
         for source in self.sources(op):
@@ -107,14 +85,7 @@ class StepGraph:
         return None
 
     def first_use(self, variable: tf.Variable) -> tuple[str, str]:
-        """Tells who first uses a variable.
-
-        Args:
-            variable: a variable that the step uses.
-
-        Returns:
-            Layer or function, and "file:line", as `place` does.
-        """
+        """Tells who first uses a variable, as `place` does."""
         argument = self._captures.get(id(variable.handle))
         for op in self.operations:
             for tensor in op.inputs if op.type != "Placeholder" and op not in self._bodies else ():

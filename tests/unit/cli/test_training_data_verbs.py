@@ -24,7 +24,7 @@ from tfx_gnn.records.size_constraints_file import (
     write_size_constraints,
 )
 from tfx_gnn.reports.report_page import REPORT_FILE
-from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions, read_manifest
+from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions, read_manifest
 
 SCHEMA = """
 node_sets { key: "item" value { features { key: "x" value { dtype: DT_FLOAT } } } }

@@ -16,11 +16,13 @@ import tensorflow as tf
 import tf_keras
 
 import tfx_gnn
-from tfx_gnn.distribution.iteration import make_steps
-from tfx_gnn.distribution.ordered_prediction import predict_in_order
-from tfx_gnn.distribution.per_replica import distribute, generated_batches, per_replica_batch_size, values_per_replica
-from tfx_gnn.distribution.plain_datasets import distribute_batches
-from tfx_gnn.distribution.replica_padding import fill_last_step
+from tfx_gnn.distribution.distributed_datasets import (
+    distribute,
+    distribute_batches,
+    per_replica_batch_size,
+    values_per_replica,
+)
+from tfx_gnn.distribution.iteration import fill_last_step, make_steps, predict_in_order
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 
 folder = sys.argv[1]
@@ -192,8 +194,6 @@ def four_numbers():
 
 whole = tf.data.Dataset.from_generator(four_numbers, output_signature=tf.TensorSpec([4], tf.int64))
 results["generator"] = [local(two, values) for values in two.experimental_distribute_dataset(whole)]
-numbers = generated_batches(two, lambda: iter(range(4)), output_signature=tf.TensorSpec([], tf.int64), batch_size=4)
-results["generator, in batches"] = steps_of(two, numbers)
 
 # TensorFlow's own answers, at the first element.
 records = tf.data.TFRecordDataset([f"{folder}/all"]).batch(4)

@@ -13,9 +13,8 @@ import tf_keras
 
 import tfx_gnn
 from tfx_gnn.distribution.cluster import cluster_role, serve
+from tfx_gnn.distribution.distributed_datasets import distribute, distribute_batches
 from tfx_gnn.distribution.flat_elements import flatten_elements
-from tfx_gnn.distribution.per_replica import distribute, generated_batches
-from tfx_gnn.distribution.plain_datasets import distribute_batches
 from tfx_gnn.distribution.sharding import num_input_pipelines
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 
@@ -69,9 +68,6 @@ results["words"] = scheduled[0].fetch()[1].decode()
 
 refusals = {
     "batches": lambda: distribute_batches(strategy, graphs().batch(2)),
-    "generator": lambda: generated_batches(
-        strategy, lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64), batch_size=1
-    ),
     "made before": lambda: distribute(strategy, lambda _: flat.repeat()),
     "random": lambda: distribute(strategy, lambda _: flat.map(lambda element: tf.random.uniform([]) + element["1"])),
 }

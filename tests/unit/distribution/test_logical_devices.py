@@ -98,9 +98,9 @@ def test_predictions_are_in_order(told):
 
 
 def test_tensors_and_generators_are_input_too(told):
-    """A generated element that is no batch is parted like one; `generated_batches` makes batches."""
+    """A generated element that is no batch is parted like one."""
     assert told["values"] == [0, 1]
-    assert told["generator"] == told["generator, in batches"] == [[[0, 1], [2, 3]]]
+    assert told["generator"] == [[[0, 1], [2, 3]]]
 
 
 def test_a_tpu_is_resolved_connected_to_and_fed_static_shapes(told):

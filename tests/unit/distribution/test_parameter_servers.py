@@ -45,7 +45,6 @@ def test_keras_fits_by_a_dataset_creator(told):
     ("case", "message"),
     [
         ("batches", "must have workers in step to part batches among them"),
-        ("generator", "ParameterServerStrategyV2, which does not take generators"),
         ("made before", "must make its dataset from the start under ParameterServerStrategy"),
         ("random", r"got the stateful operations ['RandomUniform']"),
     ],

@@ -12,10 +12,13 @@ import tensorflow as tf
 
 import tfx_gnn
 from tfx_gnn.distribution.cluster import cluster_role
-from tfx_gnn.distribution.ordered_prediction import predict_in_order
-from tfx_gnn.distribution.per_replica import distribute, per_replica_batch_size
-from tfx_gnn.distribution.plain_datasets import choose_dataset_sharding, distribute_batches
-from tfx_gnn.distribution.replica_padding import endless, num_replicas_with_data
+from tfx_gnn.distribution.distributed_datasets import (
+    choose_dataset_sharding,
+    distribute,
+    distribute_batches,
+    per_replica_batch_size,
+)
+from tfx_gnn.distribution.iteration import endless, num_replicas_with_data, predict_in_order
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines, shard_files, shard_records
 from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 

@@ -14,14 +14,19 @@ from tfx_gnn.components.graph_trainer.output_folders import OutputFolders, check
 from tfx_gnn.components.graph_trainer.progress import say
 from tfx_gnn.components.graph_trainer.tpu_readiness import check_training_for_tpu
 from tfx_gnn.components.graph_trainer.training_run import SAVED_MODELS, Exporters, Training, errors_of_other_processes
-from tfx_gnn.distribution.cluster import ClusterRole, cluster_role, serve
+from tfx_gnn.distribution.cluster import (
+    ClusterRole,
+    barrier,
+    barrier_before_exit,
+    cluster_role,
+    is_true_on_any_worker,
+    serve,
+)
 from tfx_gnn.distribution.strategies import PARAMETER_SERVER, TPU, make_strategy
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.training.best_hyperparameters import with_best_hyperparameters
-from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
-from tfx_gnn.training.checkpoints.checkpoints import remove_checkpoints
-from tfx_gnn.training.checkpoints.training_fingerprint import name_of, training_fingerprint
-from tfx_gnn.training.loop.collectives import barrier, barrier_before_exit, is_true_on_any_worker
+from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints, remove_checkpoints
+from tfx_gnn.training.checkpoints.training_fingerprint import hash_fingerprint, training_fingerprint
 from tfx_gnn.training.loop.determinism import seeded
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.summary import TrainingSummary, read_training_summary
@@ -194,7 +199,9 @@ def _with_end(fingerprint: Mapping[str, str], options: GraphTrainerOptions) -> d
 
 
 def _checkpoint_folder(options: GraphTrainerOptions, model_run_dir: str, fingerprint: Mapping[str, str]) -> str:
-    return trainer_outputs.checkpoint_folder(options.checkpoints.directory, model_run_dir, name_of(fingerprint))
+    return trainer_outputs.checkpoint_folder(
+        options.checkpoints.directory, model_run_dir, hash_fingerprint(fingerprint)
+    )
 
 
 def _remove_checkpoints(checkpoint_dir: str, options: GraphTrainerOptions) -> None:

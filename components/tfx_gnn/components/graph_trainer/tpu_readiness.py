@@ -26,7 +26,7 @@ from tfx_gnn.training.data.input_pipeline import (
 from tfx_gnn.training.data.padded_batches import empty_batches
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 from tfx_gnn.training.loop.model_building import ModelBuilder
-from tfx_gnn.training.loop.replica_steps import test_step_of, train_step_of
+from tfx_gnn.training.loop.steps import make_test_step, make_train_step
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, read_budgets, read_inputs
 from tfx_gnn.training.options import GraphTrainerOptions
 
@@ -211,9 +211,9 @@ def check_model_for_tpu(
         model = make_builder(model_spec).build(sample.graph)
         # A step that makes variables is traced twice.
         create_training_variables(model, tf.distribute.get_strategy(), sample.graph, sample.labels)
-        train_step = train_step_of(model, tf.distribute.get_strategy())
+        train_step = make_train_step(model, tf.distribute.get_strategy())
         problems: dict[TpuProblem, None] = {}
-        for step, data in ((train_step, train_data), (test_step_of(model), eval_data)):
+        for step, data in ((train_step, train_data), (make_test_step(model), eval_data)):
             batch_spec = _named(data.element_spec)
             num_counted = tf.TensorSpec([len(tf.nest.flatten(batch_spec.weights))], tf.int64, name="num_counted")
             found = check_step(step, (batch_spec, num_counted), module=model, own_variables=made)

@@ -25,15 +25,14 @@ from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
 from tfx_gnn.serving.request_records import without_labels
 from tfx_gnn.serving.warmup_requests import BATCH_SIZES, write_warmup_requests
-from tfx_gnn.training.checkpoints.checkpoint_files import num_checkpoint_bytes
-from tfx_gnn.training.checkpoints.checkpoints import create_training_variables
+from tfx_gnn.training.checkpoints.checkpoints import create_training_variables, num_checkpoint_bytes
 from tfx_gnn.training.checkpoints.preemption import StopSignal
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
 from tfx_gnn.training.checkpoints.resumption import Resumption
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.export.served_model import ServedModel
 from tfx_gnn.training.export.training_reference import TRAINING_REFERENCE_DIR, TrainingReference
-from tfx_gnn.training.loop.summary import TrainingSummary, layers_of, write_training_summary
+from tfx_gnn.training.loop.summary import TrainingSummary, describe_layers, write_training_summary
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders
 from tfx_gnn.training.loop.training_loop import TrainingPreemptedError, TrainingState, train
 from tfx_gnn.training.loop.training_setup import TrainingSetup
@@ -252,7 +251,7 @@ class Training:
             exported_epoch=best.best_epoch if best is not None else len(state.history),
             stopped_early=best is not None and best.stopped_early,
             seconds=seconds,
-            layers=layers_of(model),
+            layers=describe_layers(model),
             options=json.loads(options_json.to_json(flat_values(self._options))),
         )
 

@@ -4,6 +4,9 @@ A checkpoint holds the weights, the optimizer's slots and count, the generators 
 running epoch, and the state of whatever else the training cannot go on without. Its manifest holds the position
 in the data. Going on from it, the next step takes the next batch of the epoch.
 
+On disk it is the files that TensorFlow writes, and a manifest that is written after them and gets its name by one
+renaming. What lacks a manifest, or is not what its manifest says, was not written to its end, and is ignored.
+
 Under several workers in step all of them take part in saving, because variables that each replica has its own
 value of are summed up on the way; only the chief's files are kept. Under parameter servers the coordinator
 writes. All processes read the same folder when they go on.
@@ -12,7 +15,9 @@ writes. All processes read the same folder when they go on.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
+import json
 import os
 import shutil
 import tempfile
@@ -22,29 +27,38 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.training.checkpoints.checkpoint_files import CheckpointFiles
+import tfx_gnn
+from tfx_gnn.io import options_json
+from tfx_gnn.io.process_lock import has_locks, process_lock
 from tfx_gnn.training.checkpoints.resumable_state import PackedStates, ResumableState
-from tfx_gnn.training.loop.determinism import generators_of
+from tfx_gnn.training.checkpoints.training_fingerprint import differences
+from tfx_gnn.training.loop.determinism import find_generators
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 MAX_TO_KEEP = 2
 """How many checkpoints are kept: the newest, and one in case it is damaged."""
 
+FORMAT_VERSION = 1
+
+_START = "step-"
+_MANIFEST = ".json"
+_UNNAMED_MANIFEST = ".json.writing"
+_LOCK_FILE = ".lock"
+
 
 class TrainingCheckpoints:
     """Saves a training and takes it up again; a `TrainingHook`.
 
+    The folder is on storage that all processes share. The model has all of its variables: see
+    `create_training_variables`.
+
     Args:
-        folder: where checkpoints are kept, on storage that all processes share.
-        model: compiled and built model, whose optimizer and metrics have their variables:
-            see `create_training_variables`.
-        strategy: what the model was created under.
         fingerprint: names to values or hashes of what must not change while training goes on.
         states: names to what else is saved.
         every_steps: steps between two checkpoints; 0 to save after each epoch only.
         writes: whether this process keeps what it saves: that of the chief.
         say: gets a line for each checkpoint that is passed over.
-        check: called before each save; it raises an error if what would be saved is worth nothing.
+        check: called before each save; it raises an error if the state is not worth saving.
     """
 
     def __init__(
@@ -67,7 +81,10 @@ class TrainingCheckpoints:
         self._check = check
         self._saved: TrainingPosition | None = None
         self._checkpoint = tf.train.Checkpoint(
-            model=model, metrics=list(model.metrics), generators=list(generators_of(model)), states=PackedStates(states)
+            model=model,
+            metrics=list(model.metrics),
+            generators=list(find_generators(model)),
+            states=PackedStates(states),
         )
         self._options = tf.train.CheckpointOptions(experimental_io_device=_io_device(strategy))
 
@@ -77,16 +94,9 @@ class TrainingCheckpoints:
         return self._saved
 
     def resume(self) -> TrainingPosition:
-        """Restores the newest whole checkpoint.
+        """Restores the newest whole checkpoint, and returns where training goes on.
 
         If there is none, it saves the initial state, so that write errors surface now.
-
-        Returns:
-            Where training goes on.
-
-        Raises:
-            ValueError: if the checkpoint is of another training or model, or processes see different ones.
-            OSError: if there is no room for a checkpoint.
         """
         position = self._files.newest_whole()
         self._check_agreement(position)
@@ -98,14 +108,7 @@ class TrainingCheckpoints:
         return position
 
     def restore(self, position: TrainingPosition) -> None:
-        """Brings everything back as it was at a position.
-
-        Args:
-            position: a position that was saved, and is still kept.
-
-        Raises:
-            ValueError: if the model has other variables than the checkpoint.
-        """
+        """Brings everything back as it was at a position that was saved, and is still kept."""
         try:
             status = self._checkpoint.read(self._files.path(position), options=self._options)
             status.assert_existing_objects_matched()
@@ -117,14 +120,7 @@ class TrainingCheckpoints:
         self._saved = position
 
     def save(self, position: TrainingPosition) -> None:
-        """Saves everything; the previous checkpoint stays until this one is whole.
-
-        Args:
-            position: where training goes on.
-
-        Raises:
-            OSError: if there is no room for it. The previous checkpoint is still there.
-        """
+        """Saves everything; the previous checkpoint stays until this one is whole."""
         self._check(position)
         if self._writes:
             with self._room_for(position):
@@ -162,15 +158,13 @@ class TrainingCheckpoints:
             if not _is_full_disk(error):
                 raise
             previous = "none was saved before" if self._saved is None else f"that after step {self._saved.global_step}"
+            needed = num_state_bytes(self._checkpoint.model)
             raise OSError(
-                f"`checkpoint_dir` must have room for a checkpoint of {self._num_bytes():,} bytes; got "
-                f"{shutil.disk_usage(self._files.folder).free:,} bytes free in {self._files.folder!r} after step "
+                f"`checkpoint_dir` must have room for a checkpoint of {needed:,} bytes; "
+                f"got {shutil.disk_usage(self._files.folder).free:,} bytes free in {self._files.folder!r} after step "
                 f"{position.global_step}. The newest whole checkpoint is {previous}. Free space, and run the same "
                 "again: training goes on from there."
             ) from error
-
-    def _num_bytes(self) -> int:
-        return num_state_bytes(self._checkpoint.model)
 
     def _check_agreement(self, position: TrainingPosition | None) -> None:
         """Workers that train in step must all go on from the same place."""
@@ -191,13 +185,7 @@ def create_training_variables(
 ) -> None:
     """Creates what Keras creates at the first step only: the optimizer's slots, and variables of losses and metrics.
 
-    What exists can be restored, and it can be checked that all of it was.
-
-    Args:
-        model: compiled model with weights.
-        strategy: what the model was created under.
-        features: a batch as the model takes it; its values do not matter.
-        labels: the labels of this batch.
+    What exists can be restored, and it can be checked that all of it was. The values of the batch do not matter.
     """
     with strategy.scope():
         outputs = model(features, training=False)
@@ -211,27 +199,178 @@ def create_training_variables(
 
 
 def remove_checkpoints(folder: str) -> None:
-    """Removes the checkpoints of a training that has ended; other files in the folder stay.
-
-    Args:
-        folder: where they are.
-    """
+    """Removes the checkpoints of a training that has ended; other files in the folder stay."""
     CheckpointFiles(folder, fingerprint={}, say=lambda _: None).remove_all()
 
 
 def num_state_bytes(model: tf_keras.Model) -> int:
-    """Tells the size of a checkpoint, but for the few bytes of metrics.
-
-    Args:
-        model: compiled model with weights, and slots of its optimizer.
-
-    Returns:
-        Bytes of all weights and of the optimizer's variables.
-    """
+    """Counts the bytes of a checkpoint, but for the few of metrics."""
     optimizer: Any = model.optimizer
     is_older = isinstance(optimizer, tf_keras.optimizers.legacy.Optimizer)
     variables = [*model.variables, *(optimizer.variables() if is_older else optimizer.variables)]
     return sum(variable.shape.num_elements() * variable.dtype.size for variable in variables)
+
+
+@contextlib.contextmanager
+def locked_checkpoints(folder: str) -> Iterator[None]:
+    """Locks a folder of checkpoints against other trainings; does nothing on object stores, which have no locks.
+
+    One process of a training holds it: the one that writes. The folder is made if need be, and removed at the end if it
+    is empty then. A folder that another process holds is a BlockingIOError.
+    """
+    if not has_locks(folder):
+        yield
+        return
+    was_there = os.path.isdir(folder)
+    try:
+        rule = f"`checkpoint_dir` must be used by one training at a time; got {folder!r}"
+        with process_lock(os.path.join(folder, _LOCK_FILE), rule=rule):
+            yield
+    finally:
+        if not was_there and os.path.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)
+
+
+def num_checkpoint_bytes(folder: str) -> int:
+    """Counts the bytes of all checkpoints in a folder, which may be missing."""
+    if not tf.io.gfile.exists(folder):
+        return 0
+    names = [name for name in tf.io.gfile.listdir(folder) if name.startswith(_START)]
+    return sum(tf.io.gfile.stat(os.path.join(folder, name)).length for name in names)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointManifest:
+    """What a checkpoint is of.
+
+    Attributes:
+        position: where training goes on from it.
+        fingerprint: what must be the same when it goes on: names to values or hashes.
+        files: names of TensorFlow's files to their sizes in bytes.
+        tfx_gnn_version: version of this library.
+        format_version: version of this form.
+    """
+
+    position: TrainingPosition
+    fingerprint: dict[str, str]
+    files: dict[str, int]
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = FORMAT_VERSION
+
+
+class CheckpointFiles:
+    """The checkpoints of one training in a folder, made when the first one is written.
+
+    `say` gets a line for each checkpoint that is passed over.
+    """
+
+    def __init__(self, folder: str, *, fingerprint: Mapping[str, str], say: Callable[[str], None]) -> None:
+        self.folder = folder
+        self._fingerprint = dict(fingerprint)
+        self._say = say
+
+    def path(self, position: TrainingPosition) -> str:
+        """Names the checkpoint of a position, as `tf.train.Checkpoint.write` and `read` take it."""
+        return os.path.join(self.folder, _name(position))
+
+    def newest_whole(self) -> TrainingPosition | None:
+        """Finds the position of the newest whole checkpoint; all of it is read, so restoring it cannot fail half-way.
+
+        One of another training is a ValueError that names what differs.
+        """
+        for name in reversed(self._finished()):
+            manifest, defect = self._examine(name)
+            if manifest is not None and defect is None:
+                self._check_fingerprint(manifest)
+                return manifest.position
+            self._say(f"Checkpoint {os.path.join(self.folder, name)!r} is passed over: {defect}.")
+        return None
+
+    def finish(self, position: TrainingPosition, *, max_to_keep: int) -> None:
+        """Makes the checkpoint of a position count, once its files are written, and removes those that are too old.
+
+        `max_to_keep` includes this one.
+        """
+        name = _name(position)
+        manifest = CheckpointManifest(position=position, fingerprint=self._fingerprint, files=self._sizes(name))
+        unnamed = os.path.join(self.folder, name + _UNNAMED_MANIFEST)
+        with tf.io.gfile.GFile(unnamed, "w") as file:
+            file.write(json.dumps(dataclasses.asdict(manifest), indent=2) + "\n")
+        tf.io.gfile.rename(unnamed, os.path.join(self.folder, name + _MANIFEST), overwrite=True)
+        # Newer ones were skipped as damaged, or training would have resumed there.
+        older = [other for other in self._finished() if other < name]
+        kept = {name, *older[max(len(older) - max_to_keep + 1, 0) :]}
+        self._remove_all_but(kept)
+
+    def remove_all(self) -> None:
+        """Removes all checkpoints."""
+        self._remove_all_but(set())
+
+    def remove(self, name: str) -> None:
+        """Removes all files of a checkpoint, its manifest first: what is left of it counts no more."""
+        for file in sorted(self._files_of(name), key=lambda file: not file.endswith(_MANIFEST)):
+            path = os.path.join(self.folder, file)
+            if tf.io.gfile.isdir(path):
+                tf.io.gfile.rmtree(path)
+            else:
+                tf.io.gfile.remove(path)
+
+    def _remove_all_but(self, kept: set[str]) -> None:
+        for owner in {_owner(file) for file in self._names()} - kept:
+            self.remove(owner)
+
+    def _examine(self, name: str) -> tuple[CheckpointManifest | None, str | None]:
+        """Reads a manifest, and says what is wrong with it or its files."""
+        with tf.io.gfile.GFile(os.path.join(self.folder, name + _MANIFEST)) as file:
+            text = file.read()
+        try:
+            manifest = options_json.from_json(text, CheckpointManifest)
+        except ValueError:
+            return None, "its manifest cannot be read"
+        if self._sizes(name) != manifest.files:
+            return manifest, f"its files are {self._sizes(name)}, but {manifest.files} were written"
+        try:
+            reader = tf.train.load_checkpoint(os.path.join(self.folder, name))
+            for key in reader.get_variable_to_shape_map():
+                reader.get_tensor(key)
+        except tf.errors.OpError as error:
+            return manifest, error.message
+        return manifest, None
+
+    def _check_fingerprint(self, manifest: CheckpointManifest) -> None:
+        differing = differences(manifest.fingerprint, self._fingerprint)
+        if differing:
+            raise ValueError(
+                f"`checkpoint_dir` must hold checkpoints of this very training; got those of another one in "
+                f"{self.folder!r}, and since then there changed: {differing}. Remove the folder to begin anew, or "
+                "name another one."
+            )
+
+    def _finished(self) -> list[str]:
+        """Names of checkpoints, oldest first: names are in the order of positions."""
+        return sorted(name.removesuffix(_MANIFEST) for name in self._names() if name.endswith(_MANIFEST))
+
+    def _files_of(self, name: str) -> list[str]:
+        return [file for file in self._names() if _owner(file) == name]
+
+    def _names(self) -> list[str]:
+        if not tf.io.gfile.exists(self.folder):
+            return []
+        names = (name.rstrip("/") for name in tf.io.gfile.listdir(self.folder))
+        return [name for name in names if name.startswith(_START)]
+
+    def _sizes(self, name: str) -> dict[str, int]:
+        data = [file for file in self._files_of(name) if ".index" in file or ".data-" in file]
+        return {file: tf.io.gfile.stat(os.path.join(self.folder, file)).length for file in sorted(data)}
+
+
+def _name(position: TrainingPosition) -> str:
+    return f"{_START}{position.global_step:010d}-epoch-{position.epoch:06d}"
+
+
+def _owner(file: str) -> str:
+    """Tells of which checkpoint a file is; TensorFlow writes into a folder `<name>_temp` first."""
+    return file.partition(".")[0].partition("_")[0]
 
 
 def _io_device(strategy: tf.distribute.Strategy) -> str | None:

@@ -1,4 +1,4 @@
-"""Stops a training whose loss or weights became NaN or infinite, and finds the cause.
+"""Stops a training whose loss or weights became NaN or infinite, finds the cause, and saves the batch for debugging.
 
 In normal steps this costs nothing but a look at the loss, which the loop has read anyway. Once it is NaN or
 infinite, the weights are spoilt too, and it may have been an earlier step that spoilt them. So the last
@@ -8,7 +8,11 @@ what goes in, in the weights, or in what follows from both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import dataclasses
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,97 +20,56 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
+from tfx_gnn.io import options_json
+from tfx_gnn.models.tasks import READOUT_NODE_SET
 from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
-from tfx_gnn.training.checkpoints.nonfinite_batch import NonfiniteCause, example_ids, write_nonfinite_batch
+from tfx_gnn.training.data.input_pipeline import training_weights
 from tfx_gnn.training.data.padded_batches import PaddedBatch
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingPosition
 
-
-def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
-    """Names the first weight with a number that is not finite.
-
-    Args:
-        model: model with weights.
-
-    Returns:
-        Name of the variable, or None.
-    """
-    for variable in model.trainable_variables:
-        if not _is_finite(tf.convert_to_tensor(variable)):
-            return str(variable.name)
-    return None
-
-
-def first_nonfinite_tensor(
-    model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: tuple[GraphTensor, Any, Any]
-) -> str:
-    """Repeats a step up to its gradients, and names the first tensor that is not finite.
-
-    Args:
-        model: compiled model, with the weights before the step.
-        strategy: what it was created under; all workers in step call this.
-        replica: graph, labels and weights of the step on one replica.
-
-    Returns:
-        "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" or "gradient of
-        dense/kernel"; empty if all of them are finite.
-    """
-    graph, labels, weights = replica
-    for name, value in _features(graph):
-        if not _is_finite(value):
-            return f"feature {name}"
-    for name, values in (("labels", labels), ("sample weights", weights)):
-        if not all(map(_is_finite, tf.nest.flatten(values))):
-            return name
-    weight = first_nonfinite_weight(model)
-    if weight is not None:
-        return f"weight {weight}"
-    return _first_computed(model, strategy, replica)
-
-
-def _first_computed(model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: Any) -> str:
-    names = ["output", "loss", *(f"gradient of {variable.name}" for variable in model.trainable_variables)]
-
-    def step(graph: GraphTensor, labels: Any, weights: Any) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            outputs = model(graph, training=True)
-            loss = model.compute_loss(graph, labels, outputs, weights)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        stages = [tf.nest.flatten(outputs), [loss], *([] if g is None else [g] for g in gradients)]
-        return [
-            tf.reduce_all([tf.reduce_all(tf.math.is_finite(_dense(t))) for t in stage] or [True]) for stage in stages
-        ]
-
-    # Nothing here needs AutoGraph.
-    finite = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)(*replica)
-    for name, is_finite in zip(names, finite, strict=True):
-        if not bool(strategy.experimental_local_results(is_finite)[0]):
-            return name
-    return ""
-
-
-def _features(graph: GraphTensor) -> Iterator[tuple[str, Any]]:
-    pieces = {
-        "context/": graph.context,
-        **{f"nodes/{name}.": piece for name, piece in graph.node_sets.items()},
-        **{f"edges/{name}.": piece for name, piece in graph.edge_sets.items()},
-    }
-    for start, piece in pieces.items():
-        for name, value in piece.features.items():
-            yield f"{start}{name}", value
-
-
-def _is_finite(value: Any) -> bool:
-    values = value.flat_values if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
-    return not values.dtype.is_floating or bool(tf.reduce_all(tf.math.is_finite(values)))
-
-
-def _dense(value: Any) -> Any:
-    return value.values if isinstance(value, tf.IndexedSlices) else value
-
-
 LOSS = "loss"
+NONFINITE_BATCH_DIR = "nonfinite_batch"
+"""Folder of a model run."""
+
+_CAUSE_FILE = "cause.json"
+_BATCHES_DIR = "batches"
+_ID = "#id"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NonfiniteCause:
+    """What is known of a number that is not finite.
+
+    Attributes:
+        position: where training was after the step that it came up in.
+        found_again: whether it came up again in that step when the steps since the last checkpoint were repeated.
+            If not, the step is the last one before the loss was looked at.
+        tensor: the first tensor of the step that is not finite, such as "feature nodes/item.x", "weight
+            dense/kernel", "output", "loss" or "gradient of dense/kernel"; empty if it is not known.
+        example_ids: original ids of what the step's examples are about, where the data have `#id`: for each
+            replica, names of edge sets from `_readout` (or "context") to ids. Empty if no batch was looked for:
+            before the first step, and under parameter servers.
+    """
+
+    position: TrainingPosition
+    found_again: bool
+    tensor: str
+    example_ids: tuple[dict[str, list[Any]], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NonfiniteBatch:
+    """What `read_nonfinite_batch` reads.
+
+    Attributes:
+        cause: what is known.
+        replicas: for each replica a triple as `train_step` of the model gets it: scalar padded graph, labels, and
+            weights before they are scaled by the size of the step.
+    """
+
+    cause: NonfiniteCause
+    replicas: tuple[tuple[GraphTensor, Any, Any], ...]
 
 
 class NonfiniteError(ValueError):
@@ -137,9 +100,7 @@ class NonfiniteError(ValueError):
 class NonfiniteGuard:
     """Looks at the loss after each execution, and at the weights before each checkpoint; a `TrainingHook`.
 
-    Args:
-        model: the model.
-        explain: finds out what happened up to a position, and where the batch was written to.
+    `explain` finds out what happened up to a position, and where the batch was written to.
     """
 
     def __init__(
@@ -149,24 +110,13 @@ class NonfiniteGuard:
         self._explain = explain
 
     def check_weights(self, position: TrainingPosition) -> None:
-        """Refuses to save weights that are NaN or infinite: resuming from them would be useless.
-
-        Args:
-            position: where training is.
-
-        Raises:
-            NonfiniteError: if a weight is not finite.
-        """
+        """Refuses to save weights that are NaN or infinite: resuming from them would be useless."""
         name = first_nonfinite_weight(self._model)
         if name is not None:
             raise NonfiniteError(f"weight {name!r} that is not finite", *self._explain(position))
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
-        """Looks at the mean loss of the epoch so far, which one bad step spoils.
-
-        Raises:
-            NonfiniteError: if it is not finite.
-        """
+        """Looks at the mean loss of the epoch so far, which one bad step spoils."""
         loss = float(logs.get(LOSS, 0.0))
         if not np.isfinite(loss):
             raise NonfiniteError(str(loss), *self._explain(position))
@@ -179,16 +129,7 @@ class NonfiniteGuard:
 
 
 class NonfiniteSearch:
-    """Finds the step, the tensor and the batch that made a training end.
-
-    Args:
-        model: the model.
-        strategy: what it was created under.
-        data: what is trained on.
-        checkpoints: of the training.
-        single_steps: makes steps that run one at a time.
-        run_dir: folder of the model run, for the batch; empty not to write it.
-    """
+    """Finds the step, the tensor and the batch that made a training end; writes the batch if `run_dir` is not empty."""
 
     def __init__(
         self,
@@ -206,16 +147,10 @@ class NonfiniteSearch:
         self._run_dir = run_dir
 
     def explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:
-        """Finds out what happened. The model is of no use afterwards.
+        """Finds out what happened since the last checkpoint, and the folder of the batch: empty if it was not written.
 
-        Under parameter servers steps cannot be repeated: there, workers are not in step, and nothing is known but
-        the position.
-
-        Args:
-            position: where training is; a number was not finite in one of the steps since the last checkpoint.
-
-        Returns:
-            What is known, and the folder of the batch; empty if it was not written.
+        The model is of no use afterwards. Under parameter servers steps cannot be repeated: there, workers are not in
+        step, and nothing is known but the position.
         """
         position = self._end_of_epoch(position)
         if isinstance(self._strategy, tf.distribute.ParameterServerStrategy):
@@ -286,10 +221,144 @@ class NonfiniteSearch:
 
     def _as_trained_on(self, batch: PaddedBatch) -> tuple[Any, Any, Any]:
         parts = self._data.labelled(batch.graph, batch.is_real)
-        weights = tf.nest.map_structure(
-            lambda counts, weights: tf.where(counts, weights, 0.0), parts.counts, parts.weights
+        return parts.graph, parts.labels, training_weights(parts)
+
+
+def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
+    """Names the first weight with a number that is not finite; None if there is none."""
+    for variable in model.trainable_variables:
+        if not _is_finite(tf.convert_to_tensor(variable)):
+            return str(variable.name)
+    return None
+
+
+def first_nonfinite_tensor(
+    model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: tuple[GraphTensor, Any, Any]
+) -> str:
+    """Repeats a step up to its gradients, and names the first tensor that is not finite; "" if there is none.
+
+    That is "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" or "gradient of
+    dense/kernel". `replica` is graph, labels and weights of the step on one replica, and the model has the weights
+    before the step. All workers in step call this.
+    """
+    graph, labels, weights = replica
+    for name, value in _features(graph):
+        if not _is_finite(value):
+            return f"feature {name}"
+    for name, values in (("labels", labels), ("sample weights", weights)):
+        if not all(map(_is_finite, tf.nest.flatten(values))):
+            return name
+    weight = first_nonfinite_weight(model)
+    if weight is not None:
+        return f"weight {weight}"
+    return _first_computed(model, strategy, replica)
+
+
+def _first_computed(model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: Any) -> str:
+    names = ["output", "loss", *(f"gradient of {variable.name}" for variable in model.trainable_variables)]
+
+    def step(graph: GraphTensor, labels: Any, weights: Any) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            outputs = model(graph, training=True)
+            loss = model.compute_loss(graph, labels, outputs, weights)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        stages = [tf.nest.flatten(outputs), [loss], *([] if g is None else [g] for g in gradients)]
+        return [
+            tf.reduce_all([tf.reduce_all(tf.math.is_finite(_dense(t))) for t in stage] or [True]) for stage in stages
+        ]
+
+    # Nothing here needs AutoGraph.
+    finite = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)(*replica)
+    for name, is_finite in zip(names, finite, strict=True):
+        if not bool(strategy.experimental_local_results(is_finite)[0]):
+            return name
+    return ""
+
+
+def _features(graph: GraphTensor) -> Iterator[tuple[str, Any]]:
+    pieces = {
+        "context/": graph.context,
+        **{f"nodes/{name}.": piece for name, piece in graph.node_sets.items()},
+        **{f"edges/{name}.": piece for name, piece in graph.edge_sets.items()},
+    }
+    for start, piece in pieces.items():
+        for name, value in piece.features.items():
+            yield f"{start}{name}", value
+
+
+def _is_finite(value: Any) -> bool:
+    values = value.flat_values if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
+    return not values.dtype.is_floating or bool(tf.reduce_all(tf.math.is_finite(values)))
+
+
+def _dense(value: Any) -> Any:
+    return value.values if isinstance(value, tf.IndexedSlices) else value
+
+
+def write_nonfinite_batch(run_dir: str, cause: NonfiniteCause, replicas: Sequence[tuple[GraphTensor, Any, Any]]) -> str:
+    """Writes the batch into the folder of a model run, over one that is there; returns the folder `nonfinite_batch`."""
+    folder = os.path.join(run_dir, NONFINITE_BATCH_DIR)
+    if tf.io.gfile.exists(folder):
+        tf.io.gfile.rmtree(folder)
+    tf.io.gfile.makedirs(folder)
+    elements = [tf.data.Dataset.from_tensors(replica) for replica in replicas]
+    batches = elements[0]
+    for element in elements[1:]:
+        batches = batches.concatenate(element)
+    with warnings.catch_warnings():
+        # TensorFlow warns that readers need this library.
+        warnings.filterwarnings("ignore", message="Encoding a StructuredValue")
+        batches.save(os.path.join(folder, _BATCHES_DIR))
+    with tf.io.gfile.GFile(os.path.join(folder, _CAUSE_FILE), "w") as file:
+        file.write(json.dumps(dataclasses.asdict(cause), indent=2) + "\n")
+    return folder
+
+
+def read_nonfinite_batch(folder: str) -> NonfiniteBatch:
+    """Reads a batch that a training ended at.
+
+    Args:
+        folder: the folder `nonfinite_batch` that the error named.
+
+    Returns:
+        The batch, and what is known.
+
+    Raises:
+        ValueError: if there is none in the folder.
+    """
+    path = os.path.join(folder, _CAUSE_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"`folder` must hold a batch that a training ended at; got no {_CAUSE_FILE!r} in {folder!r}. Take the "
+            "folder that the error of that training named."
         )
-        return parts.graph, parts.labels, weights
+    with tf.io.gfile.GFile(path) as file:
+        cause = options_json.from_json(file.read(), NonfiniteCause)
+    return NonfiniteBatch(cause=cause, replicas=tuple(tf.data.Dataset.load(os.path.join(folder, _BATCHES_DIR))))
+
+
+def example_ids(batch: PaddedBatch) -> dict[str, list[Any]]:
+    """Finds the original ids of what the examples of a batch are about, where there are ids.
+
+    "context" has the ids of the graphs, and edge sets such as "_readout/seed" have those of the nodes that they tie to
+    readout nodes. Padding has none.
+    """
+    graph, is_real = batch.graph, batch.is_real
+    found: dict[str, list[Any]] = {}
+    if _ID in graph.context.features:
+        found["context"] = _plain(tf.boolean_mask(graph.context[_ID], is_real))
+    for name, edge_set in graph.edge_sets.items():
+        source = graph.node_sets[edge_set.adjacency.source_name]
+        if name.startswith(f"{READOUT_NODE_SET}/") and _ID in source.features:
+            # Padding comes after all that is real.
+            num_real = tf.reduce_sum(tf.boolean_mask(edge_set.sizes, is_real))
+            found[name] = _plain(tf.gather(source[_ID], edge_set.adjacency.source[:num_real]))
+    return found
+
+
+def _plain(ids: tf.Tensor) -> list[Any]:
+    values: list[Any] = tf.reshape(ids, [-1]).numpy().tolist()
+    return [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
 
 
 def _place(position: TrainingPosition) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.training.loop.collectives import sum_over_replicas
+from tfx_gnn.distribution.cluster import sum_over_replicas
 from tfx_gnn.training.loop.training_loop import TrainingPosition
 
 
@@ -32,11 +32,6 @@ class StopSignal:
 
     Python lets only the main thread of a process handle signals. In another thread nothing is done on a signal,
     and the process ends as if this were not there.
-
-    Args:
-        strategy: what the training runs under.
-        signals: which signals ask for a stop.
-        say: gets a line when the first signal comes.
     """
 
     def __init__(
@@ -83,14 +78,7 @@ class StopSignal:
         return self._received is signal.SIGINT
 
     def is_made(self, position: TrainingPosition) -> bool:
-        """Tells whether a signal came, to this process or to another worker.
-
-        Args:
-            position: where training goes on; all workers ask at the same positions.
-
-        Returns:
-            True to end training here.
-        """
+        """Tells whether a signal came, to this process or to another worker; all workers ask at the same positions."""
         is_received = self._received is not None
         return is_received if self._total is None else self._total(float(is_received)) > 0.0
 
@@ -110,6 +98,7 @@ class StopSignal:
         if self._num_watched == 1:
             self._tell(signal.Signals(number))
         elif _ends_process(self._before[number]):
+            # The main thread may be inside of TensorFlow, where no handler runs. This is the status that shells report.
             os._exit(128 + number)
 
     def _tell(self, received: signal.Signals) -> None:

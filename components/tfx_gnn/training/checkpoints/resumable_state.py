@@ -24,19 +24,14 @@ class ResumableState(Protocol):
         ...
 
     def restore(self, state: State) -> None:
-        """Takes up where `state` was called.
-
-        Args:
-            state: what `state` returned, in this process or another one.
-        """
+        """Restores what `state` returned, in this process or another one."""
         ...
 
 
 class PackedStates(tf.train.experimental.PythonState):
     """Saves the states of named objects as one string of a `tf.train.Checkpoint`.
 
-    Args:
-        states: names to objects; a checkpoint is restored into objects of the same names.
+    A checkpoint is restored into objects of the same names.
     """
 
     def __init__(self, states: Mapping[str, ResumableState]) -> None:
@@ -47,14 +42,7 @@ class PackedStates(tf.train.experimental.PythonState):
         return pack_state({name: owner.state() for name, owner in self._states.items()})
 
     def deserialize(self, string_value: bytes) -> None:
-        """Restores the states, for TensorFlow.
-
-        Args:
-            string_value: what `serialize` returned.
-
-        Raises:
-            ValueError: if the objects have other names.
-        """
+        """Restores the states, for TensorFlow."""
         found = unpack_state(string_value)
         if found.keys() != self._states.keys():
             raise ValueError(
@@ -66,17 +54,7 @@ class PackedStates(tf.train.experimental.PythonState):
 
 
 def pack_state(state: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Writes states as a line of JSON, followed by the bytes of all arrays.
-
-    Args:
-        state: names to states.
-
-    Returns:
-        The bytes.
-
-    Raises:
-        TypeError: if a state holds what is neither an array of numbers nor JSON.
-    """
+    """Writes states by name as a line of JSON, followed by the bytes of all arrays."""
     blocks: list[bytes] = []
 
     def described(value: Any) -> Any:
@@ -92,14 +70,7 @@ def pack_state(state: Mapping[str, Mapping[str, Any]]) -> bytes:
 
 
 def unpack_state(packed: bytes) -> dict[str, State]:
-    """Reads what `pack_state` wrote.
-
-    Args:
-        packed: the bytes.
-
-    Returns:
-        Names to states.
-    """
+    """Reads what `pack_state` wrote."""
     line, _, content = packed.partition(b"\n")
     place = 0
 
@@ -120,11 +91,9 @@ def unpack_state(packed: bytes) -> dict[str, State]:
 
 
 class BestWeights(tf_keras.callbacks.Callback):
-    """Stops when the validation loss no longer falls, and brings back the weights of its minimum.
+    """Stops when the validation loss has not fallen for `patience` epochs, and brings back the weights of its minimum.
 
-    Args:
-        patience: epochs without a lower validation loss before training stops, at
-            least 1. The best weights come back at the end, whether it stopped or not.
+    They come back at the end of training, whether it was stopped or not.
     """
 
     MONITOR = "val_loss"

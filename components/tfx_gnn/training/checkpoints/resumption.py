@@ -1,4 +1,4 @@
-"""Wires up what lets a training resume: checkpoints, preemption and saved state."""
+"""Wires up what lets a training resume: checkpoints, saved state, and the check for numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import tensorflow as tf
 import tf_keras
 
 from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
-from tfx_gnn.training.checkpoints.nonfinite_batch import NonfiniteCause
-from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteGuard, NonfiniteSearch
+from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteCause, NonfiniteGuard, NonfiniteSearch
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights, ResumableState
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingHook, TrainingPosition, TrainingState
@@ -20,17 +19,12 @@ class Resumption:
 
     Args:
         model: compiled model with all its variables: see `create_training_variables`.
-        strategy: what it was created under.
-        data: what is trained on.
         state: where the training is; `resume` sets it.
         best: the best weights so far, if these are looked for.
         single_steps: makes steps of the training that run one at a time.
-        fingerprint: what must not change while it goes on.
-        checkpoint_dir: folder of checkpoints, the same in all processes.
         every_steps: steps between checkpoints; 0 for one after each epoch.
         writes: whether this process writes.
         run_dir: folder of the model run, for a batch that spoils the training.
-        say: gets lines for people.
     """
 
     def __init__(
@@ -49,7 +43,6 @@ class Resumption:
         run_dir: str,
         say: Callable[[str], None],
     ) -> None:
-        self._state = state
         self._checkpoint_dir = checkpoint_dir
         self._say = say
         states: dict[str, ResumableState] = {"training": state}
@@ -82,12 +75,7 @@ class Resumption:
         return self._guard, self._checkpoints
 
     def resume(self) -> None:
-        """Goes back to the newest whole checkpoint, or saves the beginning.
-
-        Raises:
-            ValueError: if it is of another training, or not all workers see it.
-            OSError: if there is no room for a checkpoint.
-        """
+        """Goes back to the newest whole checkpoint, or saves the beginning."""
         position = self._checkpoints.resume()
         if position.global_step:
             self._say(

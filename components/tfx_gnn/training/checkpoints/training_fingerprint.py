@@ -32,14 +32,8 @@ MAY_CHANGE = (
 def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, *, num_replicas: int) -> dict[str, str]:
     """Fingerprints what the state of a training depends on, but not the folder names.
 
-    Args:
-        folders: what is read.
-        options: what to train.
-        num_replicas: replicas in step.
-
-    Returns:
-        "options.<name>" to the option as JSON, and other names to hashes of content: data, budgets, the transform,
-        the user's code, and the version of this library.
+    The result has "options.<name>" to the option as JSON, and other names to hashes of content: data, budgets, the
+    transform, the user's code, and the version of this library.
     """
     budgets = read_size_constraints(folders.size_constraints_dir)
     found = {
@@ -51,7 +45,7 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
         "code": fingerprint_function(options.model_fn),
         "library_version": tfx_gnn.__version__,
         "num_replicas": str(num_replicas),
-        # Checked against the examples and their schema by whoever takes the budgets.
+        # `read_budgets` checks these against the examples and their schema.
         "transformed_examples": budgets.data_fingerprint,
         "transformed_graph_schema": budgets.graph_schema_fingerprint,
         "size_constraints": fingerprint_files([os.path.join(folders.size_constraints_dir, SIZE_CONSTRAINTS_FILE)]),
@@ -64,28 +58,13 @@ def training_fingerprint(folders: TrainerFolders, options: GraphTrainerOptions, 
     return found
 
 
-def name_of(fingerprint: Mapping[str, str]) -> str:
-    """Makes one name of a fingerprint, for folders.
-
-    Args:
-        fingerprint: of a training.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+def hash_fingerprint(fingerprint: Mapping[str, str]) -> str:
+    """Makes one name of a fingerprint, for folders: 64 hexadecimal digits."""
     return fingerprint_text(json.dumps(dict(fingerprint), sort_keys=True))
 
 
 def differences(found: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    """Says what differs between two trainings.
-
-    Args:
-        found: fingerprint of one that was begun or has ended.
-        wanted: fingerprint of the one that is asked for.
-
-    Returns:
-        "<name> <found> -> <wanted>" for each difference; empty if there is none.
-    """
+    """Says "<name> <found> -> <wanted>" for each difference of two fingerprints; empty if there is none."""
     names = sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name))
     return ", ".join(f"{name} {_short(found.get(name))} -> {_short(wanted.get(name))}" for name in names)
 

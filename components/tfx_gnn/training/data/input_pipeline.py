@@ -8,18 +8,24 @@ real one. A loop knows the end by their counts, when all replicas are there; unt
 replicas that have come to it earlier get padding, which weighs nothing. So no step needs
 batches of other shapes, as those that TensorFlow makes up for replicas without data have.
 
-In training a label weighs 0 if it does not count, else as much as its class does; see
-`global_mean` for what becomes of it. What Keras shows for an epoch is the mean over its
-steps. Graphs of a step with few others then count a little more: on packed batches the
-largest hundredth 1.1 times on the Debian graph, 1.8 times where sizes have a Pareto
-tail of exponent 1.3. One weight for all graphs of an epoch avoids that, but did not
-train better on the Debian graph, and hangs on a number of batches that is known only
-afterwards. In evaluation it is known, and all labels weigh the same.
+In training a label weighs 0 if it does not count, else as much as its class does. Keras
+divides the loss of a replica by its number of rows, padding included, and by the number
+of replicas. Its gradient is thus a mean over replicas in which the real rows of a nearly
+empty batch count more than those of a full one. `weights_of_global_mean` undoes that:
+the gradient is the mean over all real rows of the step, each as much as its class weighs,
+and is the same for any number of replicas. Padding, and replicas that got nothing but
+padding, weigh 0.
 
-Counts are taken as batches enter the training.
+What Keras shows for an epoch is the mean over its steps. Graphs of a step with few others
+then count a little more: on packed batches the largest hundredth 1.1 times on the Debian
+graph, 1.8 times where sizes have a Pareto tail of exponent 1.3. One weight for all graphs
+of an epoch avoids that, but did not train better on the Debian graph, and hangs on a
+number of batches that is known only afterwards. In evaluation it is known, and all labels
+weigh the same.
 
-Each batch carries its own counts to the step that trains on it, so what is read ahead of the training counts
-only when it is trained on, and the counts of all replicas can be added up.
+Each batch carries its own counts to the step that trains on it, so what is read ahead of
+the training counts only when it is trained on, and the counts of all replicas can be
+added up.
 """
 
 from __future__ import annotations
@@ -38,7 +44,6 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.records.record_files import RecordFile, ordered_records, shuffled_records
 from tfx_gnn.records.size_constraints_file import Budget
-from tfx_gnn.training.data.global_mean import counted_rows
 from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, padded_batches
 from tfx_gnn.transform.transform_layer import with_declared_shapes, without_reserved_features
 
@@ -75,15 +80,8 @@ class EpochInput:
     input_bound_share: float = 0.0
 
 
-def counts_of_batch(batch: PaddedBatch) -> tf.Tensor:
-    """Counts a batch.
-
-    Args:
-        batch: the batch; one without any graph counts as padding alone.
-
-    Returns:
-        int64 [NUM_COUNTS].
-    """
+def count_batch(batch: PaddedBatch) -> tf.Tensor:
+    """Counts a batch, int64 [NUM_COUNTS]; one without any graph counts as padding alone."""
     pieces = [*batch.graph.node_sets.values(), *batch.graph.edge_sets.values()]
     is_real = tf.cast(batch.is_real, tf.int64)
     sizes = tf.add_n([tf.cast(piece.sizes, tf.int64) for piece in pieces])
@@ -102,16 +100,9 @@ def counts_of_batch(batch: PaddedBatch) -> tf.Tensor:
 def epoch_input(
     counts: Sequence[int], *, num_steps: int, seconds: float = 0.0, seconds_waited: float = 0.0
 ) -> EpochInput:
-    """Makes figures of the counts of an epoch.
+    """Turns the sum of `count_batch` over the batches of an epoch into figures; shares of nothing are 0.
 
-    Args:
-        counts: sum of `counts_of_batch` over all batches.
-        num_steps: steps that they were trained on in.
-        seconds: time that these took.
-        seconds_waited: time of it that they waited for input, as the mean over processes or of one.
-
-    Returns:
-        The figures; shares of nothing are 0.
+    `seconds_waited` is the part of `seconds` that the steps waited for input, as the mean over processes or of one.
     """
     batches, graphs, removed_batches, removed_graphs, real, padded = (int(count) for count in counts)
     return EpochInput(
@@ -135,7 +126,7 @@ class TrainingBatch(NamedTuple):
         graph: scalar padded graph without labels and original ids.
         labels: as the objective's loss takes them.
         weights: float32, one for each label that the loss counts; 0 for what it does not.
-        counts: int64: `counts_of_batch`, then `counted_rows` of the weights.
+        counts: int64: `count_batch`, then `counted_rows` of the weights.
     """
 
     graph: GraphTensor
@@ -149,7 +140,7 @@ class LabelledBatch(NamedTuple):
 
     Attributes:
         graph: scalar padded graph without labels and original ids.
-        labels: as the objective's loss takes them; such as cannot count are replaced.
+        labels: as the objective's loss takes them; those that cannot count are replaced.
         counts: bool, one for each weight: not for padding, nor for a label that is not known.
         weights: float32 of the same shape: what each label weighs in training if it counts.
     """
@@ -173,15 +164,7 @@ class LabelledGraphs:
     objective: Objective
 
     def __call__(self, graph: GraphTensor, is_real: tf.Tensor) -> LabelledBatch:
-        """Parts a graph from its labels.
-
-        Args:
-            graph: scalar padded graph.
-            is_real: bool [num_components]; False for padding.
-
-        Returns:
-            The parts.
-        """
+        """Parts a scalar padded graph from its labels; `is_real` is bool [num_components], False for padding."""
         graph, labels = self.objective.split_off_labels(_with_declared_shapes(graph, self.graph_spec))
         return LabelledBatch(
             graph=without_reserved_features(graph),
@@ -191,19 +174,40 @@ class LabelledGraphs:
         )
 
 
+def training_weights(batch: LabelledBatch) -> Any:
+    """Weighs the labels of one replica's batch for training: 0 for what does not count."""
+    return tf.nest.map_structure(lambda counts, weights: tf.where(counts, weights, 0.0), batch.counts, batch.weights)
+
+
+def counted_rows(weights: Any) -> tf.Tensor:
+    """Counts the rows that weigh something, int64 [number of outputs] in the order of `tf.nest.flatten`."""
+    return tf.stack([tf.math.count_nonzero(weight) for weight in tf.nest.flatten(weights)])
+
+
+def weights_of_global_mean(weights: Any, num_counted: tf.Tensor, num_replicas: int) -> Any:
+    """Scales the weights of one replica, so that Keras' loss becomes the mean over the rows of all replicas that count.
+
+    `num_counted` is the sum of `counted_rows` over all replicas. The result is 0 where no row counts.
+
+    Example:
+        >>> two_of_three = tf.constant([1.0, 1.0, 0.0])
+        >>> weights_of_global_mean(two_of_three, tf.constant([4], tf.int64), num_replicas=2).numpy().tolist()
+        [1.5, 1.5, 0.0]
+    """
+    # Undoes Keras' division by rows and replicas, and divides by the rows that count instead.
+    counts = tf.unstack(tf.maximum(tf.cast(num_counted, tf.float32), 1.0), num=len(tf.nest.flatten(weights)))
+    scaled = [
+        weight * (tf.cast(tf.size(weight), tf.float32) * num_replicas / count)
+        for weight, count in zip(tf.nest.flatten(weights), counts, strict=True)
+    ]
+    return tf.nest.pack_sequence_as(weights, scaled)
+
+
 def expected_steps(budget: Budget, num_graphs: int, num_replicas: int = 1) -> int:
-    """Tells how many steps a pass over a split makes, before there is any.
+    """Tells how many steps a pass over a split makes, at least 1, before there is any.
 
     Exact for one replica, except for packed batches and batches that fit-or-skip removes; for
     several, if their parts of the data are equal.
-
-    Args:
-        budget: what batches are padded to.
-        num_graphs: graphs of the split, at least 1.
-        num_replicas: replicas in step, each of which takes a batch.
-
-    Returns:
-        Number of steps, at least 1.
     """
     return math.ceil(math.ceil(num_graphs / budget.graphs_per_batch) / num_replicas)
 
@@ -221,25 +225,11 @@ def training_batches(
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
-    """Reads a split once an epoch, in an order that the seed and the epoch determine.
+    """Reads a split once an epoch, in an order that the seed and the epoch determine; a dataset of `PaddedBatch`.
 
-    Serialized examples are shuffled, not parsed ones: they are smaller. Each epoch has another order, the
-    same in each run, so fit-or-skip removes other graphs in each epoch.
-
-    Args:
-        files: files of the split that this pipeline reads.
-        graph_spec: spec of one transformed graph.
-        epochs: numbers of the epochs to read.
-        keep: tells which batches of them are wanted, as for `padded_batches`.
-        budget: what batches are padded to.
-        batching: how graphs are batched, as for `padded_batches`.
-        shuffle_buffer_size: examples that are mixed; 1 for none.
-        seed: seed of the order, in [0, 2**31); the same for all pipelines.
-        pipeline: number of this pipeline, as for `shuffled_records`.
-        shard: keeps the records of this pipeline.
-
-    Returns:
-        Dataset of `PaddedBatch`.
+    Serialized examples are shuffled, not parsed ones: they are smaller. Each epoch has another order, the same in each
+    run, so fit-or-skip removes other graphs in each epoch. `keep` is as for `padded_batches`, `pipeline` as for
+    `shuffled_records`; `shard` keeps the records of this pipeline.
     """
     records = shuffled_records(
         files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, pipeline=pipeline, shard=shard
@@ -248,36 +238,13 @@ def training_batches(
 
 
 def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
-    """Makes what replicas in step are trained on of padded batches.
-
-    Args:
-        batches: `PaddedBatch`es of one pass.
-        labelled: applied to every batch.
-        budget: what they are padded to.
-
-    Returns:
-        Dataset of `TrainingBatch` of static shapes; after the last batch follows padding without end.
-    """
+    """Makes what replicas in step are trained on of padded batches; padding without end follows the last batch."""
     return weighted_training_batches(batches.concatenate(empty_batches(labelled.graph_spec, budget)), labelled)
 
 
 def weighted_training_batches(batches: tf.data.Dataset, labelled: LabelledGraphs) -> tf.data.Dataset:
-    """Makes what is trained on of padded batches, however many there are.
-
-    Args:
-        batches: `PaddedBatch`es.
-        labelled: applied to every batch.
-
-    Returns:
-        Dataset of `TrainingBatch` of static shapes.
-    """
-
-    def weigh(labels: LabelledBatch) -> Any:
-        return tf.nest.map_structure(
-            lambda counts, weights: tf.where(counts, weights, 0.0), labels.counts, labels.weights
-        )
-
-    return _weighted(batches, labelled, weigh)
+    """Makes `TrainingBatch`es of padded batches, however many there are."""
+    return _weighted(batches, labelled, training_weights)
 
 
 def evaluation_dataset(
@@ -292,21 +259,9 @@ def evaluation_dataset(
 ) -> tf.data.Dataset:
     """Reads a split again and again, in the order of its files; nothing is left out.
 
-    The batches of all replicas together are in each pass those that one replica would get, and padding behind them.
-
-    Args:
-        files: files of the split.
-        labelled: applied to every batch.
-        budget: what batches are padded to, of kind "tight".
-        num_batches: batches that all replicas get together in a pass, some at its end without a graph: steps times
-            replicas.
-        num_counted: labels of the split that count, by output; "" for the only one.
-        pipeline: number of this pipeline, which takes every n-th batch.
-        num_pipelines: how many there are.
-
-    Returns:
-        Endless dataset of `TrainingBatch` of static shapes; each pipeline gets its share of `num_batches` a pass.
-        The mean loss of the batches of a pass is the mean over the labels that count.
+    The batches of all replicas together are in each pass those that one replica would get, and padding behind them:
+    `num_batches` is steps times replicas, of which each pipeline takes every n-th. The weights make the mean loss of
+    the batches of a pass the mean over the labels that count, `num_counted` by output ("" for the only one).
     """
     keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
     batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight", keep=keep)
@@ -325,16 +280,7 @@ def evaluation_dataset(
 
 
 def evaluation_batch(serialized: tf.Tensor, labelled: LabelledGraphs, budget: Budget) -> LabelledBatch:
-    """Makes one batch as `evaluation_dataset` makes it.
-
-    Args:
-        serialized: transformed graph tf.Examples, string [n].
-        labelled: applied to the batch.
-        budget: what it is padded to.
-
-    Returns:
-        What `labelled` returns.
-    """
+    """Makes one batch of serialized examples, string [n], as `evaluation_dataset` makes it."""
     return labelled(*parse_merge_and_pad(labelled.graph_spec, serialized, budget.constraints, trusted=True))
 
 
@@ -344,7 +290,7 @@ def _weighted(
     def weighted(batch: PaddedBatch) -> TrainingBatch:
         parts = labelled(batch.graph, batch.is_real)
         weights = weigh(parts)
-        counts = tf.concat([counts_of_batch(batch), counted_rows(weights)], axis=0)
+        counts = tf.concat([count_batch(batch), counted_rows(weights)], axis=0)
         return TrainingBatch(graph=parts.graph, labels=parts.labels, weights=weights, counts=counts)
 
     # Nothing here needs AutoGraph, which takes seconds to read it all.

@@ -16,11 +16,7 @@ from tfx_gnn.records.record_files import RecordFile, place_of
 
 
 class LabelAccumulator:
-    """Adds labels up.
-
-    Args:
-        objective: what is predicted, of a single task.
-    """
+    """Adds up the labels of a single task."""
 
     def __init__(self, objective: Objective) -> None:
         self._num_labels = 0
@@ -29,12 +25,7 @@ class LabelAccumulator:
         self._moments: _Moments | None = None if objective.num_classes else _Moments()
 
     def add(self, labels: npt.NDArray[Any], counts: npt.NDArray[np.bool_]) -> None:
-        """Adds a batch.
-
-        Args:
-            labels: as `Objective.split_off_labels` returns them.
-            counts: as `Objective.counts` returns them.
-        """
+        """Adds a batch: labels as of `Objective.split_off_labels`, counts as of `Objective.counts`."""
         self._num_labels += counts.size
         self._num_counted += int(counts.sum())
         if self._moments is not None:
@@ -46,7 +37,7 @@ class LabelAccumulator:
         self._class_counts += np.bincount(known, minlength=num_classes)
 
     def summary(self) -> LabelSummary:
-        """Tells what has been added; see `LabelSummary`."""
+        """Tells what has been added."""
         moments = {} if self._moments is None else self._moments.figures()
         return LabelSummary(
             num_labels=self._num_labels,
@@ -57,7 +48,11 @@ class LabelAccumulator:
 
 
 class _Moments:
-    """Mean, variance and range of each column, merged batch by batch without loss of digits."""
+    """Mean, variance and range of each column, merged batch by batch without loss of digits.
+
+    Sums of squares are of differences from the mean, merged as by Chan, Golub and LeVeque (1979): the difference of
+    E[x^2] and E[x]^2 would cancel.
+    """
 
     def __init__(self) -> None:
         self._num: Any = 0.0
@@ -94,28 +89,16 @@ class LabelReader:
     """
 
     def __init__(self, graph_spec: GraphTensorSpec, objective: Objective) -> None:
-        """Remembers what to read.
-
-        Args:
-            graph_spec: spec of one transformed graph, labels included; `objective` has checked it.
-            objective: what is predicted.
-        """
+        """Prepares to read; `graph_spec` is of one transformed graph, labels included, and checked by `objective`."""
         self._objective = objective
         self._reads_seeds = any(part.readout_key == "seed" for part in objective.parts.values())
-        self._look = _look(objective.labels_only(graph_spec), objective)
+        self._look = _make_look(objective.labels_only(graph_spec), objective)
 
     def summarize(self, files: Sequence[RecordFile]) -> dict[str, LabelSummary]:
-        """Sums up the labels of a split.
+        """Sums up the labels of a split by the names of `objective.parts`: "" for a single task.
 
-        Args:
-            files: files of the split.
-
-        Returns:
-            What the labels are, by the names of `objective.parts`: "" for a single task.
-
-        Raises:
-            ValueError: if an example has no label, or for tasks about seeds not exactly one
-                `_readout` node, a file is damaged, or there is no example.
+        Refuses a damaged file, a split without examples, and examples without label or, for tasks about seeds, without
+        exactly one `_readout` node.
         """
         accumulators = {name: LabelAccumulator(part) for name, part in self._objective.parts.items()}
         num_examples = 0
@@ -143,17 +126,7 @@ class LabelReader:
 
 
 def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective, *, split: str) -> None:
-    """Checks that there is something to learn from.
-
-    Args:
-        labels: those of the training split, as `LabelReader.summarize` returns them.
-        objective: what is predicted.
-        split: name of the split.
-
-    Raises:
-        ValueError: if a class is not in the vocabulary, or a target of a regression has no label at all, or
-            candidates have no true or no false pair.
-    """
+    """Checks that there is something to learn from: known classes, finite targets, true and false pairs."""
     for name, part in objective.parts.items():
         summary = labels[name]
         place = f"split {split!r}" + (f" of task {name!r}" if name else "")
@@ -177,7 +150,7 @@ def check_train_labels(labels: Mapping[str, LabelSummary], objective: Objective,
             )
 
 
-def _look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], Any]:
+def _make_look(spec: GraphTensorSpec, objective: Objective) -> Callable[[tf.Tensor], Any]:
     """Serialized examples to numbers of readouts, whether labels are there, labels and counts by task."""
     # A number that no label is: it stands for a feature that an example lacks.
     absent = {f"context/{name}": feature.dtype.min for name, feature in spec.context_spec.features_spec.items()}

@@ -10,7 +10,7 @@ through this function, and precomputed batches are written through it: both are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -20,14 +20,40 @@ from tfx_gnn.graph.codec.batch_packing import ExampleItems, pack_batches
 from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.records.size_constraints_file import FIT_OR_SKIP, PACKING, TIGHT, Budget
+from tfx_gnn.records.size_constraints_file import (
+    FIT_OR_SKIP,
+    PACKING,
+    TIGHT,
+    Budget,
+    SizeConstraintsFile,
+    fingerprint_examples,
+    fingerprint_graph_schema,
+    read_size_constraints,
+)
 
 BUDGET_KINDS = {"packed": PACKING, "fit_or_skip": FIT_OR_SKIP, "tight": TIGHT}
 """Ways of batching, and the kind of budget that each of them takes."""
 
 
+def read_matching_size_constraints(
+    size_constraints_dir: str,
+    *,
+    transformed_examples_dir: str,
+    transformed_graph_schema_dir: str,
+    splits: Collection[str],
+) -> SizeConstraintsFile:
+    """Reads budgets, and refuses such as were learned from other examples, or not from all of the splits."""
+    content = read_size_constraints(size_constraints_dir)
+    content.check_matches(
+        data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
+        graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
+    )
+    content.check_covers(splits)
+    return content
+
+
 class PaddedBatch(NamedTuple):
-    """One element of a data set of padded batches.
+    """One element of a dataset of padded batches.
 
     The two counters of all batches of a pass add up to what that pass removed: a batch carries what was
     removed after it, up to the next one that was kept; the first one also what was removed before.
@@ -65,7 +91,7 @@ def padded_batches(
             others are never parsed, and what they say was removed is not counted.
 
     Returns:
-        Data set of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
+        Dataset of `PaddedBatch`, in the same order in each pass if that of `records` is. All shapes are
         static but those of ragged features. With a fixed number of graphs the last batch may have fewer.
 
     Raises:
@@ -93,31 +119,51 @@ def padded_batches(
     return padded.prefetch(tf.data.AUTOTUNE)
 
 
-def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
-    """Keeps some batches by their numbers.
+class EpochOffset:
+    """Number of an epoch, and of the first batch of it that is wanted.
 
-    Args:
-        batches: any data set.
-        keep: as for `padded_batches`.
-
-    Returns:
-        Data set of the same elements, some left out.
+    A dataset that was built with `epochs()` and `keep` reads both when an iteration begins.
     """
+
+    def __init__(self, epoch: int = 0) -> None:
+        # Where tf.data runs, whatever device the model is on.
+        with tf.device("/CPU:0"):
+            self._epoch = tf.Variable(epoch, dtype=tf.int64, trainable=False, name="epoch")
+            self._first_batch = tf.Variable(0, dtype=tf.int64, trainable=False, name="first_batch")
+
+    def set(self, epoch: int, first_batch: int = 0) -> None:
+        """Sets the epoch, from 0, and the number of batches of it that the next iteration leaves out."""
+        self._epoch.assign(epoch)
+        self._first_batch.assign(first_batch)
+
+    def epochs(self) -> tf.data.Dataset:
+        """Returns the dataset of the one number of the epoch, int64 scalar."""
+        read = tf.autograph.experimental.do_not_convert(lambda _: self._epoch.read_value())
+        return tf.data.Dataset.from_tensors(0).map(read)
+
+    def epochs_until(self, end: int) -> tf.data.Dataset:
+        """Returns the dataset of the numbers from this epoch to the one before `end`, int64 scalars."""
+        following = tf.autograph.experimental.do_not_convert(lambda epoch: tf.data.Dataset.range(epoch, end))
+        return self.epochs().flat_map(following)
+
+    def keep(self, number: tf.Tensor) -> tf.Tensor:
+        """Tells whether a batch is wanted, by its number in the epoch, int64 scalar."""
+        return number >= self._first_batch
+
+    def keep_in_epoch(self, epoch: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """As `keep`, where one iteration reads several epochs: of those after the first one all batches are wanted."""
+        return tf.logical_or(epoch > self._epoch, self.keep(number))
+
+
+def numbered_batches(batches: tf.data.Dataset, keep: Callable[[tf.Tensor], tf.Tensor]) -> tf.data.Dataset:
+    """Keeps some elements of a dataset by their numbers; `keep` is as for `padded_batches`."""
     as_written = tf.autograph.experimental.do_not_convert
     numbered = batches.enumerate().filter(as_written(lambda number, _: keep(number)))
     return numbered.map(as_written(lambda _, batch: batch))
 
 
 def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
-    """Repeats a batch of padding alone without end.
-
-    Args:
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        Endless data set of `PaddedBatch`, of the same `element_spec` as `padded_batches` has.
-    """
+    """Repeats a batch of padding alone without end; its `element_spec` is that of `padded_batches`."""
     batch = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).map(_pad_to(spec, budget))
     return batch.cache().repeat()
 
@@ -125,18 +171,11 @@ def empty_batches(spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
 def ended_batches(
     batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget, *, num_replicas: int
 ) -> tf.data.Dataset:
-    """Marks the end of a pass for replicas that take its batches in turns: the last step is of padding alone.
+    """Marks the end of a pass for replicas that take its `PaddedBatch`es in turns: the last step is of padding alone.
 
-    Args:
-        batches: `PaddedBatch`es of one pass.
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-        num_replicas: how many batches make a step.
-
-    Returns:
-        Data set of `PaddedBatch`: the same ones, padding for replicas that have none in the last of their steps, and a
-        step of padding.
+    Replicas that have no batch in the last step of the data get padding in it, too.
     """
+    # At most n - 1 to fill the last step of the data, then n for the step of padding.
     most = 2 * num_replicas - 1
     padding = tf.data.Dataset.from_tensors(tf.zeros([0], tf.string)).repeat(most).map(_pad_to(spec, budget))
     if num_replicas == 1:
@@ -161,15 +200,7 @@ def ended_batches(
 
 
 def padded_batch_spec(spec: GraphTensorSpec, budget: Budget) -> PaddedBatch:
-    """Describes the elements of `padded_batches`, without records.
-
-    Args:
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        The `element_spec`.
-    """
+    """Describes the elements of `padded_batches` as their `element_spec`, without records."""
     pad = tf.function(_pad_to(spec, budget), input_signature=[tf.TensorSpec([None], tf.string)])
     described: PaddedBatch = tf.nest.map_structure(
         tf.type_spec_from_value, pad.get_concrete_function().structured_outputs
@@ -191,16 +222,8 @@ def _pad_to(spec: GraphTensorSpec, budget: Budget) -> Callable[..., PaddedBatch]
 def _fitting(batches: tf.data.Dataset, spec: GraphTensorSpec, budget: Budget) -> tf.data.Dataset:
     """Removes batches that cannot be padded, and lets the others carry how many these are.
 
-    A batch is held back until the next one that fits has come, or the end: only then it is known what
-    was removed after it.
-
-    Args:
-        batches: strings of shape [num_graphs].
-        spec: as for `padded_batches`.
-        budget: as for `padded_batches`.
-
-    Returns:
-        Data set of (strings, number of batches removed, number of graphs removed).
+    The result is of (strings [num_graphs], number of batches removed, number of graphs removed). A batch is held back
+    until the next one that fits has come, or the end: only then it is known what was removed after it.
     """
     rule = SizeRule.from_constraints(spec, budget.constraints)
     # Too-small components are not skipped here: padding rejects them.

@@ -9,15 +9,20 @@ room than examples, which are compressed: the report says how much.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
+import json
 import os
 from collections.abc import Callable
 
 import tensorflow as tf
 
+import tfx_gnn
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
+from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
+from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.record_files import record_files, shuffled_records
 from tfx_gnn.records.size_constraints_file import (
@@ -25,20 +30,136 @@ from tfx_gnn.records.size_constraints_file import (
     Budget,
     fingerprint_examples,
     fingerprint_graph_schema,
-    read_size_constraints,
 )
-from tfx_gnn.training.data.epoch_offset import EpochOffset
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, numbered_batches, padded_batch_spec, padded_batches
-from tfx_gnn.training.data.precomputed_batches_manifest import (
-    PrecomputedBatchesManifest,
-    PrecomputedBatchesOptions,
-    PrecomputedBatchRecords,
-    ReadyEpoch,
-    read_manifest,
-    write_manifest,
+from tfx_gnn.training.data.padded_batches import (
+    BUDGET_KINDS,
+    EpochOffset,
+    numbered_batches,
+    padded_batch_spec,
+    padded_batches,
+    read_matching_size_constraints,
 )
+from tfx_gnn.training.data.precomputed_batch_records import PrecomputedBatchRecords
+
+MANIFEST_FILE = "precomputed_batches.json"
+FORMAT_VERSION = 1
 
 _BUFFER_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrecomputedBatchesOptions:
+    """Which batches to precompute.
+
+    Attributes:
+        num_epochs: passes over the split to store, at least 1, each in another order and batched anew.
+        split: split of the transformed examples.
+        batching: "packed", "fit_or_skip" or "tight".
+        batch_size: graphs of a batch that the budget was learned for; 0 for the learner's own.
+        success_ratio: which fit-or-skip budget to take; no other kind has one.
+        shuffle_buffer_size: examples that are mixed at a time, at least 1.
+        seed: seed of the order, in [0, 2**31).
+    """
+
+    num_epochs: int = 1
+    split: str = "train"
+    batching: str = "packed"
+    batch_size: int = 0
+    success_ratio: float = 0.99
+    shuffle_buffer_size: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("num_epochs", 1), ("shuffle_buffer_size", 1), ("batch_size", 0)):
+            if getattr(self, name) < least:
+                raise ValueError(f"`{name}` must be at least {least}; got {getattr(self, name)}. Give a larger number.")
+        if self.batching not in BUDGET_KINDS:
+            raise ValueError(
+                f"`batching` must be one of {sorted(BUDGET_KINDS)}; got {self.batching!r}. Choose one of these."
+            )
+        if not 0 <= self.seed < 2**31:
+            raise ValueError(f"`seed` must lie in [0, 2**31); got {self.seed}. Choose another number.")
+        if not self.split:
+            raise ValueError("`split` must name a split; got ''. Give the split to train on.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredEpoch:
+    """One stored pass over a split.
+
+    Attributes:
+        num_batches: batches.
+        num_graphs: graphs in them.
+        num_removed_batches: batches that did not fit, of fit-or-skip.
+        num_removed_graphs: graphs in these.
+        num_bytes: bytes on disk.
+    """
+
+    num_batches: int
+    num_graphs: int
+    num_removed_batches: int
+    num_removed_graphs: int
+    num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PrecomputedBatchesManifest:
+    """The content of `precomputed_batches.json`.
+
+    Attributes:
+        data_fingerprint: `fingerprint_examples` of the split.
+        graph_schema_fingerprint: `fingerprint_graph_schema` of its schema.
+        options: what was asked for.
+        budget: what batches are padded to.
+        tensors: the tensors of a batch in the order in which they are stored.
+        epochs: the stored epochs.
+        tfx_gnn_version: version of the library that wrote the folder.
+        format_version: version of this form.
+    """
+
+    data_fingerprint: str
+    graph_schema_fingerprint: str
+    options: PrecomputedBatchesOptions
+    budget: Budget
+    tensors: tuple[str, ...]
+    epochs: tuple[StoredEpoch, ...]
+    tfx_gnn_version: str = tfx_gnn.__version__
+    format_version: int = FORMAT_VERSION
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all epochs on disk."""
+        return sum(epoch.num_bytes for epoch in self.epochs)
+
+    def check_matches(self, *, data_fingerprint: str, graph_schema_fingerprint: str, budget: Budget) -> None:
+        """Refuses batches that were made of something else.
+
+        Args:
+            data_fingerprint: `fingerprint_examples` of the split at hand.
+            graph_schema_fingerprint: `fingerprint_graph_schema` of its schema.
+            budget: what batches are to be padded to.
+
+        Raises:
+            ValueError: if any differs.
+        """
+        for found, expected, what in (
+            (self.data_fingerprint, data_fingerprint, "examples"),
+            (self.graph_schema_fingerprint, graph_schema_fingerprint, "graph schema"),
+        ):
+            if found != expected:
+                raise ValueError(
+                    f"`precomputed_batches_dir` must hold batches of the same {what}; got those of fingerprint "
+                    f"{found[:12]}..., the {what} at hand have {expected[:12]}.... Run `tfx-gnn batches` again."
+                )
+        found_budget, expected_budget = (_what_batches_depend_on(each) for each in (self.budget, budget))
+        if found_budget != expected_budget:
+            different = [name for name, value in found_budget.items() if value != expected_budget[name]]
+            raise ValueError(
+                "`precomputed_batches_dir` must hold batches of the same budget; got "
+                f"{ {name: found_budget[name] for name in different} }, the budget at hand has "
+                f"{ {name: expected_budget[name] for name in different} }. Run `tfx-gnn batches` again, or train with "
+                "the budget that these were made with."
+            )
 
 
 def write_precomputed_batches(
@@ -70,12 +191,12 @@ def write_precomputed_batches(
         tf.errors.InvalidArgumentError: if a graph is damaged, or does not fit.
     """
     files = record_files(transformed_examples_dir, (options.split,))
-    content = read_size_constraints(size_constraints_dir)
-    content.check_matches(
-        data_fingerprint=fingerprint_examples(transformed_examples_dir, tuple(content.options["splits"])),
-        graph_schema_fingerprint=fingerprint_graph_schema(transformed_graph_schema_dir),
+    content = read_matching_size_constraints(
+        size_constraints_dir,
+        transformed_examples_dir=transformed_examples_dir,
+        transformed_graph_schema_dir=transformed_graph_schema_dir,
+        splits=(options.split,),
     )
-    content.check_covers((options.split,))
     kind = BUDGET_KINDS[options.batching]
     ratio = options.success_ratio if kind == FIT_OR_SKIP else None
     budget = content.find(kind, options.batch_size or None, ratio)
@@ -100,8 +221,44 @@ def write_precomputed_batches(
             epochs=tuple(epochs),
         )
         graph_schema_io.write_schema(schema, examples_folder.graph_schema_path(partial))
-        write_manifest(manifest, partial)
+        _write_manifest(manifest, partial)
     return manifest
+
+
+def read_manifest(precomputed_batches_dir: str) -> PrecomputedBatchesManifest:
+    """Reads `precomputed_batches.json`.
+
+    Args:
+        precomputed_batches_dir: folder of precomputed batches.
+
+    Returns:
+        Its content.
+
+    Raises:
+        ValueError: if there is no such file, or it is damaged, or of another version.
+    """
+    path = os.path.join(precomputed_batches_dir, MANIFEST_FILE)
+    if not tf.io.gfile.exists(path):
+        raise ValueError(
+            f"`precomputed_batches_dir` must hold {MANIFEST_FILE}; got {precomputed_batches_dir!r}. "
+            "Point at an output of `tfx-gnn batches`."
+        )
+    with tf.io.gfile.GFile(path, "rb") as file:
+        data: bytes = file.read()
+    try:
+        content = parse_json(data)
+    except ValueError as error:
+        raise ValueError(
+            f"`precomputed_batches_dir` must hold a whole {MANIFEST_FILE}; got text that is no JSON of it in {path!r}: "
+            f"{error}. Run `tfx-gnn batches` again."
+        ) from error
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"`format_version` must be {FORMAT_VERSION}; got {version!r} in {path!r}. "
+            "Run `tfx-gnn batches` of this version of tfx_gnn again."
+        )
+    return options_json.from_json(data.decode(), PrecomputedBatchesManifest)
 
 
 def precomputed_batches_dataset(
@@ -125,7 +282,7 @@ def precomputed_batches_dataset(
         keep: tells of the number of a batch in its pass, int64 scalar from 0, whether it is wanted.
 
     Returns:
-        Data set of `PaddedBatch`, the same as `padded_batches` gives.
+        Dataset of `PaddedBatch`, the same as `padded_batches` gives.
 
     Raises:
         ValueError: if the batches were made of other data, another schema, another budget or by another
@@ -171,7 +328,7 @@ def _one_epoch_an_iteration() -> tf.data.Dataset:
     return tf.data.Dataset.from_generator(lambda: iter([next(numbers)]), output_signature=tf.TensorSpec([], tf.int64))
 
 
-def _write_epoch(batches: tf.data.Dataset, layout: PrecomputedBatchRecords, folder: str, epoch: int) -> ReadyEpoch:
+def _write_epoch(batches: tf.data.Dataset, layout: PrecomputedBatchRecords, folder: str, epoch: int) -> StoredEpoch:
     record_path, example_path = _paths(folder, epoch)
     counts = dict.fromkeys(("num_batches", "num_graphs", "num_removed_batches", "num_removed_graphs"), 0)
     with contextlib.ExitStack() as stack:
@@ -186,7 +343,7 @@ def _write_epoch(batches: tf.data.Dataset, layout: PrecomputedBatchRecords, fold
             counts["num_graphs"] += int(tf.math.count_nonzero(batch.is_real))
             counts["num_removed_batches"] += int(batch.num_removed_batches)
             counts["num_removed_graphs"] += int(batch.num_removed_graphs)
-    return ReadyEpoch(**counts, num_bytes=sum(_lengths(layout, folder, epoch)))
+    return StoredEpoch(**counts, num_bytes=sum(_lengths(layout, folder, epoch)))
 
 
 def _paths(folder: str, epoch: int) -> tuple[str, str]:
@@ -214,3 +371,19 @@ def _check_files(manifest: PrecomputedBatchesManifest, layout: PrecomputedBatchR
                 f"`precomputed_batches_dir` must hold whole files; got {sum(lengths)} bytes of epoch {number} in "
                 f"{folder!r}, not {epoch.num_bytes}. Run `tfx-gnn batches` again."
             )
+
+
+def _write_manifest(manifest: PrecomputedBatchesManifest, precomputed_batches_dir: str) -> None:
+    """Writes `precomputed_batches.json`."""
+    text = json.dumps(json.loads(options_json.to_json(manifest)), indent=2, sort_keys=True)
+    with tf.io.gfile.GFile(os.path.join(precomputed_batches_dir, MANIFEST_FILE), "w") as file:
+        file.write(text + "\n")
+
+
+def _what_batches_depend_on(budget: Budget) -> dict[str, object]:
+    return {
+        "kind": budget.kind,
+        "batch_size": budget.batch_size,
+        "window": budget.window,
+        **budget.constraints._asdict(),
+    }

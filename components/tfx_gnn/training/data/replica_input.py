@@ -9,14 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.distribution.per_replica import distribute
+from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
 from tfx_gnn.records.record_files import RecordFile
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
-from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs
-from tfx_gnn.training.data.padded_batches import ended_batches
+from tfx_gnn.training.data.padded_batches import EpochOffset, ended_batches
 
 ReadPrecomputed = Callable[[tf.data.Dataset, Callable[[tf.Tensor], tf.Tensor] | None], tf.data.Dataset]
 """From `epochs` and `keep`, as for `training_batches`, to the precomputed batches of these epochs."""
@@ -60,17 +59,9 @@ class TrainingInput:
         epochs: tf.data.Dataset,
         keep: Callable[[tf.Tensor], tf.Tensor] | None,
     ) -> tf.data.Dataset:
-        """Reads epochs as one pipeline does.
+        """Reads the `PaddedBatch`es of epochs as one pipeline does.
 
         The order depends on the seed, the epoch and the pipeline's number.
-
-        Args:
-            context: the place of the pipeline.
-            epochs: numbers of the epochs.
-            keep: which batches of the pass are wanted.
-
-        Returns:
-            Dataset of `PaddedBatch`.
         """
         if self.read_precomputed is not None:
             return self.read_precomputed(epochs, keep)
@@ -94,11 +85,6 @@ class DistributedTrainingInput:
     One pipeline knows when its replicas are through with an epoch, and goes on with the next one: making an iterator
     takes TensorFlow half a second, and while the model is evaluated the next epoch is read ahead. Of several
     pipelines none knows when the others are through, so there each epoch has an iterator of its own.
-
-    Args:
-        strategy: any but parameter servers.
-        data: what is read.
-        num_epochs: epochs to read.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, data: TrainingInput, *, num_epochs: int) -> None:
@@ -108,22 +94,16 @@ class DistributedTrainingInput:
         self._replicas_of_pipeline = strategy.num_replicas_in_sync // data.sharding.num_pipelines
         self._goes_on = data.sharding.num_pipelines == 1
         self._iterator: Iterator[Any] | None = None
-        # Not by `distribution.per_replica`, which inspects datasets and cannot if they read variables.
+        # Not by `tfx_gnn.distribution.distribute`, which inspects datasets and cannot if they read variables.
         self._dataset = strategy.distribute_datasets_from_function(
             self._epoch_after_epoch if self._goes_on else self._one_epoch
         )
 
     def epoch(self, number: int, first_step: int = 0, *, is_next: bool = False) -> Iterator[Any]:
-        """Begins to read an epoch.
+        """Begins to read an epoch, from 0, without the first steps, and without parsing what these would read.
 
-        Args:
-            number: number of the epoch, from 0.
-            first_step: steps of it that are left out, without parsing what they would read.
-            is_next: whether the one before was read to its end, and nothing of this one is left out.
-
-        Returns:
-            Iterator of `TrainingBatch` as the strategy distributes it: an epoch ends with a step of padding alone,
-            behind which nothing of it may be read.
+        An epoch ends with a step of padding alone, behind which nothing of it may be read. `is_next` says that the one
+        before was read to its end, and nothing of this one is left out.
         """
         if self._iterator is None or not (is_next and self._goes_on):
             self._start.set(number, first_step * self._replicas_of_pipeline)
@@ -163,20 +143,7 @@ def distributed_evaluation_input(
     num_counted: Mapping[str, int],
     num_pipelines: int,
 ) -> Any:
-    """Makes the input of evaluation for all replicas in step.
-
-    Args:
-        strategy: any but parameter servers.
-        files: all files of the split.
-        labelled: applied to every batch.
-        budget: what the batch of one replica is padded to.
-        num_steps: as `expected_steps` tells for all replicas.
-        num_counted: labels of the split that count, by output.
-        num_pipelines: input pipelines of the strategy.
-
-    Returns:
-        Distributed endless dataset of `TrainingBatch`, of which `num_steps` steps are an evaluation.
-    """
+    """Makes the endless input of evaluation for all replicas in step, of which `num_steps` steps are an evaluation."""
 
     def of_pipeline(context: tf.distribute.InputContext) -> tf.data.Dataset:
         return input_pipeline.evaluation_dataset(

@@ -37,19 +37,10 @@ class RequestForm:
 
     @classmethod
     def of(cls, raw_spec: GraphTensorSpec, objective: Objective, *, other_labels: Collection[str] = ()) -> RequestForm:
-        """Describes requests.
+        """Describes requests to a model that answers raw graphs of a spec.
 
-        Args:
-            raw_spec: spec of one raw graph; labels may be in it.
-            objective: what is predicted.
-            other_labels: features of the context that are labels of other tasks.
-
-        Returns:
-            The form: without labels of this task and of others, and of `_readout` nothing but what begins with `#`
-            unless the answer depends on its features.
-
-        Raises:
-            ValueError: if the graph has no `_readout`, but answers are about it.
+        They need no labels of this task and of others, and of `_readout` nothing but what begins with `#` unless the
+        answer depends on its features.
         """
         roots = _roots(objective)
         if roots and READOUT_NODE_SET not in raw_spec.node_sets_spec:
@@ -64,14 +55,7 @@ class RequestForm:
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
-        """Asserts that every example can be read out.
-
-        Args:
-            raw: the merged graph of a request.
-
-        Returns:
-            Operations that make the checks.
-        """
+        """Makes operations that assert that every example of the merged graph can be read out."""
         if not self.roots:
             return []
         readouts = raw.node_sets[READOUT_NODE_SET].sizes
@@ -98,12 +82,8 @@ class RequestForm:
     def ids(self, raw: GraphTensor) -> dict[str, tf.Tensor]:
         """Reads the original ids of what answers are about.
 
-        Args:
-            raw: the merged graph of a request.
-
-        Returns:
-            `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. Nothing where examples
-            have no ids.
+        They are `id`, [n]; or `source_id` and `target_id`, [n, largest number of candidates]. There are none where
+        examples have no ids.
         """
         if not self.roots:
             ids = raw.context.features.get(_ID)
@@ -122,16 +102,10 @@ class RequestForm:
 
 
 def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
-    """Asserts that a network gets finite numbers, as GraphTransform does for what it is trained on.
+    """Makes operations that assert finite numbers, as GraphTransform does for what a network is trained on.
 
-    An answer to NaN or infinity may be finite, and then nobody learns of them: `relu(NaN)` is 0 in TensorFlow.
-
-    Args:
-        graph: the transformed graph of a request.
-        allowed: tf.Example keys of features that may be NaN or infinite.
-
-    Returns:
-        Operations that make the checks; of auxiliary sets there are none.
+    An answer to NaN or infinity may be finite, and would hide them: `relu(NaN)` is 0 in TensorFlow. Features
+    of auxiliary sets are not checked, nor those whose tf.Example keys are in `allowed`.
     """
     checks = []
     for key, value in graph_to_flat_tensors(graph).items():
@@ -146,16 +120,7 @@ def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Opera
 
 
 def by_example(values: tf.Tensor, graph: GraphTensor, default: float | str) -> tf.Tensor:
-    """Arranges what candidate pairs have in one row an example.
-
-    Args:
-        values: tensor, [candidates, ...].
-        graph: the graph with these `_readout` nodes.
-        default: what pads the rows.
-
-    Returns:
-        Tensor [n, largest number of candidates, ...].
-    """
+    """Arranges values of candidate pairs, [candidates, ...], in one row an example: [n, most candidates, ...]."""
     sizes = graph.node_sets[READOUT_NODE_SET].sizes
     rows = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
     padded: tf.Tensor = rows.to_tensor(default_value=tf.cast(default, values.dtype) if default != "" else default)

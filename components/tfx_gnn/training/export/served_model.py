@@ -44,21 +44,13 @@ _ENDS = {
 
 
 def embedding_model(model: tf_keras.Model, objective: Objective) -> tf_keras.Model | None:
-    """Finds the embeddings of a model.
+    """Finds the embeddings of a model of the functional API, as a model of the same variables; None if it has none.
 
     They are what the layer named `embeddings` gives, or those named `source_embeddings` and `target_embeddings`; of
     several tasks that do not share them, `<task>_embeddings` and so on. Models that end with
     `objective.output_layer()` have them. Of other models with one output, they are what the layer that
-    gives it gets.
-
-    Args:
-        model: a model of the functional API; inside of others, nothing can be found.
-        objective: what it predicts.
-
-    Returns:
-        Model of the same variables from the same graph to embeddings, floats [rows, units] each, by the names of
-        the outputs that serve them; of several tasks that do not share them, with "<task>/" before. None if it
-        cannot be told what they are.
+    gives it gets. Each is floats [rows, units], by the name of the output that serves it; of several tasks that do not
+    share them, with "<task>/" before.
     """
     if not getattr(model, "_is_graph_network", False):
         return None

@@ -55,15 +55,7 @@ class TrainingReference(tf.Module):
         objective: Objective,
         batch_size: int,
     ) -> None:
-        """Puts the path together.
-
-        Args:
-            graph_spec: spec of one transformed graph, labels included.
-            preprocess: the very function that makes the batches of evaluation.
-            model: the trained model.
-            objective: what it predicts.
-            batch_size: the most examples that `preprocess` takes.
-        """
+        """Puts the path together; `preprocess` is the very function that makes the batches of evaluation."""
         super().__init__(name="training_reference")
         self.batch_size = tf.Variable(batch_size, trainable=False, dtype=tf.int64, name="batch_size")
         self._variables = list(model.variables)
@@ -86,11 +78,7 @@ class TrainingReference(tf.Module):
         )
 
     def save(self, saved_model_dir: str) -> None:
-        """Writes the SavedModel.
-
-        Args:
-            saved_model_dir: folder to make.
-        """
+        """Writes the SavedModel into a new folder."""
         tf.saved_model.save(
             self,
             saved_model_dir,

@@ -33,14 +33,7 @@ def has_unsafe_kernels() -> bool:
 
 
 def check_operations(saved_model_dir: str) -> None:
-    """Refuses a SavedModel that would abort a server of several threads.
-
-    Args:
-        saved_model_dir: folder that holds `saved_model.pb`.
-
-    Raises:
-        ValueError: if it holds one of `UNSAFE_OPERATIONS`, and `has_unsafe_kernels`.
-    """
+    """Refuses a SavedModel that would abort a server of several threads."""
     if not has_unsafe_kernels():
         return
     found = sorted(set(_unsafe_layers(saved_model_dir)))

@@ -36,14 +36,10 @@ def generators_in_layers() -> Iterator[None]:
             tf_keras.backend.experimental.disable_tf_random_generator()
 
 
-def generators_of(model: tf_keras.Model) -> tuple[tf.random.Generator, ...]:
-    """Finds the generators by which the layers of a model draw.
+def find_generators(model: tf_keras.Model) -> tuple[tf.random.Generator, ...]:
+    """Finds the generators by which the layers of a built model draw, in the order of the layers.
 
-    Args:
-        model: model whose layers were built; created inside `generators_in_layers`.
-
-    Returns:
-        The generators, in the order of the layers; empty if nothing is drawn.
+    The model has to be created inside `generators_in_layers`.
     """
     found: dict[int, tf.random.Generator] = {}
     for module in (model, *model.submodules):
@@ -58,13 +54,8 @@ def generators_of(model: tf_keras.Model) -> tuple[tf.random.Generator, ...]:
 def seeded(seed: int, *, deterministic: bool) -> Iterator[None]:
     """Seeds the generators of Python, NumPy and TensorFlow, from which weights and dropout follow.
 
-    Args:
-        seed: the seed.
-        deterministic: whether operations are made deterministic, too: on GPUs sums are else added up in
-            any order, and `tf.data` may mix what is read in parallel.
-
-    Yields:
-        Nothing; operations are as before afterwards.
+    `deterministic` makes operations deterministic, too, until the end: on GPUs sums are else added up in any order, and
+    `tf.data` may mix what is read in parallel.
     """
     tf_keras.utils.set_random_seed(seed)
     was_enabled = config.is_op_determinism_enabled()
@@ -78,10 +69,9 @@ def seeded(seed: int, *, deterministic: bool) -> Iterator[None]:
 
 
 def seconds_now() -> tf.Tensor:
-    """Reads a clock inside of a TensorFlow function, where operations are deterministic or not.
+    """Reads a clock inside of a TensorFlow function, where operations are deterministic or not; float64 scalar.
 
-    Returns:
-        Seconds since some moment, float64 scalar; read when the control dependencies of the caller are there.
+    It is read when the control dependencies of the caller are there.
     """
     if config.is_op_determinism_enabled():
         # TensorFlow's clock refuses to run.

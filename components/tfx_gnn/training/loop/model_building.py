@@ -52,17 +52,9 @@ class ModelBuilder:
     precision: str
 
     def build(self, sample: GraphTensor) -> tf_keras.Model:
-        """Builds a model, in the scope of the strategy that it is called in.
+        """Builds a compiled model with variables, in the scope of the strategy that it is called in.
 
-        Args:
-            sample: a padded graph that goes through the untrained model: so it gets its variables, and mistakes show.
-
-        Returns:
-            A compiled model with variables.
-
-        Raises:
-            TypeError: if the function returns something else, or takes what is not known.
-            ValueError: if the model does not answer what the objective demands, or a layer gets what has no width.
+        The padded graph `sample` goes through the untrained model: so it gets its variables, and mistakes show.
         """
         with _precision(self.precision), generators_in_layers():
             model = self._call()

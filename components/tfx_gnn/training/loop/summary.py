@@ -104,12 +104,7 @@ class TrainingSummary:
 
 
 def write_training_summary(summary: TrainingSummary, model_run_dir: str) -> None:
-    """Writes `training_summary.json`.
-
-    Args:
-        summary: what to write.
-        model_run_dir: existing folder.
-    """
+    """Writes `training_summary.json`."""
     with tf.io.gfile.GFile(os.path.join(model_run_dir, SUMMARY_FILE), "w") as file:
         file.write(json.dumps(dataclasses.asdict(summary), indent=2) + "\n")
 
@@ -135,15 +130,8 @@ def read_training_summary(model_run_dir: str) -> TrainingSummary:
         return options_json.from_json(file.read(), TrainingSummary)
 
 
-def layers_of(model: tf_keras.Model) -> tuple[LayerSummary, ...]:
-    """Describes the layers of a model.
-
-    Args:
-        model: a built model.
-
-    Returns:
-        Its outermost layers; those of no variable, too.
-    """
+def describe_layers(model: tf_keras.Model) -> tuple[LayerSummary, ...]:
+    """Describes the outermost layers of a built model; those of no variable, too."""
     return tuple(
         LayerSummary(
             name=layer.name,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow_transform as tft
 
-from tfx_gnn.distribution.per_replica import per_replica_batch_size
+from tfx_gnn.distribution.distributed_datasets import per_replica_batch_size
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import context_labels
@@ -15,14 +15,13 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
-from tfx_gnn.records import size_constraints_file
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import graph_schema_path
 from tfx_gnn.records.record_files import RecordFile, record_files
-from tfx_gnn.records.size_constraints_file import Budget, fingerprint_examples, fingerprint_graph_schema
+from tfx_gnn.records.size_constraints_file import TIGHT, Budget
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
-from tfx_gnn.training.data.padded_batches import BUDGET_KINDS
-from tfx_gnn.training.data.precomputed_batches_manifest import read_manifest
+from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, read_matching_size_constraints
+from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
 from tfx_gnn.transform.transform_layer import check_numeric_features
 from tfx_gnn.transform.transform_record import check_transformed_by, read_transform_record
@@ -87,14 +86,7 @@ class TrainerBudgets:
 
 
 def check_blessing(folders: TrainerFolders) -> None:
-    """Refuses examples that are not blessed.
-
-    Args:
-        folders: what is to be read.
-
-    Raises:
-        ValueError: if the examples are not blessed, or others are.
-    """
+    """Refuses examples that are not blessed, or are not those that were."""
     if folders.blessing_dir and not is_blessed(folders.blessing_dir):
         raise ValueError(
             f"`blessing_dir` must bless the examples; got NOT_BLESSED in {folders.blessing_dir!r}: "
@@ -108,18 +100,7 @@ def check_blessing(folders: TrainerFolders) -> None:
 
 
 def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> TrainerInputs:
-    """Reads and checks all but the budgets.
-
-    Args:
-        folders: what to read.
-        options: what to train.
-
-    Returns:
-        The inputs.
-
-    Raises:
-        ValueError: if the examples are not blessed, or features, labels or a split are not as they must be.
-    """
+    """Reads and checks all but the budgets."""
     check_blessing(folders)
     check_transformed_by(folders.transformed_examples_dir, folders.transform_graph_dir)
     raw_schema = _schema(folders.graph_schema_dir)
@@ -151,33 +132,19 @@ def read_inputs(folders: TrainerFolders, options: GraphTrainerOptions) -> Traine
 def read_budgets(
     folders: TrainerFolders, options: GraphTrainerOptions, inputs: TrainerInputs, *, num_replicas: int
 ) -> TrainerBudgets:
-    """Reads the budgets of one replica.
-
-    Args:
-        folders: what to read.
-        options: which of the learned budgets.
-        inputs: what else was read.
-        num_replicas: replicas in step, among which a global batch is divided.
-
-    Returns:
-        The budgets.
-
-    Raises:
-        ValueError: if they were learned from something else, or there is none for a replica's part of the global
-            batch, or the batch cannot be divided.
-    """
-    content = size_constraints_file.read_size_constraints(folders.size_constraints_dir)
-    content.check_matches(
-        data_fingerprint=fingerprint_examples(folders.transformed_examples_dir, tuple(content.options["splits"])),
-        graph_schema_fingerprint=fingerprint_graph_schema(folders.transformed_graph_schema_dir),
+    """Reads the budgets of one replica, whose part of the global batch they must have been learned for."""
+    content = read_matching_size_constraints(
+        folders.size_constraints_dir,
+        transformed_examples_dir=folders.transformed_examples_dir,
+        transformed_graph_schema_dir=folders.transformed_graph_schema_dir,
+        splits=(options.train_split, options.eval_split),
     )
-    content.check_covers((options.train_split, options.eval_split))
     batch_size = (
         per_replica_batch_size(options.batching.batch_size, num_replicas) if options.batching.batch_size else None
     )
     budgets = TrainerBudgets(
         training=content.find(BUDGET_KINDS[options.batching.kind], batch_size, options.batching.success_ratio),
-        evaluation=content.find(size_constraints_file.TIGHT, batch_size),
+        evaluation=content.find(TIGHT, batch_size),
         num_train_examples=content.splits[options.train_split].num_graphs,
         num_eval_examples=content.splits[options.eval_split].num_graphs,
     )
@@ -187,18 +154,7 @@ def read_budgets(
 
 
 def precomputed_batches_of_first_epoch(precomputed_batches_dir: str, options: GraphTrainerOptions) -> int:
-    """Tells the number of batches of the first stored epoch.
-
-    Args:
-        precomputed_batches_dir: output of `write_precomputed_batches`.
-        options: which split is trained on.
-
-    Returns:
-        Number of batches.
-
-    Raises:
-        ValueError: if they are of another split.
-    """
+    """Tells the number of batches of the first stored epoch; the split must be the training split."""
     manifest = read_manifest(precomputed_batches_dir)
     if manifest.options.split != options.train_split:
         raise ValueError(

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import tf_keras
 
 from tfx_gnn.training.data.input_pipeline import NUM_COUNTS, EpochInput, epoch_input
-from tfx_gnn.training.loop.replica_steps import Execution
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,55 +44,55 @@ class TrainingPosition:
             )
 
     def after_steps(self, num_steps: int) -> TrainingPosition:
-        """Returns the position after more steps of the same epoch.
-
-        Args:
-            num_steps: how many.
-
-        Returns:
-            Position.
-        """
+        """Returns the position after more steps of the same epoch."""
         return dataclasses.replace(
             self, step_in_epoch=self.step_in_epoch + num_steps, global_step=self.global_step + num_steps
         )
 
     def after_epoch(self) -> TrainingPosition:
-        """Returns the position at the start of the next epoch.
-
-        Returns:
-            Position.
-        """
+        """Returns the position at the start of the next epoch."""
         return dataclasses.replace(self, epoch=self.epoch + 1, step_in_epoch=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Execution:
+    """What some steps did.
+
+    Attributes:
+        num_steps: steps that had a graph.
+        is_end: whether the data have ended.
+        seconds_waited: time that the steps waited for their batches.
+        counts: `count_batch` of all batches of all replicas, added up; int64 [NUM_COUNTS].
+        logs: loss and metrics so far, scalar tensors.
+    """
+
+    num_steps: int
+    is_end: bool
+    seconds_waited: float
+    counts: npt.NDArray[np.int64]
+    logs: Mapping[str, Any]
 
 
 class TrainingHook(Protocol):
     """Observer of training progress, called in every participating process at the same positions."""
 
     def on_step_end(self, position: TrainingPosition, logs: Mapping[str, Any]) -> None:
-        """Is told that steps were done: one, or as many as run at a time.
+        """Called after one or more steps.
 
-        Args:
-            position: where training goes on.
-            logs: loss and metrics of the epoch so far, scalar tensors; to read one waits for the device.
-                Empty where steps run on other machines, which tell nothing before the epoch ends.
+        `logs` are loss and metrics of the epoch so far, scalar tensors; to read one waits for the device. They are
+        empty where steps run on other machines, which tell nothing before the epoch ends.
         """
         ...
 
     def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
-        """Is told that an epoch has ended, after its evaluation and all callbacks.
+        """Called after an epoch, its evaluation and all callbacks; `position` is the start of the next epoch.
 
-        Args:
-            position: where training goes on: the start of the next epoch.
-            logs: loss and metrics of the epoch, those of evaluation as "val_...".
+        `logs` are loss and metrics of the epoch, those of evaluation as "val_...".
         """
         ...
 
     def on_stop(self, position: TrainingPosition) -> None:
-        """Called when a `StopRequest` stops training here, to be resumed in another process.
-
-        Args:
-            position: where training goes on. `on_step_end` was told of it before.
-        """
+        """Called when a `StopRequest` stops training here, to be resumed in another process; after `on_step_end`."""
         ...
 
 
@@ -100,14 +100,7 @@ class StopRequest(Protocol):
     """Who may end a training between two steps."""
 
     def is_made(self, position: TrainingPosition) -> bool:
-        """Tells whether training shall end now.
-
-        Args:
-            position: where training goes on.
-
-        Returns:
-            True to end it; the same on every process that takes part.
-        """
+        """Tells whether training shall end now; the same on every process that takes part."""
         ...
 
 
@@ -134,7 +127,7 @@ class TrainingState:
 
     Attributes:
         position: where training goes on.
-        counts: sum of `counts_of_batch` of the epoch so far.
+        counts: sum of `count_batch` of the epoch so far.
         seconds: time of the steps of the epoch so far.
         seconds_waited: time of it that they waited for input.
         history: loss and metrics of each epoch that has ended, those of evaluation as "val_...".
@@ -159,23 +152,14 @@ class TrainingState:
         )
 
     def add(self, execution: Execution, seconds: float) -> None:
-        """Counts steps.
-
-        Args:
-            execution: what they did.
-            seconds: how long they took.
-        """
+        """Counts steps, and the seconds that they took."""
         self.position = self.position.after_steps(execution.num_steps)
         self.counts = (np.asarray(self.counts, np.int64) + execution.counts).tolist()
         self.seconds += seconds
         self.seconds_waited += execution.seconds_waited
 
     def end_epoch(self, logs: Mapping[str, float]) -> None:
-        """Turns to the next epoch.
-
-        Args:
-            logs: loss and metrics of the one that has ended.
-        """
+        """Turns to the next epoch; `logs` are loss and metrics of the one that has ended."""
         self.history.append(dict(logs))
         self.inputs.append(self.epoch_input)
         self.position = self.position.after_epoch()
@@ -186,11 +170,7 @@ class TrainingState:
         return dataclasses.asdict(self)
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Takes up where `state` was called.
-
-        Args:
-            state: what it returned.
-        """
+        """Restores what `state` returned."""
         self.position = TrainingPosition(**state["position"])
         self.inputs = [EpochInput(**figures) for figures in state["inputs"]]
         for name in ("counts", "seconds", "seconds_waited", "history"):
@@ -201,19 +181,11 @@ class EpochSteps(Protocol):
     """Steps of a training, by whatever strategy."""
 
     def begin_epoch(self, position: TrainingPosition) -> None:
-        """Begins to read an epoch.
-
-        Args:
-            position: its first step that is wanted.
-        """
+        """Begins to read an epoch at a position."""
         ...
 
     def run(self) -> Execution:
-        """Runs the next steps of the epoch.
-
-        Returns:
-            What they did. After an execution that tells of the end of the epoch, another epoch has to begin.
-        """
+        """Runs the next steps of the epoch; once `Execution.is_end` is set, another epoch has to begin."""
         ...
 
 
@@ -228,63 +200,54 @@ def train(
     hooks: Sequence[TrainingHook] = (),
     stop: StopRequest | None = None,
 ) -> None:
-    """Trains epoch after epoch.
+    """Trains epoch after epoch, until `num_epochs` or until a callback sets `model.stop_training`.
 
-    Metrics are reset at the start of each epoch, but not where training goes on within one.
-
-    Args:
-        model: compiled model.
-        steps: the steps.
-        evaluate: measures loss and metrics on the watched split.
-        num_epochs: epochs to train, unless a callback sets `model.stop_training`.
-        state: where to begin; changed as training goes on, before anyone is told.
-        callbacks: of Keras; `on_train_batch_end` is called after each execution, with the number of the last step
-            of the epoch.
-        hooks: told of steps and epochs, after the callbacks.
-        stop: may end the training between two executions, and after an epoch.
-
-    Raises:
-        TrainingPreemptedError: if `stop` ended it.
+    Metrics are reset at the start of each epoch, but not where training goes on within one. `state` says where to
+    begin; it changes before callbacks and hooks are called, hooks after callbacks. `on_train_batch_end` is called after
+    each execution, with the number of the last step of the epoch. `stop` may end the training between two executions,
+    and after an epoch: by a `TrainingPreemptedError`.
     """
-    told = tf_keras.callbacks.CallbackList(list(callbacks), model=model, verbose=0, epochs=num_epochs, steps=None)
+    callback_list = tf_keras.callbacks.CallbackList(
+        list(callbacks), model=model, verbose=0, epochs=num_epochs, steps=None
+    )
     model.stop_training = False
-    told.on_train_begin()
+    callback_list.on_train_begin()
     while state.position.epoch < num_epochs and not model.stop_training:
         epoch = state.position.epoch
         if not state.position.step_in_epoch:
             model.reset_metrics()
-        told.on_epoch_begin(epoch)
-        logs = _train_epoch(steps, state, told, hooks, stop)
+        callback_list.on_epoch_begin(epoch)
+        logs = _train_epoch(steps, state, callback_list, hooks, stop)
         model.reset_metrics()
-        told.on_test_begin()
+        callback_list.on_test_begin()
         measured = {f"val_{name}": value for name, value in _numbers(evaluate()).items()}
-        told.on_test_end(measured)
+        callback_list.on_test_end(measured)
         logs = {**logs, **measured}
         state.end_epoch(logs)
-        told.on_epoch_end(epoch, logs)
+        callback_list.on_epoch_end(epoch, logs)
         for hook in hooks:
             hook.on_epoch_end(state.position, logs)
         # A stop requested during evaluation need not wait for another step, and there may be none.
         _stop_if_asked(stop, state.position, hooks)
-    told.on_train_end()
+    callback_list.on_train_end()
 
 
 def _train_epoch(
     steps: EpochSteps,
     state: TrainingState,
-    told: tf_keras.callbacks.CallbackList,
+    callback_list: tf_keras.callbacks.CallbackList,
     hooks: Sequence[TrainingHook],
     stop: StopRequest | None,
 ) -> dict[str, float]:
     """Trains to the end of the epoch, and returns its loss and metrics."""
     steps.begin_epoch(state.position)
     while True:
-        told.on_train_batch_begin(state.position.step_in_epoch)
+        callback_list.on_train_batch_begin(state.position.step_in_epoch)
         start = time.perf_counter()
         execution = steps.run()
         state.add(execution, time.perf_counter() - start)
         if execution.num_steps:
-            told.on_train_batch_end(state.position.step_in_epoch - 1, execution.logs)
+            callback_list.on_train_batch_end(state.position.step_in_epoch - 1, execution.logs)
             for hook in hooks:
                 hook.on_step_end(state.position, execution.logs)
             _stop_if_asked(stop, state.position, hooks)

@@ -18,6 +18,7 @@ from tfx_gnn.training.data.padded_batches import PaddedBatch
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.model_building import ModelBuilder
+from tfx_gnn.training.loop.steps import Evaluation, training_steps
 from tfx_gnn.training.loop.trainer_inputs import (
     TrainerBudgets,
     TrainerFolders,
@@ -27,18 +28,12 @@ from tfx_gnn.training.loop.trainer_inputs import (
     read_budgets,
     read_inputs,
 )
-from tfx_gnn.training.loop.trainer_steps import Evaluation, training_steps
 from tfx_gnn.training.loop.training_loop import EpochSteps
 from tfx_gnn.training.options import GraphTrainerOptions
 
 
 class TrainingSetup:
     """A training that has not begun; several models can be trained of the same one.
-
-    Args:
-        folders: what is read.
-        strategy: where training runs.
-        options: what to train, and how.
 
     Attributes:
         strategy: where training runs.
@@ -50,10 +45,6 @@ class TrainingSetup:
         data: batches of the training split.
         sample: a padded batch of evaluation, the same for all strategies.
         builder: builds models with the `hyperparameters` of the options.
-
-    Raises:
-        ValueError: if inputs do not fit each other, or labels are missing.
-        ModuleNotFoundError: if the module of `model_fn` cannot be found.
     """
 
     def __init__(self, folders: TrainerFolders, strategy: tf.distribute.Strategy, options: GraphTrainerOptions) -> None:
@@ -105,17 +96,9 @@ class TrainingSetup:
         return input_pipeline.expected_steps(self.budgets.training, self.budgets.num_train_examples, num_replicas)
 
     def steps(self, model: tf_keras.Model, *, one_at_a_time: bool = False) -> EpochSteps:
-        """Makes the steps of training.
+        """Makes the steps of training for a compiled model, built in the scope of the strategy.
 
-        Args:
-            model: compiled model, built in the scope of the strategy.
-            one_at_a_time: whether each step is a call of its own, whatever the options say.
-
-        Returns:
-            The steps.
-
-        Raises:
-            ValueError: if they shall be compiled by XLA on several replicas.
+        `one_at_a_time` makes each step a call of its own, whatever the options say.
         """
         options = self.options
         if one_at_a_time:
@@ -125,14 +108,7 @@ class TrainingSetup:
         return training_steps(self.strategy, model, self.data, options, steps_per_epoch=self.steps_per_epoch)
 
     def evaluation(self, model: tf_keras.Model) -> Evaluation:
-        """Makes what measures loss and metrics on the watched split.
-
-        Args:
-            model: compiled model, built in the scope of the strategy.
-
-        Returns:
-            Function without arguments.
-        """
+        """Makes what measures loss and metrics of a compiled model on the watched split."""
         return Evaluation(
             self.strategy,
             model,

@@ -37,7 +37,7 @@ from tfx_gnn.training import (
     read_nonfinite_batch,
     write_precomputed_batches,
 )
-from tfx_gnn.training.checkpoints.checkpoint_files import locked_checkpoints
+from tfx_gnn.training.checkpoints.checkpoints import locked_checkpoints
 from tfx_gnn.training.checkpoints.preemption import StopSignal
 
 TASK = NodeClassification(label_feature="color", class_vocabulary="color")

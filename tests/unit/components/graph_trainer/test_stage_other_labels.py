@@ -28,8 +28,11 @@ from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.served_task import read_served_task
 from tfx_gnn.serving.verification import verify_saved_model
-from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
-from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchesOptions, read_manifest
+from tfx_gnn.training.data.precomputed_batches import (
+    PrecomputedBatchesOptions,
+    read_manifest,
+    write_precomputed_batches,
+)
 from tfx_gnn.training.loop.summary import TrainingSummary
 from tfx_gnn.training.options import GraphTrainerOptions
 

@@ -17,7 +17,7 @@ from tfx_gnn.training.loop.summary import (
     LayerSummary,
     TrainingSummary,
     WeightSummary,
-    layers_of,
+    describe_layers,
     read_training_summary,
     write_training_summary,
 )
@@ -152,7 +152,7 @@ def test_layers_are_those_of_the_model():
     normalized = tf_keras.layers.BatchNormalization(name="norm")(inputs)
     model = tf_keras.Model(inputs, tf_keras.layers.Dense(2, name="logits")(normalized))
 
-    layers = {layer.name: layer for layer in layers_of(model)}
+    layers = {layer.name: layer for layer in describe_layers(model)}
 
     assert layers["logits"].num_parameters == 8
     assert [weight.shape for weight in layers["logits"].weights] == [(3, 2), (2,)]

@@ -11,7 +11,7 @@ import pytest
 
 from tfx_gnn.components.size_constraint_learner.options import SizeConstraintLearnerOptions
 from tfx_gnn.components.size_constraint_learner.stage import learn_size_constraints
-from tfx_gnn.training.checkpoints.nonfinite_batch import read_nonfinite_batch
+from tfx_gnn.training.checkpoints.nonfinite_guard import read_nonfinite_batch
 
 PROGRAM = Path(__file__).with_name("spoilt_training.py")
 

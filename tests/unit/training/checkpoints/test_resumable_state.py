@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras
 
-from tfx_gnn.training.checkpoints.resumable_state import PackedStates, pack_state, unpack_state
+from tfx_gnn.training.checkpoints.resumable_state import BestWeights, PackedStates, pack_state, unpack_state
 
 BFLOAT16 = tf.bfloat16.as_numpy_dtype
 
@@ -55,3 +56,87 @@ def test_other_names_are_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"`states` must be \['best'\]"):
         tf.train.Checkpoint(states=PackedStates({"history": _Owner()})).read(str(tmp_path / "saved"))
+
+
+class _SetWeights(tf_keras.callbacks.Callback):
+    """Sets the only weight before each validation; the loss is its square."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.values = values
+
+    def on_test_begin(self, logs=None):
+        self.model.set_weights([np.array([[self.values.pop(0)]], np.float32)])
+
+
+def _fit(values, callback, epochs=None, **compile_options):
+    model = tf_keras.Sequential([tf_keras.layers.Dense(1, use_bias=False)])
+    model.compile(**{"optimizer": tf_keras.optimizers.SGD(0.0), "loss": "mse", **compile_options})
+    x, y = np.ones([2, 1], np.float32), np.zeros([2, 1], np.float32)
+    history = model.fit(
+        x, y, validation_data=(x, y), epochs=epochs or len(values), verbose=0, callbacks=[_SetWeights(values), callback]
+    )
+    return model, len(history.epoch)
+
+
+def test_training_stops_after_patience_and_best_weights_come_back():
+    best = BestWeights(patience=2)
+
+    model, epochs = _fit([3.0, 1.0, 2.0, 1.5, 0.5], best)
+
+    assert epochs == 4
+    assert best.stopped_early
+    assert best.best_epoch == 2
+    assert model.get_weights()[0].item() == 1.0
+
+
+def test_best_weights_come_back_without_an_early_stop():
+    best = BestWeights(patience=5)
+
+    model, epochs = _fit([3.0, 1.0, 2.0], best)
+
+    assert epochs == 3
+    assert not best.stopped_early
+    assert model.get_weights()[0].item() == 1.0
+
+
+def test_equal_loss_is_no_gain():
+    best = BestWeights(patience=1)
+
+    _, epochs = _fit([1.0, 1.0, 0.5], best)
+
+    assert epochs == 2
+
+
+def test_best_weights_outlive_the_process():
+    first = BestWeights(patience=2)
+    _fit([3.0, 1.0, 2.0], first)
+    (packed,) = unpack_state(pack_state({"best": first.state()})).values()
+
+    second = BestWeights(patience=2)
+    second.restore(packed)
+    second.set_model(_fit([9.0], tf_keras.callbacks.Callback())[0])
+    second.on_epoch_end(3, {"val_loss": 2.0})
+    second.on_train_end()
+
+    assert second.stopped_early
+    assert second.best_epoch == 2
+    assert second.model.get_weights()[0].item() == 1.0
+
+
+def test_no_best_weights_are_a_state_too():
+    best = BestWeights(patience=2)
+
+    best.restore(unpack_state(pack_state({"best": BestWeights(patience=2).state()}))["best"])
+
+    assert (best.best_epoch, best.stopped_early) == (0, False)
+
+
+def test_training_that_had_stopped_early_does_not_go_on():
+    best = BestWeights(patience=1)
+    best.restore({"best": 1.0, "best_epoch": 2, "stopped_early": True, "weight_0": np.array([[1.0]], np.float32)})
+    best.set_model(_fit([9.0], tf_keras.callbacks.Callback())[0])
+
+    best.on_train_begin()
+
+    assert best.model.stop_training

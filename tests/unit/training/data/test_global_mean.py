@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.training.data.global_mean import counted_rows, weights_of_global_mean
+from tfx_gnn.training.data.input_pipeline import counted_rows, weights_of_global_mean
 
 LOSSES = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 0.0, 0.0, 0.0], np.float32)
 WEIGHTS = np.array([1.0, 1.0, 1.0, 2.0, 1.0, 0.0, 0.0, 0.0], np.float32)

@@ -13,7 +13,6 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.record_files import record_files
 from tfx_gnn.records.size_constraints_file import Budget
-from tfx_gnn.training.data.epoch_offset import EpochOffset
 from tfx_gnn.training.data.input_pipeline import (
     NUM_COUNTS,
     LabelledGraphs,
@@ -23,6 +22,7 @@ from tfx_gnn.training.data.input_pipeline import (
     training_batches,
     training_dataset,
 )
+from tfx_gnn.training.data.padded_batches import EpochOffset
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 SPEC = create_graph_spec_from_schema_pb(

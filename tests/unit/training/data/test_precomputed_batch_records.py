@@ -8,7 +8,7 @@ import tensorflow as tf
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, NodeSet
 from tfx_gnn.training.data.padded_batches import PaddedBatch
-from tfx_gnn.training.data.precomputed_batches_manifest import PrecomputedBatchRecords
+from tfx_gnn.training.data.precomputed_batch_records import PrecomputedBatchRecords
 
 NUMBERS = (tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int16, tf.int32, tf.uint32, tf.int64)
 

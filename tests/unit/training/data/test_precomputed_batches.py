@@ -21,14 +21,14 @@ from tfx_gnn.records.size_constraints_file import (
     fingerprint_graph_schema,
     write_size_constraints,
 )
-from tfx_gnn.training.data.epoch_offset import EpochOffset
-from tfx_gnn.training.data.padded_batches import padded_batches
-from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset, write_precomputed_batches
-from tfx_gnn.training.data.precomputed_batches_manifest import (
+from tfx_gnn.training.data.padded_batches import EpochOffset, padded_batches
+from tfx_gnn.training.data.precomputed_batches import (
     MANIFEST_FILE,
     PrecomputedBatchesManifest,
     PrecomputedBatchesOptions,
+    precomputed_batches_dataset,
     read_manifest,
+    write_precomputed_batches,
 )
 
 SCHEMA = """

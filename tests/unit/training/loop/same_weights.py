@@ -30,8 +30,13 @@ from tfx_gnn.training.data.replica_input import (
     distributed_evaluation_input,
 )
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
-from tfx_gnn.training.loop.replica_steps import ReplicaSteps, test_step_of, train_step_of
-from tfx_gnn.training.loop.trainer_steps import CoordinatedSteps, StepsOfReplicas
+from tfx_gnn.training.loop.steps import (
+    CoordinatedSteps,
+    ReplicaSteps,
+    SynchronousSteps,
+    make_test_step,
+    make_train_step,
+)
 from tfx_gnn.training.loop.training_loop import TrainingPosition, TrainingState, train
 
 SCHEMA = """
@@ -137,13 +142,13 @@ def run(folder, strategy, *, global_batch=GLOBAL_BATCH, num_epochs=NUM_EPOCHS, s
         num_pipelines=num_pipelines,
     )
     eval_batches = iter(eval_data)
-    measure = ReplicaSteps(evaluator, model, test_step_of(model))
-    step = train_step_of(model, strategy)
+    measure = ReplicaSteps(evaluator, model, make_test_step(model))
+    step = make_train_step(model, strategy)
     if is_served:
         # One after another: in whatever order workers finished otherwise, no two trainings would be the same.
         steps = CoordinatedSteps(strategy, model, step, data, steps_per_epoch=1, steps_per_join=1)
     else:
-        steps = StepsOfReplicas(
+        steps = SynchronousSteps(
             ReplicaSteps(strategy, model, step, leave_out_uncounted=True, jit_compile=steps_options.pop("jit", False)),
             DistributedTrainingInput(strategy, data, num_epochs=num_epochs),
             steps_per_execution=steps_options.pop("at_once", 1),

@@ -1,12 +1,11 @@
-"""Empty elements at the ends of datasets."""
+"""Empty elements at the ends of datasets, and steps to the end of the data."""
 
 from __future__ import annotations
 
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.distribution.iteration import make_steps
-from tfx_gnn.distribution.replica_padding import endless, fill_last_step, num_replicas_with_data
+from tfx_gnn.distribution.iteration import endless, fill_last_step, make_steps, num_replicas_with_data
 
 EMPTY = tf.constant(-1, tf.int64)
 

@@ -1,4 +1,4 @@
-"""What a dataset is made of, and what of it is refused."""
+"""What a dataset is made of, what of it is refused, and how it is divided."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ import pytest
 import tensorflow as tf
 
 import tfx_gnn
-from tfx_gnn.distribution.dataset_checks import check_dataset, dataset_contents
-from tfx_gnn.distribution.per_replica import distribute, generated_batches, per_replica_batch_size
-from tfx_gnn.distribution.plain_datasets import choose_dataset_sharding, distribute_batches
+from tfx_gnn.distribution.distributed_datasets import (
+    check_dataset,
+    choose_dataset_sharding,
+    dataset_contents,
+    distribute,
+    distribute_batches,
+    per_replica_batch_size,
+)
 
 Dataset = tf.data.Dataset
 GENERATOR = tf.random.Generator.from_seed(1)
@@ -81,22 +86,6 @@ def test_python_in_a_dataset_is_refused_on_tpu_only(make):
         check_dataset(make(), ON_TPU)
 
 
-def test_a_generator_is_refused_on_tpu():
-    with pytest.raises(ValueError, match="got TPUStrategyV2, which does not take generators"):
-        generated_batches(ON_TPU, lambda: iter([1]), output_signature=tf.TensorSpec([], tf.int64), batch_size=1)
-
-
-def test_a_generator_makes_batches():
-    batches = generated_batches(
-        tf.distribute.get_strategy(),
-        lambda: iter([5, 6, 7]),
-        output_signature=tf.TensorSpec([], tf.int64),
-        batch_size=2,
-    )
-
-    assert [batch.numpy().tolist() for batch in batches] == [[5, 6], [7]]
-
-
 @pytest.mark.parametrize(("global_batch_size", "num_replicas", "nearest"), [(5, 2, "4 or 6"), (1, 2, "2"), (0, 3, "3")])
 def test_a_batch_that_cannot_be_divided_is_refused(global_batch_size, num_replicas, nearest):
     with pytest.raises(ValueError, match=rf"not divisible by {num_replicas}. Take {nearest}\."):
@@ -134,7 +123,7 @@ def test_packed_examples_cannot_be_looked_into_and_are_not_for_tensorflow_to_div
     assert not dataset_contents(packed).is_known
     assert len(list(distribute(tf.distribute.get_strategy(), lambda _: packed))) == 1
     assert choose_dataset_sharding(packed, num_pipelines=1).policy == "off"
-    with pytest.raises(ValueError, match=r"as that of `pack_batches`\. Use `per_replica.distribute`"):
+    with pytest.raises(ValueError, match=r"as that of `pack_batches`\. Use `tfx_gnn.distribution.distribute`"):
         choose_dataset_sharding(packed, num_pipelines=2)
 
 

@@ -1,0 +1,319 @@
+"""Distributes datasets among workers and replicas.
+
+`distribute` makes one dataset per worker, by a function that gets the worker's input context. TensorFlow changes
+nothing about such a dataset: the function gives batches for one replica, of its own part of the data, and prefetches
+them itself. It is called once for each worker, on that worker's CPU.
+
+`distribute_batches` takes one dataset for all workers, of batches for one step of all replicas together, and leaves the
+rest to `Strategy.experimental_distribute_dataset`. That cuts each batch into pieces of its number of rows over that of
+replicas, rounded up, so the last replicas may get few rows or none. Between the workers of MultiWorkerMirroredStrategy
+it divides by file or by data, and it prefetches one batch for each replica of a worker. Merged graphs cannot be parted:
+they take `distribute`.
+
+By file, batches at the end of a worker's files may be small, and how small depends on the order of operations: with
+`batch` last, six records in batches of four for two workers make 2, 2, 2; with `map` behind `batch` each batch is cut
+as it is, which makes 2, 2, 1, 1. Without sharding, pieces have the size of those of a full batch, so a last batch of
+two over two replicas is 2 and 0, not 1 and 1; a single worker never sets this policy.
+
+What TensorFlow refuses only when the first element is asked for, or on one of several machines, is refused here at
+once. To check a dataset, it is serialized as a graph, as TensorFlow does it when it shards one. Only elements that are
+held in memory make that graph large. Some datasets have no such graph, among them that of `pack_batches` for serialized
+examples, which it puts in variants: TensorFlow cannot shard these either, and says so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.framework import graph_pb2, node_def_pb2
+
+from tfx_gnn.distribution.sharding import AUTO, DATA, FILE, OFF, Sharding, choose_sharding, num_input_pipelines
+from tfx_gnn.distribution.strategies import is_tpu_strategy
+from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
+
+DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
+
+_READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
+_PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
+# Operations that draw from a generator which each process has for itself; Stateless* ones take a seed as input.
+_STATEFUL_RANDOM_OPS = frozenset(
+    {
+        "Multinomial",
+        "ParameterizedTruncatedNormal",
+        "RandomGamma",
+        "RandomPoisson",
+        "RandomPoissonV2",
+        "RandomShuffle",
+        "RandomStandardNormal",
+        "RandomUniform",
+        "RandomUniformInt",
+        "RngReadAndSkip",
+        "RngSkip",
+        "StatefulRandomBinomial",
+        "StatefulStandardNormalV2",
+        "StatefulTruncatedNormal",
+        "StatefulUniform",
+        "StatefulUniformInt",
+        "TruncatedNormal",
+    }
+)
+_POLICIES = {
+    FILE: tf.data.experimental.AutoShardPolicy.FILE,
+    DATA: tf.data.experimental.AutoShardPolicy.DATA,
+    OFF: tf.data.experimental.AutoShardPolicy.OFF,
+}
+
+
+def per_replica_batch_size(global_batch_size: int, num_replicas: int) -> int:
+    """Divides a global batch among replicas.
+
+    Args:
+        global_batch_size: examples of one step, on all replicas of all workers together; at least 1.
+        num_replicas: `strategy.num_replicas_in_sync`.
+
+    Returns:
+        Examples of one replica.
+
+    Raises:
+        ValueError: if it cannot be divided evenly.
+
+    Example:
+        >>> per_replica_batch_size(6, 2)
+        3
+    """
+    if global_batch_size < 1 or global_batch_size % num_replicas:
+        lower = global_batch_size - global_batch_size % num_replicas
+        nearest = " or ".join(str(size) for size in (lower, lower + num_replicas) if size > 0)
+        raise ValueError(
+            f"`batch_size` must be a multiple of the number of replicas; got {global_batch_size}, which is not "
+            f"divisible by {num_replicas}. Take {nearest}."
+        )
+    return global_batch_size // num_replicas
+
+
+def values_per_replica(strategy: tf.distribute.Strategy, value_fn: Callable[[int], Any]) -> Any:
+    """Gives each replica a value of its own, for `strategy.run`.
+
+    Args:
+        strategy: any but ParameterServerStrategy.
+        value_fn: takes the number of a replica among those of all workers, from 0; returns a tensor or
+            a nest of tensors. Each process calls it for its own replicas only.
+
+    Returns:
+        `tf.distribute.DistributedValues`.
+    """
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: value_fn(context.replica_id_in_sync_group)
+    )
+
+
+def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) -> Any:
+    """Makes the input of a training from a function of the worker's place.
+
+    What cannot work, or not as it seems to, is refused where the dataset is made, not at some step.
+
+    Args:
+        strategy: any strategy.
+        dataset_fn: takes a `tf.distribute.InputContext`, returns batches for one replica, sharded by
+            `input_pipeline_id` and prefetched. Under ParameterServerStrategy it is traced and sent to the
+            workers, who all have the same context and no common end, and elements must be plain tensors:
+            see `flatten_elements`.
+
+    Returns:
+        DistributedDataset to iterate over; under ParameterServerStrategy a per-worker dataset, whose
+        iterator goes into what `ClusterCoordinator.schedule` takes.
+
+    Raises:
+        ValueError: if the dataset depends on the state of random generators; is made by Python code
+            under TPUStrategy, or outside of the function under ParameterServerStrategy; or consists of
+            padded graphs and has an end, which several workers do not reach at the same step.
+    """
+
+    def checked_fn(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        dataset = dataset_fn(context)
+        check_dataset(dataset, strategy)
+        if context.num_input_pipelines > 1 and isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            _check_can_be_empty(dataset)
+        return dataset
+
+    if not isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        return strategy.distribute_datasets_from_function(checked_fn)
+
+    @tf.function(autograph=False)
+    def per_worker_dataset_fn() -> Any:
+        return strategy.distribute_datasets_from_function(dataset_fn)
+
+    # A dataset cannot be inspected inside of a traced function, so check a second copy of it here.
+    check_dataset(dataset_fn(tf.distribute.InputContext()), strategy)
+    traced = per_worker_dataset_fn.get_concrete_function()
+    if any(captured.dtype == tf.variant for captured in traced.captured_inputs):
+        raise ValueError(
+            "`dataset_fn` must make its dataset from the start under ParameterServerStrategy; got one that was made "
+            "before, and cannot be sent to a worker. Call `tf.data` inside of the function."
+        )
+    return tf.distribute.coordinator.ClusterCoordinator(strategy).create_per_worker_dataset(traced)
+
+
+def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, asked: str = AUTO) -> Sharding:
+    """Decides how TensorFlow shall divide a dataset among workers, and makes sure that it can.
+
+    "auto" divides by file if the dataset reads a list of at least as many files as there are pipelines, else by data.
+    """
+    contents = dataset_contents(dataset)
+    if num_pipelines > 1 and not contents.is_known:
+        raise ValueError(
+            "`dataset` must be one that TensorFlow can shard, and so can be written down as a graph; got one that is "
+            "none, as that of `pack_batches`. Use `tfx_gnn.distribution.distribute`, with a function that shards the "
+            "records."
+        )
+    if contents.num_files is not None:
+        return choose_sharding(num_files=contents.num_files, num_pipelines=num_pipelines, asked=asked)
+    if asked == FILE and not contents.reads_files:
+        raise ValueError(
+            "`sharding` must be 'data' or 'auto' for a dataset that reads no files; got 'file'. TensorFlow finds "
+            "records, lines and bytes of fixed length, not what is in memory or comes from a generator."
+        )
+    # Files of an unknown number: each worker reading all of them is always right.
+    decided = DATA if asked == AUTO else asked
+    if num_pipelines == 1:
+        return Sharding(policy=OFF, num_pipelines=1, message="No sharding: one input pipeline reads the dataset.")
+    source = "files whose number is not known" if contents.reads_files else "no files"
+    text = f"Sharding by {decided}: the dataset reads {source}; {num_pipelines} input pipelines."
+    return Sharding(policy=decided, num_pipelines=num_pipelines, message=text)
+
+
+def distribute_batches(
+    strategy: tf.distribute.Strategy, dataset: tf.data.Dataset, sharding: Sharding | None = None
+) -> Any:
+    """Lets TensorFlow part the batches of a dataset among replicas, and the dataset among workers.
+
+    Args:
+        strategy: any but ParameterServerStrategy.
+        dataset: batches for one step of all replicas.
+        sharding: the decision of `choose_dataset_sharding`; None to decide by the files.
+
+    Returns:
+        DistributedDataset: it can be iterated over, and has an `element_spec` that is good for
+        `tf.function(input_signature=...)`; it is no tf.data.Dataset.
+
+    Raises:
+        ValueError: if the elements are no batches, the dataset is not made for several processes, or the
+            strategy's workers are not in step.
+    """
+    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
+        raise ValueError(
+            "`strategy` must have workers in step to part batches among them; got ParameterServerStrategy. Use "
+            "`tfx_gnn.distribution.distribute`, with a function that makes the dataset of one worker."
+        )
+    _check_batched(dataset)
+    check_dataset(dataset, strategy)
+    sharding = sharding or choose_dataset_sharding(dataset, num_pipelines=num_input_pipelines(strategy))
+    if sharding.num_pipelines == 1:
+        return strategy.experimental_distribute_dataset(dataset)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = _POLICIES[sharding.policy]
+    return strategy.experimental_distribute_dataset(dataset.with_options(options))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatasetContents:
+    """What a dataset is made of.
+
+    Attributes:
+        reads_files: whether it reads record, text or binary files, so that it can be sharded by file.
+        num_files: how many, if they are listed in the dataset itself; None if not, or if it reads none.
+        random_ops: stateful random operations in its functions, such as "RandomUniform", sorted.
+        python_ops: operations that call back into Python, such as those of `from_generator`, sorted.
+        is_known: whether it could be looked into; if not, nothing else here says anything.
+    """
+
+    reads_files: bool
+    num_files: int | None
+    random_ops: tuple[str, ...]
+    python_ops: tuple[str, ...]
+    is_known: bool = True
+
+
+def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
+    """Finds what a dataset is made of, in all functions that it maps; call it outside of a tf.function."""
+    variant = tf.data.experimental.to_variant(dataset)
+    try:
+        # 1 means IGNORE state, such as variables.
+        serialized = tf.raw_ops.DatasetToGraphV2(input_dataset=variant, external_state_policy=1).numpy()
+    except tf.errors.FailedPreconditionError:
+        return DatasetContents(reads_files=False, num_files=None, random_ops=(), python_ops=(), is_known=False)
+    graph = graph_pb2.GraphDef.FromString(serialized)
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    ops = {node.op for node in nodes}
+    reads_files = not ops.isdisjoint(_READERS)
+    return DatasetContents(
+        reads_files=reads_files,
+        num_files=_num_files(graph) if reads_files else None,
+        random_ops=tuple(sorted(ops & _STATEFUL_RANDOM_OPS)),
+        python_ops=tuple(sorted(ops & _PYTHON_OPS)),
+    )
+
+
+def check_dataset(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> DatasetContents:
+    """Refuses a dataset that tf.distribute takes, but does not treat as its author expects.
+
+    Its functions may not draw random numbers from the state of a process, which tf.distribute neither shares between
+    workers nor keeps; nor call Python under TPUStrategy, whose hosts run no Python of the user.
+    """
+    contents = dataset_contents(dataset)
+    if contents.random_ops:
+        raise ValueError(
+            "`dataset` must draw random numbers from seeds that are part of its elements; got the stateful operations "
+            f"{list(contents.random_ops)}, which differ from worker to worker and from run to run. Use "
+            "`tf.random.stateless_*` with a seed made of `Dataset.enumerate()`."
+        )
+    if contents.python_ops and is_tpu_strategy(strategy):
+        raise ValueError(
+            "`dataset` must not call Python under TPUStrategy, as `from_generator` and `py_function` do; got "
+            f"{list(contents.python_ops)}. Write the examples to TFRecord files and read these."
+        )
+    return contents
+
+
+def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
+    """A worker without data makes up an empty element, which fails for graphs of static shape."""
+    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+        return
+    for spec in tf.nest.flatten(dataset.element_spec):
+        tensors = tf.nest.flatten(spec, expand_composites=True)
+        if isinstance(spec, GraphTensorSpec) and all(tensor.shape.is_fully_defined() for tensor in tensors):
+            raise ValueError(
+                "`dataset` must have no end where several workers read padded graphs; got one that ends, or may end. "
+                "Some workers would have no graph to take part with: go on with padding by "
+                "`tfx_gnn.distribution.endless`."
+            )
+
+
+def _check_batched(dataset: tf.data.Dataset) -> None:
+    for spec in tf.nest.flatten(dataset.element_spec):
+        if spec.shape.rank == 0:
+            raise ValueError(
+                f"`dataset` must consist of batches, which are parted among replicas; got scalars, {spec}. Call "
+                "`batch` with the batch size of a whole step, or, for graphs that are merged already, use "
+                "`tfx_gnn.distribution.distribute`."
+            )
+
+
+def _num_files(graph: graph_pb2.GraphDef) -> int | None:
+    """Counts the paths that a list of files in the dataset has."""
+    constants = {node.name: node for node in graph.node if node.op == "Const"}
+    counts = [
+        _num_strings(constants[source])
+        for node in graph.node
+        if node.op in _READERS or node.op == "TensorSliceDataset"
+        for source in node.input[:1]
+        if source in constants and constants[source].attr["dtype"].type == tf.string.as_datatype_enum
+    ]
+    return counts[0] if len(counts) == 1 else None
+
+
+def _num_strings(constant: node_def_pb2.NodeDef) -> int:
+    return int(tf.TensorShape(constant.attr["value"].tensor.tensor_shape).num_elements())
