@@ -35,18 +35,7 @@ COMPONENTS = (
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
-    """Builds the components of the whole flow, from tables to a pushed model.
-
-    Args:
-        config: paths and options.
-
-    Returns:
-        The components, each after those that it depends on.
-
-    Raises:
-        ValueError: if the tables, or a parameter left open, do not exist.
-        ModuleNotFoundError: if the user's code cannot be found.
-    """
+    """Builds the components of the whole flow, from tables to a pushed model, each after those that it depends on."""
     opened = open_parameters(config.runtime_parameters)
     example_gen = SubgraphExampleGen(
         tables_dir=config.tables_dir,
@@ -137,13 +126,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
 def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline:
     """Builds the pipeline that a runner runs or compiles.
 
-    Args:
-        config: paths and options.
-        sqlite_metadata: whether lineage goes into a SQLite file under the root;
-            remote runners bring their own.
-
-    Returns:
-        The pipeline.
+    `sqlite_metadata` puts lineage into a SQLite file under the root; remote runners bring their own.
     """
     connection = metadata.sqlite_metadata_connection_config(config.metadata_path) if sqlite_metadata else None
     return Pipeline(

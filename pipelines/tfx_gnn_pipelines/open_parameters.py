@@ -12,17 +12,10 @@ from tfx_gnn_pipelines.config import PipelineConfig
 
 
 def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParameter]]:
-    """Makes runtime parameters.
+    """Makes runtime parameters by component and parameter.
 
-    Args:
-        names: each "Component.parameter", as in "GraphTrainer.num_epochs".
-
-    Returns:
-        By component and parameter; the runtime parameter of that example is
-        called `graph_trainer_num_epochs`.
-
-    Raises:
-        ValueError: if a name has another form, or means no parameter of a component.
+    `names` are of the form "GraphTrainer.num_epochs"; the runtime parameter of that is called
+    `graph_trainer_num_epochs`.
     """
     opened: dict[str, dict[str, RuntimeParameter]] = {}
     for name in names:
@@ -33,14 +26,7 @@ def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParamete
 
 
 def open_values(config: PipelineConfig) -> dict[str, int | float | str]:
-    """Gives the values that open parameters have unless a run sets them.
-
-    Args:
-        config: paths, options and names of open parameters.
-
-    Returns:
-        Values by name of the runtime parameter.
-    """
+    """Gives the values that open parameters have unless a run sets them, by name of the runtime parameter."""
     values: dict[str, int | float | str] = {}
     for name in config.runtime_parameters:
         component, parameter = _split(name)

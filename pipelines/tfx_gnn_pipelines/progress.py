@@ -83,13 +83,7 @@ def component_progress(
 ) -> Iterator[ComponentProgress]:
     """Shows progress while its block runs, and nothing else of what absl logs unless asked.
 
-    Args:
-        components: ids of the components, in order.
-        console: where to print.
-        show_warnings: whether warnings and errors go to stderr.
-
-    Yields:
-        The handler; `fail()` it when the block catches an error.
+    `fail()` the handler when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
     handler = ComponentProgress(components, console, show_warnings=show_warnings)

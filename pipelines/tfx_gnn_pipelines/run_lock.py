@@ -17,18 +17,8 @@ _LOCK_FILE = ".lock"
 def locked_root(config: PipelineConfig) -> Iterator[None]:
     """Holds the root of a local run, after cleaning up what a killed run left there.
 
-    The lock goes with the process, however it ends. Whoever holds it knows that
-    executions still marked as running belong to dead processes.
-
-    Args:
-        config: paths and options.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        ValueError: if the root is remote or the config leaves parameters open.
-        BlockingIOError: if another run holds the root.
+    The lock goes with the process, however it ends. Whoever holds it knows that executions still marked as running
+    belong to dead processes. Raises BlockingIOError if another run holds the root.
     """
     if is_uri(config.root):
         raise ValueError(

@@ -75,19 +75,7 @@ class BatchChecker:
         required_sets: Sequence[str] = (),
         decisive: frozenset[str] = READABLE,
     ) -> BatchChecker:
-        """Makes the checker of a schema.
-
-        Args:
-            schema: a valid graph schema.
-            required_sets: sets that must have items in every example, beside `_readout` if the schema has it.
-            decisive: checks that an example must pass to be kept.
-
-        Returns:
-            The checker.
-
-        Raises:
-            ValueError: if a required set is not declared.
-        """
+        """Makes the checker of a schema; `_readout` is required if the schema has it."""
         layout = graph_layout(schema)
         readouts = [prefix for prefix in (f"{const.NODES}/_readout",) if prefix in layout.set_by_prefix]
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
@@ -101,17 +89,9 @@ class BatchChecker:
     def read(
         self, decoder: ExampleDecoder, first: int, records: Sequence[bytes], file: RecordFile, findings: Findings
     ) -> Iterator[ExampleBatch]:
-        """Decodes records that follow one another, and checks them.
+        """Decodes and checks records that follow one another from position `first` of their file.
 
-        Args:
-            decoder: decodes them.
-            first: position of the first one in its file.
-            records: serialized tf.Examples, or what should be such.
-            file: their file.
-            findings: what is broken is added to it.
-
-        Yields:
-            The examples that pass the decisive checks.
+        Yields the examples that pass the decisive checks; adds what is broken to `findings`.
         """
         decoded = decoder.decode(first, records)
         if len(decoded.undecodable):

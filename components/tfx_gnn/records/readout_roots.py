@@ -84,16 +84,7 @@ class ReadoutRoots:
 
 
 def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> ReadoutRoots:
-    """Finds the roots of all readout nodes.
-
-    Args:
-        batch: examples that keep the schema.
-        roots: where readout nodes read from.
-        layout: the keys of the schema; it has node set `_readout`.
-
-    Returns:
-        The roots.
-    """
+    """Finds the roots of all readout nodes; the layout has node set `_readout`."""
     splits = item_splits(batch, READOUT_PREFIX)
     examples = np.repeat(np.arange(batch.num_examples), np.diff(splits))
     if not roots.shadowed:
@@ -115,16 +106,7 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
 
 
 def node_hashes(batch: ExampleBatch, node_set: str, layout: GraphLayout) -> Hashes:
-    """Hashes the ids of all nodes of a set.
-
-    Args:
-        batch: examples that keep the schema.
-        node_set: a set with "#id".
-        layout: the keys of the schema.
-
-    Returns:
-        uint64 [num_nodes], nodes of all examples one below the other.
-    """
+    """Hashes the "#id" of all nodes of a set that has one: uint64 [num_nodes], of all examples one below the other."""
     column = layout.set_by_prefix[f"{const.NODES}/{node_set}"].id_column
     assert column is not None
     # A hub is in many subgraphs: hash each id of the batch once.

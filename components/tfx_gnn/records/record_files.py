@@ -18,8 +18,6 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.serving.request_refusals import plain_message
 
 _BATCH = 32
-
-
 _GZIP_TRAILER_BYTES = 8
 
 
@@ -41,19 +39,7 @@ class RecordFile:
 
 
 def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split") -> list[RecordFile]:
-    """Lists the files of some splits.
-
-    Args:
-        examples_dir: folder with `Split-<name>` folders.
-        splits: names of splits; empty for all.
-        argument: the option that names one, for messages.
-
-    Returns:
-        The files by split and name.
-
-    Raises:
-        ValueError: if a split does not exist or is empty, or is named twice.
-    """
+    """Lists the files of some splits, or of all, by split and name; `argument` is the option that names a split."""
     names = list(splits) or examples_folder.split_names(examples_dir)
     if len(set(names)) != len(names):
         raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
@@ -67,19 +53,10 @@ def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str
 
 
 def fingerprint_examples_folder(examples_dir: str) -> str:
-    """Tells folders of examples apart without reading the examples.
+    """Tells folders of examples apart, wherever they lie, without reading the examples.
 
     Of each file its size and the end of its gzip stream count, which holds the CRC-32 and the length of what was
     compressed (RFC 1952, section 2.3).
-
-    Args:
-        examples_dir: folder with `Split-<name>` folders.
-
-    Returns:
-        64 hexadecimal digits; the same wherever the folder lies.
-
-    Raises:
-        ValueError: if a split is empty.
     """
     lines = []
     for file in record_files(examples_dir):
@@ -91,17 +68,7 @@ def fingerprint_examples_folder(examples_dir: str) -> str:
 
 
 def read_records(file: RecordFile) -> Iterator[bytes]:
-    """Reads the records of a file in order.
-
-    Args:
-        file: a gzipped TFRecord file.
-
-    Yields:
-        Serialized tf.Examples.
-
-    Raises:
-        ValueError: if the file is damaged or of another format.
-    """
+    """Reads the records of a gzipped TFRecord file in order; raises ValueError if it is damaged."""
     records = tf.data.TFRecordDataset(file.path, compression_type="GZIP")
     num_read = 0
     try:
@@ -126,34 +93,17 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
 
 
 def place_of(file: RecordFile, record: int | None = None) -> str:
-    """Names a file, or a record in it, for messages.
-
-    Args:
-        file: the file.
-        record: position of the record in the file, from 0.
-
-    Returns:
-        For instance "record 3 of graphs-00000-of-00002.gz (split 'train')".
-    """
+    """Names a file, or a record in it, for messages: "record 3 of graphs-00000-of-00002.gz (split 'train')"."""
     prefix = "" if record is None else f"record {record} of "
     return f"{prefix}{os.path.basename(file.path)} (split {file.split!r})"
 
 
 _MAX_OPEN_FILES = 16
-
-
 _SEEDS = 2**31
 
 
 def ordered_records(files: Sequence[RecordFile]) -> tf.data.Dataset:
-    """Reads files once, in the same order each time.
-
-    Args:
-        files: gzipped TFRecord files, at least one.
-
-    Returns:
-        Data set of strings of shape [].
-    """
+    """Reads files once, in the same order each time: a data set of strings of shape []."""
     return _read(tf.constant([file.path for file in files]), len(files))
 
 
@@ -166,22 +116,12 @@ def shuffled_records(
     pipeline: int = 0,
     shard: Callable[[tf.data.Dataset], tf.data.Dataset] | None = None,
 ) -> tf.data.Dataset:
-    """Reads files once an epoch, in an order that the seed and the number of the epoch determine.
+    """Reads files once for each of `epochs`, in an order that the seed and the number of the epoch determine.
 
     Each epoch has another order, and any one can be had again: it depends on nothing read before, nor
-    on TensorFlow's global seed.
-
-    Args:
-        files: gzipped TFRecord files, at least one.
-        epochs: numbers of the epochs to read, one after the other; int64 scalars.
-        shuffle_buffer_size: records that are mixed. 1: nothing is, and files are read in their order.
-        seed: seed of the order, in [0, 2**31).
-        pipeline: number of the input pipeline. Each mixes in an order of its own, but all read the files in the
-            same order.
-        shard: keeps some of the records, before they are mixed; those of a number that follows from the pipeline.
-
-    Returns:
-        Data set of strings of shape [].
+    on TensorFlow's global seed. `seed` is in [0, 2**31). With a buffer of 1 nothing is shuffled. Each input pipeline
+    shuffles in an order of its own, but all read the files in the same order; `shard` picks the records of one
+    pipeline before they are shuffled.
     """
     paths = tf.constant([file.path for file in files])
 

@@ -23,35 +23,15 @@ from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch,
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 
 _QUANTILE_ERROR = 0.01
-
-
 _MANY_VALUES = 1 << 32
-
-
 _FINE_QUANTILES = 1000
-
-
 _NUM_BUCKETS = 10
-
-
 _UNIQUE_BUCKETS = 1 << 14
-
-
 _FREQUENT_BUCKETS = 1 << 12
-
-
 _RANKS = 1000
-
-
 _TOP_VALUES = 20
-
-
 _NO_TEXT = "__BYTES_VALUE__"
-
-
 _LONG_TEXT = "__LARGE_BYTES__"
-
-
 _MAX_TEXT_BYTES = 1024
 
 
@@ -80,11 +60,7 @@ class NumberSummary:
     sketch: Any = dataclasses.field(default_factory=lambda: sketches.QuantilesSketch(_QUANTILE_ERROR, _MANY_VALUES, 1))
 
     def add(self, values: npt.NDArray[np.generic]) -> None:
-        """Takes more numbers in.
-
-        Args:
-            values: numbers of any dtype, shape [n].
-        """
+        """Takes more numbers in, of any dtype."""
         numbers = values.astype(np.float64)
         self.num_nan += int(np.isnan(numbers).sum())
         finite = numbers[np.isfinite(numbers)]
@@ -121,12 +97,9 @@ class NumberSummary:
         return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
 
     def histograms(self) -> list[statistics_pb2.Histogram]:
-        """Makes histograms with buckets of equal width and of equal count.
+        """Makes histograms of the quantile sketch, with buckets of equal width and of equal count, in this order.
 
         Nothing can be added afterwards.
-
-        Returns:
-            Both, in this order; counts are those of the quantile sketch.
         """
         equal_width = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.STANDARD)
         equal_count = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.QUANTILES)
@@ -176,11 +149,7 @@ class StringSummary:
     )
 
     def add(self, values: pa.Array) -> None:
-        """Takes more strings in.
-
-        Args:
-            values: large_binary array without nulls.
-        """
+        """Takes more strings in: a large_binary array without nulls."""
         if not len(values):
             return
         self.count += len(values)
@@ -196,11 +165,7 @@ class StringSummary:
         self.frequent.Merge(other.frequent)
 
     def write(self, stats: statistics_pb2.StringStatistics) -> None:
-        """Writes all but the common statistics.
-
-        Args:
-            stats: proto message to fill.
-        """
+        """Writes all but the common statistics."""
         if not self.count:
             return
         stats.unique = self.unique.Estimate()
@@ -220,8 +185,6 @@ def _add_buckets(
 
 
 _READOUT_EDGES = f"{const.EDGES}/_readout/"
-
-
 _OUT, _IN = "out_degree", "in_degree"
 
 
@@ -243,11 +206,7 @@ class FeatureSummary:
     is_float: bool = False
 
     def add(self, column: Column) -> None:
-        """Takes the values of a batch in.
-
-        Args:
-            column: the values; always of the same kind.
-        """
+        """Takes the values of a batch in, always of the same kind."""
         self.num_present += int(column.is_present.sum())
         self.values_per_example.add(column.lengths[column.is_present])
         if column.kind == BYTES:
@@ -292,12 +251,7 @@ class SplitSummary:
     num_self_loops: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def add(self, batch: ExampleBatch, layout: GraphLayout) -> None:
-        """Takes examples in.
-
-        Args:
-            batch: examples that keep the schema.
-            layout: the keys of the schema; others are left out.
-        """
+        """Takes examples in that keep the schema; keys that it lacks are left out."""
         self.num_examples += batch.num_examples
         for key, column in batch.columns.items():
             if column.kind and key in layout.set_of_key:
@@ -343,16 +297,7 @@ class SplitSummary:
 
 
 def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
-    """Reads one end of the edges of all examples.
-
-    Args:
-        batch: examples that keep the schema.
-        key: a `#source` or `#target` key.
-        node_set: node set at this end.
-
-    Returns:
-        int64 [num_edges]: positions among the nodes of the set of all examples, one below the other.
-    """
+    """One end of the edges of all examples: int64 [num_edges], positions among the nodes of all examples, in order."""
     column = batch.column(key)
     if not len(column.values):
         return np.zeros(0, np.int64)
@@ -360,15 +305,7 @@ def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.i
 
 
 def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
-    """Where the items of each example begin among those of all.
-
-    Args:
-        batch: examples that keep the schema.
-        prefix: the set, as in "nodes/package".
-
-    Returns:
-        int64 [num_examples + 1].
-    """
+    """Where the items of each example begin among those of all: int64 [num_examples + 1]."""
     if prefix == const.CONTEXT:
         return np.arange(batch.num_examples + 1)
     column = batch.column(f"{prefix}.{const.SIZE_NAME}")
@@ -380,16 +317,7 @@ def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
 def to_dataset_statistics(
     summary: SplitSummary, split: str, layout: GraphLayout
 ) -> statistics_pb2.DatasetFeatureStatistics:
-    """Writes a summary in the form of TensorFlow Data Validation. The summary is of no use afterwards.
-
-    Args:
-        summary: of a whole split.
-        split: its name.
-        layout: the keys of the schema.
-
-    Returns:
-        Statistics with one feature a key, in alphabetical order.
-    """
+    """Writes a summary, which is of no use afterwards, in the form of TensorFlow Data Validation; keys are sorted."""
     dataset = statistics_pb2.DatasetFeatureStatistics(name=split, num_examples=summary.num_examples)
     for key in sorted(summary.features):
         feature = dataset.features.add()
@@ -400,13 +328,7 @@ def to_dataset_statistics(
 
 
 def write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
-    """Writes what tf.Examples hold under one key. The summary is of no use afterwards.
-
-    Args:
-        feature: proto message to fill; its path is left alone.
-        summary: what is known of the key.
-        num_examples: examples, with the key or without.
-    """
+    """Writes what tf.Examples hold under one key, save its path. The summary is of no use afterwards."""
     if summary.strings is not None:
         feature.type = statistics_pb2.FeatureNameStatistics.STRING
         common = feature.string_stats.common_stats

@@ -14,13 +14,7 @@ STATISTICS_FILE = "FeatureStats.pb"
 
 
 def write_statistics(folder: str, dataset: statistics_pb2.DatasetFeatureStatistics, split: str) -> None:
-    """Writes the statistics of a split.
-
-    Args:
-        folder: folder of the splits, of the standard ExampleStatistics artifact.
-        dataset: the statistics.
-        split: name of the split.
-    """
+    """Writes the statistics of a split into the folder of an ExampleStatistics artifact."""
     tf.io.gfile.makedirs(split_dir(folder, split))
     content = statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
     with tf.io.gfile.GFile(_path(folder, split), "wb") as file:
@@ -28,18 +22,7 @@ def write_statistics(folder: str, dataset: statistics_pb2.DatasetFeatureStatisti
 
 
 def read_statistics(folder: str, split: str) -> statistics_pb2.DatasetFeatureStatistics | None:
-    """Reads the statistics of a split.
-
-    Args:
-        folder: folder of the splits.
-        split: name of the split.
-
-    Returns:
-        The statistics; None if the folder has none of that split.
-
-    Raises:
-        ValueError: if the file holds something else.
-    """
+    """Reads the statistics of a split; None if the folder has none of it."""
     path = _path(folder, split)
     if not tf.io.gfile.exists(path):
         return None

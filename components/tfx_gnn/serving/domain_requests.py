@@ -65,16 +65,10 @@ class DomainAnswer:
 
 
 def out_of_domain_requests(records: Sequence[bytes], label_keys: Collection[str] = ()) -> list[DomainRequest]:
-    """Makes requests of real examples, one for each feature of numbers and each value.
+    """Makes requests of real examples, one for each feature of numbers and each value, ordered by feature.
 
-    Sizes, ends of edges, row lengths, original ids, labels and auxiliary sets stay as they are.
-
-    Args:
-        records: serialized graph tf.Examples; of each feature, the first with values of it is taken.
-        label_keys: features that are labels.
-
-    Returns:
-        Requests, by feature.
+    Of each feature, the first example with values of it is taken. Sizes, ends of edges, row lengths, original ids,
+    labels and auxiliary sets stay as they are.
     """
     sources: dict[str, tuple[tf.train.Example, str]] = {}
     for record in records:
@@ -95,13 +89,9 @@ def out_of_domain_requests(records: Sequence[bytes], label_keys: Collection[str]
 
 
 def answer_kind(outputs: Mapping[str, Any]) -> str:
-    """Tells what a model answered to one example.
+    """Tells what a model answered to one example: `FINITE`, `NONFINITE` or `WRONG_SHAPE`.
 
-    Args:
-        outputs: arrays by output.
-
-    Returns:
-        `FINITE`, `NONFINITE` or `WRONG_SHAPE`. Minus infinity behind the last candidate of a row is no score.
+    Minus infinity behind the last candidate of a row is no score.
     """
     for key, value in outputs.items():
         array = np.asarray(value)

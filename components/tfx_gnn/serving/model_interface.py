@@ -86,12 +86,6 @@ TRAINING_REFERENCE_FOLDER = "training_reference"
 def tensor_input_name(key: str) -> str:
     """Writes the key of a plain tensor as the name of an input; TensorFlow allows no other characters.
 
-    Args:
-        key: a key of `tfx_gnn.graph.codec.flat_tensors`.
-
-    Returns:
-        The key with `_` for all but letters and digits.
-
     Example:
         >>> tensor_input_name("nodes/paper.#size")
         'nodes_paper__size'

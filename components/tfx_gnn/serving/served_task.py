@@ -35,12 +35,7 @@ class ServedTask:
 
 
 def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
-    """Writes the file.
-
-    Args:
-        served: what to tell.
-        saved_model_dir: folder that holds `saved_model.pb`.
-    """
+    """Writes the file beside `saved_model.pb`."""
     path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
     tf.io.gfile.makedirs(os.path.dirname(path))
     with tf.io.gfile.GFile(path, "w") as file:
@@ -48,17 +43,7 @@ def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
 
 
 def read_served_task(saved_model_dir: str) -> ServedTask | None:
-    """Reads the file.
-
-    Args:
-        saved_model_dir: folder that holds `saved_model.pb`.
-
-    Returns:
-        What the model tells; None if it was exported by something else, or by an earlier version.
-
-    Raises:
-        ValueError: if the file is of another version, or damaged.
-    """
+    """Reads the file; None if the model was exported by something else, or by an earlier version."""
     path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
     if not tf.io.gfile.exists(path):
         return None

@@ -56,15 +56,6 @@ def incoming_version(destination: str) -> Iterator[str]:
     Until the block ends, a published version counts as not recorded yet; an error or a kill leaves it so.
 
     Leftovers of dead processes are removed first, those of living ones left alone.
-
-    Args:
-        destination: folder of versions on a local or mounted disk; made if missing.
-
-    Yields:
-        Path of the hidden folder, which exists and is empty.
-
-    Raises:
-        ValueError: if the destination is on an object store.
     """
     if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", destination):
         raise ValueError(
@@ -92,9 +83,7 @@ def incoming_version(destination: str) -> Iterator[str]:
 def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool]) -> None:
     """Removes notes of pushes that were killed after they were recorded, and of versions that are not the newest.
 
-    Args:
-        destination: folder of versions; may be missing.
-        is_recorded: tells whether a folder has the record of its push.
+    `is_recorded` tells whether a folder has the record of its push.
     """
     for path, version, origin in _notes(destination):
         lock = _try_lock(path, os.O_RDWR)
@@ -110,17 +99,10 @@ def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool
 def unrecorded_version(
     destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
 ) -> Iterator[int | None]:
-    """Yields a version that the same push had published before it was killed; recorded when the block ends well.
+    """Yields a version that the same push had published before it was killed, or None: then it must be pushed.
 
-    It is found only while it is the newest: behind a newer one it is not what a server serves.
-
-    Args:
-        destination: folder of versions; may be missing.
-        origin: what the push is known by.
-        is_recorded: tells whether a folder has the record of its push.
-
-    Yields:
-        The version, or None: then it must be pushed.
+    It is found only while it is the newest: behind a newer one it is not what a server serves. It counts as recorded
+    when the block ends well.
     """
     forget_recorded_versions(destination, is_recorded)
     found = None
@@ -141,21 +123,11 @@ def unrecorded_version(
 
 
 def publish_version(incoming: str, destination: str, origin: PushOrigin | None = None) -> int:
-    """Renames a hidden folder to the next version number.
+    """Renames a hidden folder, which `incoming_version` gave, to the next version number; the first is 1.
 
-    Two processes never get the same number: the rename onto a folder with files
-    fails, and the next number is tried. Nothing is ever overwritten.
-
-    Args:
-        incoming: folder that `incoming_version` gave, with the model in it.
-        destination: the same destination.
-        origin: by which the version is found if this process is killed before it ends the block of `incoming`.
-
-    Returns:
-        The version: one more than the highest there, or 1.
-
-    Raises:
-        OSError: if the disk refuses for another reason.
+    Two processes never get the same number: the rename onto a folder with files fails, and the next number is tried.
+    Nothing is ever overwritten. By `origin` the version is found if this process is killed before the block of
+    `incoming_version` ends.
     """
     sync_tree(incoming)
     version = max(list_versions(destination), default=0) + 1
@@ -177,11 +149,6 @@ def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None
     """Makes a published version count as not recorded: the same push, started again, finds it.
 
     Does nothing if its note still exists, as after a push that was killed once it was recorded.
-
-    Args:
-        destination: folder of versions.
-        version: one of them.
-        origin: what its push is known by.
     """
     if (version, origin) not in [(noted, other) for _, noted, other in _notes(destination)]:
         _write_note(os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex), version, origin)
@@ -190,11 +157,7 @@ def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None
 def remove_leftovers(destination: str) -> list[str]:
     """Removes hidden folders whose process is dead, and the lock files of those that were never published.
 
-    Args:
-        destination: folder of versions, which exists.
-
-    Returns:
-        Names of the folders that were removed, sorted.
+    Returns the names of the removed folders, sorted.
     """
     removed = []
     for name in sorted(os.listdir(destination)):

@@ -80,18 +80,10 @@ def analyze(
     preprocessing_fn: TensorPreprocessingFn,
     folders: CacheFolders,
 ) -> tuple[Any, Any]:
-    """Adds the steps that take statistics.
+    """Adds the steps that take statistics, within a context of tf.Transform.
 
-    Args:
-        pipeline: the pipeline, within a context of tf.Transform.
-        data: what statistics are taken of.
-        source: decodes tf.Examples with the keys of the graph.
-        preprocessing_fn: the wrapped function.
-        folders: where statistics of earlier data are, and where to keep these.
-
-    Returns:
-        What `WriteTransformFn` takes; and, if the items of the last span are summarized, what
-        `UniqueItems` gives of them, else None.
+    Returns what `WriteTransformFn` takes; and, if the items of the last span are summarized, what `UniqueItems` gives
+    of them, else None.
     """
     reader = _Reader(pipeline, data, source)
     if folders:

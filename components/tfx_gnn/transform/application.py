@@ -92,23 +92,14 @@ def transform_merged_features(
 ) -> dict[str, const.Field]:
     """Transforms the features of a batch of graphs that were merged into one.
 
-    Args:
-        transform: the saved transform.
-        raw: by tf.Example key ("nodes/package.size_bytes"), the features of all items of all graphs in
-            order, shape `[total_items, *feature_shape]`; and for every edge set "edges/<set>.#source" and
-            "#target", shape [total_edges], positions in the merged node sets. Numbers of other widths than
-            int64 and float32 are converted. Features of auxiliary sets, whose names start with "_", may be
-            absent, as labels are in a request, and so may `labels`: zeros and empty strings stand in for them.
-        sizes: by prefix ("nodes/package", "edges/depends"), the number of items of each graph, int32 or
-            int64 [num_graphs]. Every set of the graph is there.
-        labels: keys of further features that may be absent.
+    `raw` has, by tf.Example key, the features of all items of all graphs in order, shape `[total_items,
+    *feature_shape]`; and for every edge set "edges/<set>.#source" and "#target", shape [total_edges], positions in the
+    merged node sets. Numbers of other widths than int64 and float32 are converted. Features of auxiliary sets, whose
+    names start with "_", and `labels` may be absent, as in a request: zeros and empty strings stand in for them.
+    `sizes` has, for the prefix of every node set and edge set, the number of items of each graph, shape [num_graphs].
 
-    Returns:
-        The transformed features by tf.Example key, shape `[total_items, *feature_shape]`; int64, float32 or
-        string. Structure keys are not repeated.
-
-    Raises:
-        ValueError: if a key is missing or unknown, or a value has another shape than the schema says.
+    The result has shape `[total_items, *feature_shape]` by key; int64, float32 or string; no structure keys. Raises
+    ValueError if a key is missing or unknown, or a value has another shape than the schema says.
     """
     layout = transform.raw_layout
     optional = {column.key for one_set in layout.sets if one_set.name.startswith("_") for column in one_set.features}

@@ -52,17 +52,10 @@ class CacheFolders:
 def span_keys(
     spans: Sequence[Sequence[RecordFile]], raw_schema: graph_schema_pb2.GraphSchema, *, is_chain: bool, more: str = ""
 ) -> tuple[analyzer_cache.DatasetKey, ...]:
-    """Names spans of examples after what is in them.
+    """Names spans of examples after what is in them: one key per span, equal for equal data.
 
-    Args:
-        spans: files of each span, in order. Their names, sizes and times of change stand for
-            their content: to read them is what a cache saves.
-        raw_schema: schema of the examples.
-        is_chain: whether what counts in a span depends on the spans before it.
-        more: what else the meaning of a span depends on.
-
-    Returns:
-        One key per span, equal for equal data.
+    Names, sizes and times of change of the files stand for their content: to read them is what a cache saves. With
+    `is_chain`, what counts in a span depends on the spans before it; `more` is what else it depends on.
     """
     keys: list[analyzer_cache.DatasetKey] = []
     common = "\n".join([tfx_gnn.__version__, text_format.MessageToString(raw_schema), more])
@@ -78,12 +71,7 @@ def span_keys(
 def tables_key(reading: TableReading, raw_schema: graph_schema_pb2.GraphSchema) -> analyzer_cache.DatasetKey:
     """Names tables after what is in them.
 
-    Args:
-        reading: what is read of them.
-        raw_schema: schema of the examples.
-
-    Returns:
-        The key. Tables that are not in files are never cached: changes to them cannot be detected.
+    Tables that are not in files are never cached: changes to them cannot be detected.
     """
     tables = [f"{label} {table.declared_as}" for label, table in sorted(reading.layouts.items())]
     files = [_describe_file(path) for table in reading.layouts.values() for path in table.files]
@@ -99,18 +87,7 @@ def datasets_to_read(
     preprocessing_fn: TensorPreprocessingFn,
     type_specs: Mapping[str, tf.TypeSpec],
 ) -> tuple[Any, Collection[analyzer_cache.DatasetKey]]:
-    """Finds what is not in the cache.
-
-    Args:
-        pipeline: the pipeline to read the cache in.
-        folders: where caches are.
-        keys: the datasets.
-        preprocessing_fn: the wrapped function.
-        type_specs: its inputs.
-
-    Returns:
-        The cache of these datasets, for `AnalyzeDatasetWithCache`; and the datasets that must be read.
-    """
+    """Reads the cache of datasets, for `AnalyzeDatasetWithCache`, and finds the datasets that must be read."""
     entries = analysis_graph_builder.get_analysis_cache_entry_keys(
         preprocessing_fn, type_specs, set(keys), force_tf_compat_v1=False
     )
@@ -125,24 +102,13 @@ def datasets_to_read(
 
 
 def write_cache(pipeline: beam.Pipeline, folders: CacheFolders, cache: Any) -> None:
-    """Adds the steps that write what analyzers gathered.
-
-    Args:
-        pipeline: the pipeline.
-        folders: where caches are.
-        cache: what `AnalyzeDatasetWithCache` gave.
-    """
+    """Adds the steps that write what `AnalyzeDatasetWithCache` gathered."""
     if cache:
         _ = cache | "WriteCache" >> tft_beam.analyzer_cache.WriteAnalysisCacheToFS(pipeline, folders.written)
 
 
 def copy_cache(folders: CacheFolders, keys: Collection[analyzer_cache.DatasetKey]) -> None:
-    """Takes what was gathered of datasets over into the folder that is written.
-
-    Args:
-        folders: where caches are, both of them.
-        keys: the datasets.
-    """
+    """Copies what was gathered of datasets into the folder that is written."""
     for key in keys:
         source = os.path.join(folders.read, key.key)
         if not tf.io.gfile.isdir(source):
@@ -155,16 +121,7 @@ def copy_cache(folders: CacheFolders, keys: Collection[analyzer_cache.DatasetKey
 
 
 def has_identities(folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> bool:
-    """Tells whether the identities of a span's items are known.
-
-    Args:
-        folder: a cache; empty for none.
-        key: the span.
-        prefixes: sets whose items are known again by an identity.
-
-    Returns:
-        Whether the cache has those of all these sets.
-    """
+    """Whether a cache has the identities of a span's items in all of these sets; an empty `folder` is no cache."""
     return not prefixes or (
         bool(folder) and all(tf.io.gfile.glob(f"{_identities_path(folder, key, prefix)}-*") for prefix in prefixes)
     )
@@ -174,25 +131,11 @@ class ReadIdentities(beam.PTransform):
     """The identities of the items that count in a span: PCollection of (prefix of the set, uint64 identities)."""
 
     def __init__(self, folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> None:
-        """Chooses what to read.
-
-        Args:
-            folder: a cache that has them.
-            key: the span.
-            prefixes: the sets.
-        """
         super().__init__()
         self._paths = {prefix: _identities_path(folder, key, prefix) for prefix in sorted(prefixes)}
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: the pipeline.
-
-        Returns:
-            The identities.
-        """
+        """Reads from the pipeline's file system."""
         return [
             input_or_inputs
             | f"Read {prefix}" >> beam.io.ReadFromTFRecord(f"{path}-*")
@@ -205,25 +148,11 @@ class WriteIdentities(beam.PTransform):
     """Writes what `ReadIdentities` reads."""
 
     def __init__(self, folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> None:
-        """Chooses where to write.
-
-        Args:
-            folder: the cache that is written.
-            key: the span.
-            prefixes: the sets.
-        """
         super().__init__()
         self._paths = {prefix: _identities_path(folder, key, prefix) for prefix in sorted(prefixes)}
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: PCollection of (prefix of the set, uint64 identities).
-
-        Returns:
-            What Beam's sinks give, by prefix.
-        """
+        """Writes a PCollection of (prefix of the set, uint64 identities); gives what Beam's sinks give, by prefix."""
         return {
             prefix: input_or_inputs
             | f"Choose {prefix}" >> beam.Filter(lambda found, wanted: found[0] == wanted, prefix)

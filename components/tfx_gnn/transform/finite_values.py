@@ -65,14 +65,7 @@ class NumberCounts:
         return self.num_nan + self.num_infinite + self.num_negative_infinite
 
     def merge(self, other: NumberCounts) -> NumberCounts:
-        """Adds up the counts of other examples.
-
-        Args:
-            other: of the same feature.
-
-        Returns:
-            Counts of both.
-        """
+        """Adds up the counts of the same feature in other examples."""
         return NumberCounts(
             num_values=self.num_values + other.num_values,
             num_nan=self.num_nan + other.num_nan,
@@ -83,7 +76,7 @@ class NumberCounts:
         )
 
     def words(self) -> str:
-        """Tells the counts, and the place of the first value that is not finite."""
+        """The counts in words, with the place of the first value that is not finite."""
         kinds = {"NaN": self.num_nan, "inf": self.num_infinite, "-inf": self.num_negative_infinite}
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
         return f"{counts} of {self.num_values} values, first {self.first[0].text}"
@@ -112,13 +105,8 @@ class BatchPlaces:
     ) -> NumberCounts:
         """Counts the numbers of a feature.
 
-        Args:
-            flat_values: numbers, shape [num_rows, ...].
-            row_splits: partitions of the rows, the outermost first; none for a dense feature.
-            finds_lowest: whether to look for the place of the lowest number.
-
-        Returns:
-            The counts.
+        `flat_values` has shape [num_rows, ...]; `row_splits` partition the rows, the outermost first, none for a dense
+        feature. `finds_lowest` asks for the place of the lowest number, too.
         """
         numbers = flat_values.reshape(-1)
         is_finite = np.isfinite(numbers)
@@ -159,14 +147,7 @@ class BatchPlaces:
 
 
 def merge_counts(parts: Sequence[Mapping[str, NumberCounts]]) -> dict[str, NumberCounts]:
-    """Adds up counts by tf.Example key.
-
-    Args:
-        parts: counts of disjoint examples.
-
-    Returns:
-        Counts of all.
-    """
+    """Adds up counts of disjoint examples by tf.Example key."""
     merged: dict[str, NumberCounts] = {}
     for part in parts:
         for key, counts in part.items():
@@ -183,14 +164,7 @@ def check_finite(
 ) -> None:
     """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
 
-    Args:
-        transformed: counts of features after the transform, by tf.Example key.
-        raw: the same of features before it.
-        allowed: keys of transformed features that may have such values.
-        made_of: tells which raw keys a transformed feature depends on.
-
-    Raises:
-        ValueError: if another feature has such a number; it tells where, and what the feature is made of.
+    `made_of` tells which raw keys a transformed feature depends on, so that the message can name the cause.
     """
     nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
     for key in set(nonfinite) & set(allowed):

@@ -290,13 +290,8 @@ class GraphView:
 def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: GraphLayout) -> GraphView:
     """Makes the view of a batch of parsed tf.Examples.
 
-    Args:
-        tensors: by tf.Example key, structure keys included; shape `[num_graphs, (num_items),
-            *feature_shape]` each.
-        layout: the keys of the graph.
-
-    Returns:
-        The view.
+    `tensors` has every key of the layout, structure keys included, in shape `[num_graphs, (num_items),
+    *feature_shape]`.
     """
 
     def row_splits_of(one_set: SetLayout) -> Callable[[], tf.Tensor]:
@@ -334,14 +329,9 @@ def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: Graph
 
 
 def ragged_from_graph_view(graph: GraphView) -> dict[str, tf.RaggedTensor]:
-    """Cuts the features of a view back into graphs.
+    """Cuts the features of a view back into graphs, by tf.Example key and without structure keys.
 
-    Args:
-        graph: the view.
-
-    Returns:
-        Features by tf.Example key, without structure keys; shape `[num_graphs, (num_items),
-        *feature_shape]` each.
+    They have shape `[num_graphs, (num_items), *feature_shape]`.
     """
     pieces: list[tuple[SetLayout, ItemsView]] = [(SetLayout(set_type=const.CONTEXT, name=""), graph.context)]
     pieces += [(SetLayout(set_type=const.NODES, name=name), view) for name, view in graph.node_sets.items()]

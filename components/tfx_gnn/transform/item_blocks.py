@@ -56,12 +56,8 @@ def set_part(
 ) -> SetPart:
     """Chooses what is needed of a set.
 
-    Args:
-        one_set: the set.
-        layout: the keys of the graph.
-        keys: features that statistics of tf.Transform are taken of.
-        summarizes: whether all features are summarized.
-        as_sampled: whether every occurrence counts, whatever an item is known by.
+    `keys` are the features that statistics of tf.Transform are taken of; with `summarizes` all features are summarized;
+    with `as_sampled` every occurrence of an item counts.
     """
     rule = IdentityRule(one_set=one_set) if as_sampled else identity_rule(one_set, layout)
     analyzed = tuple(column for column in one_set.features if column.key in keys)
@@ -91,20 +87,14 @@ class SeenItems:
     """Remembers identities, and a hash of the contents of each."""
 
     def __init__(self) -> None:
-        """Remembers nothing yet."""
         self._identities: Hashes = _NO_HASHES
         self._contents: Hashes = _NO_HASHES
 
     def add(self, identities: Hashes, contents: Hashes) -> tuple[npt.NDArray[np.int64], Hashes]:
-        """Takes items.
+        """Takes items by identity and hash of their contents, both uint64 [n].
 
-        Args:
-            identities: uint64 [n].
-            contents: uint64 [n].
-
-        Returns:
-            Positions of the items that are new, the first of each identity, in ascending order; and identities of
-            items whose contents are not those of the first.
+        Returns positions of the items that are new, the first of each identity, in ascending order; and identities of
+        items whose contents are not those of the first.
         """
         found = np.searchsorted(self._identities, identities)
         is_new = np.ones(len(identities), bool)
@@ -133,14 +123,6 @@ class ItemCollector:
     """Collects the items of one set in one file, and hands them out by bucket."""
 
     def __init__(self, number: int, part: SetPart, file: RecordFile, num_buckets: int) -> None:
-        """Makes an empty collector.
-
-        Args:
-            number: of the set.
-            part: what is needed of it.
-            file: the file.
-            num_buckets: a power of two.
-        """
         self._number, self._part, self._file, self._num_buckets = number, part, file, num_buckets
         self._seen = SeenItems()
         self._pending: list[pa.RecordBatch] = []
@@ -148,17 +130,7 @@ class ItemCollector:
         self._num_items = self._num_flushed = self._pending_bytes = 0
 
     def add(self, batch: ExampleBatch) -> Iterator[tuple[BucketKey, ItemBlock]]:
-        """Takes the items of some examples.
-
-        Args:
-            batch: examples that follow one another.
-
-        Yields:
-            Blocks, if there are many items now.
-
-        Raises:
-            BrokenRecordError: if an example does not hold what `#size` says.
-        """
+        """Takes the items of examples that follow one another; yields blocks if there are many items now."""
         identities = self._part.rule.identities(batch)
         items = self._part.carried.take(batch)
         contents = np.zeros(len(identities), np.uint64)
@@ -179,11 +151,7 @@ class ItemCollector:
             yield from self.flush()
 
     def flush(self) -> Iterator[tuple[BucketKey, ItemBlock]]:
-        """Hands out all items that are left.
-
-        Yields:
-            Blocks by bucket.
-        """
+        """Yields all items that are left, in blocks by bucket."""
         items = _concat(self._pending) if self._pending else None
         differing = np.unique(np.concatenate([_NO_HASHES, *self._differing]))
         rows = by_bucket(_NO_HASHES if items is None else _numbers(items, _IDENTITY), self._num_buckets)
@@ -226,13 +194,9 @@ class KeptItems:
 
 
 def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
-    """Keeps one item of each identity: the first of the first file.
+    """Keeps one item of each identity of a bucket: the first of the first file.
 
-    Args:
-        blocks: all of one bucket.
-
-    Returns:
-        Those that do not count elsewhere; None if there are none.
+    Items that count elsewhere are left out; None if no other is left.
     """
     found = [(block.origin, block.items) for block in blocks if block.origin is not None and block.items is not None]
     if not found:
@@ -259,15 +223,7 @@ def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
 
 
 def by_bucket(hashes: Hashes, num_buckets: int) -> dict[int, npt.NDArray[np.int64]]:
-    """Parts hashes by their highest bits.
-
-    Args:
-        hashes: uint64 [n].
-        num_buckets: a power of two.
-
-    Returns:
-        Positions in ascending order, by bucket.
-    """
+    """Parts hashes by their highest bits: positions in ascending order, by bucket; `num_buckets` is a power of two."""
     if not len(hashes):
         return {}
     # A shift by all 64 bits would be none at all.

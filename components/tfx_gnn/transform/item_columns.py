@@ -27,7 +27,6 @@ class BrokenRecordError(BrokenRuleError):
     """
 
     def __init__(self, rule: str, got: str, advice: str, number: int) -> None:
-        """Makes the error; see `BrokenRuleError`."""
         super().__init__(rule, got, advice)
         self.number = number
 
@@ -50,16 +49,10 @@ class ItemColumns:
         return tuple(key for column in self.features for key in (column.key, *column.row_length_keys.values()))
 
     def take(self, batch: ExampleBatch) -> pa.RecordBatch:
-        """Takes the items of a batch.
+        """Takes the items of a batch, of all examples one below the other.
 
-        Args:
-            batch: decoded examples.
-
-        Returns:
-            One row an item, of all examples one below the other, and one column of lists for each of `keys`.
-
-        Raises:
-            BrokenRecordError: if an example has not as many values as `#size` and the shapes say.
+        One row an item, and one column of lists for each of `keys`. Raises BrokenRecordError if an example
+        has not as many values as `#size` and the shapes say.
         """
         sizes = set_sizes(batch, self.one_set)
         arrays, names = [], []
@@ -70,42 +63,20 @@ class ItemColumns:
         return pa.RecordBatch.from_arrays(arrays, names)
 
     def check(self, batch: ExampleBatch) -> None:
-        """Makes sure that a batch has what `take` takes.
-
-        Args:
-            batch: decoded examples.
-
-        Raises:
-            BrokenRecordError: if an example has not as many values as `#size` and the shapes say.
-        """
+        """Raises BrokenRecordError if a batch lacks what `take` takes."""
         sizes = set_sizes(batch, self.one_set)
         for feature in self.features:
             list(_value_splits(batch, feature, sizes))
 
     def hash(self, batch: ExampleBatch) -> Hashes:
-        """Hashes what the items have as these features.
-
-        Args:
-            batch: examples that `take` took.
-
-        Returns:
-            uint64 [num_items].
-        """
+        """Hashes what the items of a checked batch have as these features: uint64 [num_items]."""
         hashes: Hashes = np.zeros(int(set_sizes(batch, self.one_set).sum()), np.uint64)
         for feature in self.features:
             hashes = mix(hashes ^ hash_items(batch, feature, self.one_set.prefix))
         return hashes
 
     def pack(self, items: pa.RecordBatch, items_per_example: int) -> Iterator[bytes]:
-        """Writes items as tf.Examples.
-
-        Args:
-            items: as `take` returns them; other columns are left out.
-            items_per_example: how many items an example has at most.
-
-        Yields:
-            Serialized tf.Examples with `keys` and `#size`.
-        """
+        """Writes items that `take` took as serialized tf.Examples with `keys` and `#size`, without other columns."""
         bounds = np.append(np.arange(0, items.num_rows, items_per_example), items.num_rows)
         columns = self.columns(items)
         rows = {key: (np.arange(len(column.values)), column.splits[bounds]) for key, column in columns.items()}
@@ -116,30 +87,12 @@ class ItemColumns:
         yield from encoder.encode(len(bounds) - 1, rows, sizes)
 
     def columns(self, items: pa.RecordBatch) -> dict[str, Column]:
-        """Reads items as if each were an example of its own.
-
-        Args:
-            items: as `take` returns them; other columns are left out.
-
-        Returns:
-            The columns by key.
-        """
+        """Reads items that `take` took as if each were an example of its own; other columns are left out."""
         return {key: list_column(items.column(items.schema.get_field_index(key))) for key in self.keys}
 
 
 def set_sizes(batch: ExampleBatch, one_set: SetLayout) -> _Splits:
-    """Reads how many items each example has.
-
-    Args:
-        batch: decoded examples.
-        one_set: a set.
-
-    Returns:
-        int64 [num_examples]; 1 for the context; 0 where there is no `#size`.
-
-    Raises:
-        BrokenRecordError: if `#size` is not one number, at least 0.
-    """
+    """Reads how many items each example has: int64 [num_examples]; 1 for the context; 0 where there is no `#size`."""
     if one_set.set_type == const.CONTEXT:
         return np.ones(batch.num_examples, np.int64)
     column = batch.column(one_set.size_key)
@@ -154,16 +107,7 @@ def set_sizes(batch: ExampleBatch, one_set: SetLayout) -> _Splits:
 
 
 def check_ids(batch: ExampleBatch, one_set: SetLayout, id_column: FeatureColumn) -> None:
-    """Makes sure that all items have their "#id".
-
-    Args:
-        batch: decoded examples.
-        one_set: a set.
-        id_column: its "#id".
-
-    Raises:
-        BrokenRecordError: if the ids are not as many as the items.
-    """
+    """Raises BrokenRecordError unless an example has one "#id" for each item."""
     sizes, lengths = set_sizes(batch, one_set), batch.column(id_column.key).lengths
     for row in np.flatnonzero(sizes != lengths)[:1]:
         raise BrokenRecordError(
@@ -175,15 +119,9 @@ def check_ids(batch: ExampleBatch, one_set: SetLayout, id_column: FeatureColumn)
 
 
 def check_ends(batch: ExampleBatch, edges: SetLayout, ends: Sequence[tuple[str, SetLayout]]) -> None:
-    """Makes sure that edges end at nodes of their example.
+    """Raises BrokenRecordError unless an example has as many ends as edges, each at one of its nodes.
 
-    Args:
-        batch: decoded examples.
-        edges: an edge set.
-        ends: keys of its ends, and the node sets there.
-
-    Raises:
-        BrokenRecordError: if there are not as many ends as edges, or one of them is at no node.
+    `ends` are keys of ends, and the node sets there.
     """
     num_edges = set_sizes(batch, edges)
     for key, nodes in ends:

@@ -72,16 +72,9 @@ class IdentityRule:
         return "each graph has its own"
 
     def identities(self, batch: ExampleBatch) -> Hashes:
-        """Hashes the identities of the items of a batch.
+        """Hashes the identities of the items of a batch: uint64 [num_items], items of all examples one below the other.
 
-        Args:
-            batch: decoded examples.
-
-        Returns:
-            uint64 [num_items], items of all examples one below the other.
-
-        Raises:
-            BrokenRecordError: if an item lacks its "#id" or a feature, or an edge its ends.
+        Raises BrokenRecordError if an item lacks its "#id" or a feature, or an edge its ends.
         """
         prefix = self.one_set.prefix
         if self.id_column is not None:
@@ -102,15 +95,7 @@ class IdentityRule:
 
 
 def identity_rule(one_set: SetLayout, layout: GraphLayout) -> IdentityRule:
-    """Finds how the items of a set are identified.
-
-    Args:
-        one_set: the set.
-        layout: the keys of the graph.
-
-    Returns:
-        The rule.
-    """
+    """Finds how the items of a set are identified."""
     if one_set.set_type == const.CONTEXT:
         return IdentityRule(one_set=one_set)
     if one_set.id_column is not None or one_set.set_type == const.NODES:

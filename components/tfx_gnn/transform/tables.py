@@ -62,26 +62,13 @@ class TableRows:
     columns: pa.Table
 
     def take(self, positions: npt.NDArray[np.int64]) -> TableRows:
-        """Chooses rows.
-
-        Args:
-            positions: int64 [n], which ones, ascending.
-
-        Returns:
-            Those rows.
-        """
+        """Chooses rows by ascending positions, int64 [n]."""
         # What is sliced would travel as a whole.
         return dataclasses.replace(self, rows=self.rows[positions], columns=self.columns.take(pa.array(positions)))
 
 
 def count_dropped(label: str, rule: str, count: int = 1) -> None:
-    """Counts rows that statistics leave out, as a counter of the Beam pipeline.
-
-    Args:
-        label: label of their table.
-        rule: the rule that they break.
-        count: how many.
-    """
+    """Counts rows that statistics leave out for a rule, as a counter of the Beam pipeline."""
     Metrics.counter("tfx_gnn.GraphTransform", f"{label}:{rule}").inc(count)
 
 
@@ -89,25 +76,12 @@ class KeptRows(beam.PTransform):
     """`TableRows` to those that the rules keep."""
 
     def __init__(self, rules: RowRules, ends: Mapping[str, tuple[str, str]]) -> None:
-        """Takes the rules.
-
-        Args:
-            rules: what to do with rows that break a rule.
-            ends: by label of an edge table, labels of the node tables at its ends.
-        """
         super().__init__()
         self._rules = rules
         self._ends = ends
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps; none if no rule needs them.
-
-        Args:
-            input_or_inputs: PCollection of `TableRows`.
-
-        Returns:
-            The same, without rows that are not kept.
-        """
+        """Drops rows of a PCollection of `TableRows`; adds no step if no rule needs one."""
         rules = self._rules
         if (rules.duplicate_nodes, rules.dangling_edges) == (
             "refuse",
@@ -250,20 +224,9 @@ def plan_table_reading(
 ) -> TableReading:
     """Finds the tables of the features that statistics are taken of.
 
-    Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        layout: the keys of the examples.
-        keys: features of the examples that statistics are taken of. Nothing else is taken from
-            the tables, so neither labels nor the column of splits are.
-        rules: what to do with rows that break a rule, as when the examples were sampled.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        What to read; features of the context, and of readouts that have no table, are left out.
-
-    Raises:
-        ValueError: if the tables do not fit their schema, a set has no table, or its table lacks one of
-            its features or has it with another type or shape.
+    Nothing else is taken from the tables, so neither labels nor the column of splits are; features of the context, and
+    of readouts that have no table, are left out. Raises ValueError if the tables do not fit their
+    schema, a set has no table, or its table lacks a feature or has it with another type or shape.
     """
     schema = read_tables_schema(tables_dir, access=access)
     declared = layouts_of(schema, tables_dir, access=access)
@@ -298,25 +261,13 @@ class TableBatches(beam.PTransform):
     """Record batches of one row each, which holds items of one set from a block of its table."""
 
     def __init__(self, reading: TableReading, schema: pa.Schema) -> None:
-        """Chooses what to read.
-
-        Args:
-            reading: what to read.
-            schema: columns that each batch shall have; others than those read are null.
-        """
+        """Takes the columns that each batch shall have in `schema`; others than those read are null."""
         super().__init__()
         self._reading = reading
         self._schema = schema
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: the pipeline.
-
-        Returns:
-            PCollection of pa.RecordBatch.
-        """
+        """Reads from the pipeline into a PCollection of pa.RecordBatch."""
         reading = self._reading
         in_files = [(label, table) for label, table in reading.layouts.items() if table.bigquery is None]
         units = [(label, unit) for label, table in in_files for unit in list_units(table)]

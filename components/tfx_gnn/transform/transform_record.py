@@ -40,15 +40,9 @@ def rewrite_transformed_metadata(
 ) -> graph_schema_pb2.GraphSchema:
     """Gives `transformed_metadata/schema.pbtxt` the keys of the transformed examples.
 
-    Domains and annotations that tf.Transform wrote (vocabulary sizes, ranges of indices) stay.
-
-    Args:
-        transform_graph_dir: folder that tf.Transform wrote to.
-        raw_schema: the graph before the transform.
-
-    Returns:
-        The graph after it: the same sets with other features, whose dtypes are int64, float32 and string. All
-        dimensions up to the last ragged one are declared ragged.
+    Domains and annotations that tf.Transform wrote (vocabulary sizes, ranges of indices) stay. Returns the transformed
+    graph: the same sets with other features, whose dtypes are int64, float32 and string. All dimensions up to the last
+    ragged one are declared ragged.
     """
     folder = os.path.join(transform_graph_dir, TRANSFORMED_METADATA_DIR)
     written = read_tfmd_schema(folder)
@@ -119,27 +113,13 @@ class TransformRecord:
     nonfinite_features: tuple[str, ...] = ()
 
     def write(self, folder: str) -> None:
-        """Writes the note.
-
-        Args:
-            folder: existing folder.
-        """
+        """Writes the record into an existing folder."""
         with tf.io.gfile.GFile(os.path.join(folder, TRANSFORM_RECORD_FILE), "w") as file:
             file.write(json.dumps(dataclasses.asdict(self), indent=2) + "\n")
 
 
 def read_transform_record(folder: str) -> TransformRecord | None:
-    """Reads the note.
-
-    Args:
-        folder: a transform graph, or transformed examples.
-
-    Returns:
-        The note; None if there is none.
-
-    Raises:
-        ValueError: if the file holds something else.
-    """
+    """Reads the record of a transform graph, or of transformed examples; None if there is none."""
     path = os.path.join(folder, TRANSFORM_RECORD_FILE)
     if not tf.io.gfile.exists(path):
         return None
@@ -157,15 +137,7 @@ def read_transform_record(folder: str) -> TransformRecord | None:
 
 
 def check_transformed_by(transformed_examples_dir: str, transform_graph_dir: str) -> None:
-    """Refuses examples that another transform made.
-
-    Args:
-        transformed_examples_dir: transformed examples.
-        transform_graph_dir: the transform that is to be exported with the model.
-
-    Raises:
-        ValueError: if both have notes and these name different transforms.
-    """
+    """Refuses examples that another transform made; those of which either folder has no record pass."""
     examples, graph = map(read_transform_record, (transformed_examples_dir, transform_graph_dir))
     if examples and graph and examples.transform != graph.transform:
         raise ValueError(

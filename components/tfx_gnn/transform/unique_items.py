@@ -79,14 +79,10 @@ class UniqueItems(beam.PTransform):
     ) -> None:
         """Chooses what to keep.
 
-        Args:
-            layout: the keys of the graph.
-            keys: the features that statistics of tf.Transform are taken of.
-            num_buckets: a power of two; `value_hashes.num_buckets_for` chooses one.
-            summarizes: whether all features are summarized, beside.
-            as_sampled: whether every occurrence counts, whatever an item is known by.
-            known: PCollection of (prefix of the set, uint64 identities) of items that count elsewhere and are left
-                out here; None if there are none.
+        `keys` are the features that statistics of tf.Transform are taken of; with `summarizes` all features are
+        summarized, too; with `as_sampled` every occurrence counts, whatever an item is known by. `num_buckets` is a
+        power of two. `known` is a PCollection of (prefix of the set, uint64 identities) of items that count elsewhere
+        and are left out here.
         """
         super().__init__()
         parts = (
@@ -103,16 +99,12 @@ class UniqueItems(beam.PTransform):
         )
 
     def expand(self, input_or_inputs: Any) -> dict[str, Any]:
-        """Builds the steps.
+        """Maps a PCollection of `RecordFile` to PCollections by name.
 
-        Args:
-            input_or_inputs: PCollection of `RecordFile`.
-
-        Returns:
-            PCollections by name. `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge
-            ends. `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and known again.
-            `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
-            `SUMMARIES`: (split, `ItemSummaries`), if asked for.
+        `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge ends.
+        `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and known again.
+        `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
+        `SUMMARIES`: (split, `ItemSummaries`), if asked for.
         """
         for prefix, reason in self._reasons.items():
             _LOG.info("Each occurrence of an item of %r counts in statistics: %s.", prefix, reason)

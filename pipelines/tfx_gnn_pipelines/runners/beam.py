@@ -10,15 +10,6 @@ from tfx_gnn_pipelines.run_lock import locked_root
 
 
 def run(config: PipelineConfig) -> None:
-    """Runs the pipeline to its end.
-
-    Args:
-        config: paths and options; all paths local.
-
-    Raises:
-        BlockingIOError: if another run uses the same root.
-        ValueError: if the config leaves parameters open.
-        Exception: whatever a component raises, as Beam passes it on.
-    """
+    """Runs the pipeline to its end."""
     with locked_root(config):
         BeamDagRunner().run(build_pipeline(config, sqlite_metadata=True))

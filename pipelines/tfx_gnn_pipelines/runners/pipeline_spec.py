@@ -15,19 +15,10 @@ from tfx_gnn_pipelines.open_parameters import open_values
 
 
 def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
-    """Compiles a pipeline.
+    """Compiles a pipeline into a PipelineJob as plain JSON values.
 
-    Args:
-        config: paths and options.
-        image: container image that holds this project with the extra `kfp`.
-        display_name: name that the service shows.
-
-    Returns:
-        A PipelineJob as plain JSON values: the spec under "pipelineSpec", the
-        root and the values of open parameters under "runtimeConfig".
-
-    Raises:
-        ValueError: if the tables, or a parameter left open, do not exist.
+    The spec is under "pipelineSpec", the root and the values of open parameters under "runtimeConfig". `image` holds
+    this project with the extra `kfp`.
     """
     runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
         config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
@@ -43,11 +34,8 @@ def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -
 def write_pipeline(job: dict[str, Any], output: str) -> None:
     """Writes a compiled pipeline, whole or not at all.
 
-    Args:
-        job: what `compile_pipeline` gave.
-        output: file to write. A name that ends in `.yaml` or `.yml` gets the bare
-            pipeline spec, as Kubeflow's user interface and client take it; any
-            other name gets the whole job as JSON, as Vertex AI takes it.
+    A name that ends in `.yaml` or `.yml` gets the bare pipeline spec, as Kubeflow's user interface and client take it;
+    any other name gets the whole job as JSON, as Vertex AI takes it.
     """
     if output.endswith((".yaml", ".yml")):
         text = yaml.safe_dump(job["pipelineSpec"], sort_keys=True)

@@ -7,31 +7,12 @@ from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline, write_pipe
 
 
 def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
-    """Writes the compiled pipeline.
-
-    Args:
-        config: paths and options; Vertex AI wants a root on Cloud Storage.
-        output: file to write; `.yaml` for the bare spec, else JSON of the whole job.
-        image: container image that holds this project with the extra `kfp`.
-
-    Raises:
-        ValueError: if the tables, or a parameter left open, do not exist.
-    """
+    """Writes the compiled pipeline."""
     write_pipeline(compile_pipeline(config, image=image, display_name=config.pipeline_name), output)
 
 
 def mounted_path(uri: str) -> str:
-    """Names the folder under which Vertex AI mounts a Cloud Storage path in every container.
-
-    Args:
-        uri: "gs://BUCKET/FOLDER".
-
-    Returns:
-        "/gcs/BUCKET/FOLDER".
-
-    Raises:
-        ValueError: if the path is not on Cloud Storage.
-    """
+    """Names the folder under which Vertex AI mounts a Cloud Storage path in every container."""
     if not uri.startswith("gs://"):
         raise ValueError(f"`uri` must be on Cloud Storage; got {uri!r}. Use gs://BUCKET/FOLDER.")
     return "/gcs/" + uri.removeprefix("gs://")
