@@ -1,4 +1,4 @@
-"""One run at a time under one root, and order after a run that was killed."""
+"""Runs a pipeline in this process: one run at a time under one root, which is first cleared of what a kill left."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+
+from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.lineage import close_abandoned_executions
 
 _LOCK_FILE = ".lock"
+
+
+def run_locally(config: PipelineConfig) -> None:
+    """Runs the pipeline to its end, one component after another; raises whatever a component raises."""
+    with locked_root(config):
+        LocalDagRunner().run(build_pipeline(config, sqlite_metadata=True))
+
+
+def run_on_beam(config: PipelineConfig) -> None:
+    """Runs the pipeline to its end as an Apache Beam job on the direct runner; errors come as Beam passes them on."""
+    with locked_root(config):
+        BeamDagRunner().run(build_pipeline(config, sqlite_metadata=True))
 
 
 @contextlib.contextmanager

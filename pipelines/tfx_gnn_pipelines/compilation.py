@@ -9,9 +9,17 @@ from typing import Any
 import yaml
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn_pipelines.assembly import build_pipeline
+from tfx_gnn_pipelines.assembly import build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
-from tfx_gnn_pipelines.open_parameters import open_values
+
+
+def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
+    """Writes the compiled pipeline, see `write_pipeline`.
+
+    Kubeflow's containers need the local paths of `config`, on a mounted volume or in the image; Vertex AI wants a root
+    on Cloud Storage.
+    """
+    write_pipeline(compile_pipeline(config, image=image, display_name=config.pipeline_name), output)
 
 
 def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
@@ -46,3 +54,10 @@ def write_pipeline(job: dict[str, Any], output: str) -> None:
     with open(partial, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(partial, output)
+
+
+def mounted_path(uri: str) -> str:
+    """Names the folder under which Vertex AI mounts a Cloud Storage path in every container."""
+    if not uri.startswith("gs://"):
+        raise ValueError(f"`uri` must be on Cloud Storage; got {uri!r}. Use gs://BUCKET/FOLDER.")
+    return "/gcs/" + uri.removeprefix("gs://")
