@@ -11,11 +11,20 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.records.example_batches import FLOATS, INTS, KIND_OF_DTYPE, Column, ExampleBatch, ExampleDecoder
+from tfx_gnn.records.example_batches import (
+    FLOATS,
+    INTS,
+    KIND_OF_DTYPE,
+    Column,
+    ExampleBatch,
+    ExampleDecoder,
+    describe_item_id,
+)
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout, SetLayout, graph_layout, schema_features
-from tfx_gnn.records.record_files import RecordFile
 
 NOT_AN_EXAMPLE = "not_an_example"
 UNDECLARED_FEATURE = "undeclared_feature"
@@ -77,7 +86,7 @@ class BatchChecker:
     ) -> BatchChecker:
         """Makes the checker of a schema; `_readout` is required if the schema has it."""
         layout = graph_layout(schema)
-        readouts = [prefix for prefix in (f"{const.NODES}/_readout",) if prefix in layout.set_by_prefix]
+        readouts = [prefix for prefix in (f"{const.NODES}/{READOUT}",) if prefix in layout.set_by_prefix]
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
         if unknown:
             raise ValueError(
@@ -302,10 +311,6 @@ class _BatchCheck:
             return ""
         begin = int(column.splits[row])
         place = int(np.flatnonzero(is_wrong[begin : int(column.splits[row + 1])])[0])
-        found = tf.train.Example.FromString(self._records[row]).features.feature[ids.key]
-        values = list(getattr(found, found.WhichOneof("kind") or "bytes_list").value)
         number = place // int(np.prod([size or 0 for size in feature.shape], dtype=np.int64))
-        if number >= len(values):
-            return ""
-        known = values[number]
-        return f" of item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"
+        item_id = describe_item_id(self._records[row], ids.key, number)
+        return f" of item {item_id}" if item_id else ""

@@ -18,10 +18,19 @@ import tensorflow as tf
 from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
+from tfx_gnn.graph import graph_constants as const
+
 BYTES, INTS, FLOATS = "bytes_list", "int64_list", "float_list"
 KIND_OF_DTYPE = {tf.string: BYTES, tf.int64: INTS, tf.float32: FLOATS}
 """Which list of a tf.train.Feature holds values of a dtype."""
 
+MAX_RECORDS = 1024
+"""Records of a batch at most."""
+
+MAX_BYTES = 32 << 20
+"""Bytes of the records of a batch, at most or of one record alone."""
+
+_KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
 
 Features = Mapping[str, tf.train.Feature]
 
@@ -60,15 +69,14 @@ def num_values(feature: tf.train.Feature) -> int:
     return len(getattr(feature, kind).value) if kind else 0
 
 
-MAX_RECORDS = 1024
-"""Records of a batch at most."""
-
-
-MAX_BYTES = 32 << 20
-"""Bytes of the records of a batch, at most or of one record alone."""
-
-
-_KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
+def describe_item_id(record: bytes, id_key: str, number: int) -> str:
+    """The original id of an item, by its position in its set, for messages; empty if the example tells none."""
+    found = tf.train.Example.FromString(record).features.feature[id_key]
+    ids = getattr(found, found.WhichOneof("kind") or "bytes_list").value
+    if number >= len(ids):
+        return ""
+    known = ids[number]
+    return repr(known.decode(errors="replace") if isinstance(known, bytes) else known)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -164,6 +172,24 @@ def splits_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
+
+
+def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
+    """One end of the edges of all examples: int64 [num_edges], positions among the nodes of all examples, in order."""
+    column = batch.column(key)
+    if not len(column.values):
+        return np.zeros(0, np.int64)
+    return column.numbers + item_splits(batch, f"{const.NODES}/{node_set}")[column.owners()]
+
+
+def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
+    """Where the items of each example begin among those of all: int64 [num_examples + 1]."""
+    if prefix == const.CONTEXT:
+        return np.arange(batch.num_examples + 1)
+    column = batch.column(f"{prefix}.{const.SIZE_NAME}")
+    sizes = np.zeros(batch.num_examples, np.int64)
+    sizes[column.lengths == 1] = column.numbers
+    return splits_of(sizes)
 
 
 def list_column(array: pa.LargeListArray) -> Column:

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import ExampleBatch
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.graph_layout import GraphLayout
-from tfx_gnn.records.split_statistics import flat_index, item_splits
 from tfx_gnn.records.value_hashes import Hashes, hash_values
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 
-READOUT = "_readout"
 READOUT_PREFIX = f"{const.NODES}/{READOUT}"
 _ROOT_EDGES = f"{READOUT}/"
 _SHADOW = "_shadow/"

@@ -16,7 +16,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.examples_folder import record_files
 
 FORMAT_VERSION = 2
 SIZE_CONSTRAINTS_FILE = "size_constraints.json"

@@ -1,4 +1,4 @@
-"""Statistics of a split's features and graphs, in TensorFlow Data Validation's format.
+"""Statistics of a split's features and graphs, in TensorFlow Data Validation's format, and their files.
 
 What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
 isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the
@@ -9,19 +9,28 @@ merge, and are of bounded size whatever they summarize.
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_bsl import sketches
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, splits_of
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, flat_index
+from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 
+STATISTICS_FILE = "FeatureStats.pb"
+
+_READOUT_EDGES = f"{const.EDGES}/{READOUT}/"
+_OUT, _IN = "out_degree", "in_degree"
 _QUANTILE_ERROR = 0.01
 _MANY_VALUES = 1 << 32
 _FINE_QUANTILES = 1000
@@ -184,10 +193,6 @@ def _add_buckets(
         histogram.buckets.add(low_value=low, high_value=high, sample_count=count)
 
 
-_READOUT_EDGES = f"{const.EDGES}/_readout/"
-_OUT, _IN = "out_degree", "in_degree"
-
-
 @dataclasses.dataclass(kw_only=True)
 class FeatureSummary:
     """One tf.Example key.
@@ -296,24 +301,6 @@ class SplitSummary:
         self.num_self_loops[one_set.prefix] = self.num_self_loops.get(one_set.prefix, 0) + loops
 
 
-def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
-    """One end of the edges of all examples: int64 [num_edges], positions among the nodes of all examples, in order."""
-    column = batch.column(key)
-    if not len(column.values):
-        return np.zeros(0, np.int64)
-    return column.numbers + item_splits(batch, f"{const.NODES}/{node_set}")[column.owners()]
-
-
-def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
-    """Where the items of each example begin among those of all: int64 [num_examples + 1]."""
-    if prefix == const.CONTEXT:
-        return np.arange(batch.num_examples + 1)
-    column = batch.column(f"{prefix}.{const.SIZE_NAME}")
-    sizes = np.zeros(batch.num_examples, np.int64)
-    sizes[column.lengths == 1] = column.numbers
-    return splits_of(sizes)
-
-
 def to_dataset_statistics(
     summary: SplitSummary, split: str, layout: GraphLayout
 ) -> statistics_pb2.DatasetFeatureStatistics:
@@ -380,3 +367,37 @@ def _write_graph_statistics(
             isolated = summary.num_isolated[prefix]
             feature.custom_stats.add(name="isolated_nodes", num=isolated)
             feature.custom_stats.add(name="isolated_share", num=isolated / summary.num_nodes[prefix])
+
+
+def write_statistics(folder: str, dataset: statistics_pb2.DatasetFeatureStatistics, split: str) -> None:
+    """Writes the statistics of a split into the folder of an ExampleStatistics artifact."""
+    tf.io.gfile.makedirs(split_dir(folder, split))
+    content = statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
+    with tf.io.gfile.GFile(_statistics_path(folder, split), "wb") as file:
+        file.write(content.SerializeToString(deterministic=True))
+
+
+def read_statistics(folder: str, split: str) -> statistics_pb2.DatasetFeatureStatistics | None:
+    """Reads the statistics of a split; None if the folder has none of it."""
+    path = _statistics_path(folder, split)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
+    except DecodeError as error:
+        raise ValueError(
+            f"`folder` must hold serialized DatasetFeatureStatisticsList messages; got {len(content)} other bytes in "
+            f"{path!r}. Point at statistics that StatisticsGen or GraphExampleValidator made."
+        ) from error
+    if len(found.datasets) != 1:
+        raise ValueError(
+            f"`folder` must hold statistics of one data set a split; got {len(found.datasets)} in {path!r}. "
+            "Point at statistics without slices."
+        )
+    return found.datasets[0]
+
+
+def _statistics_path(folder: str, split: str) -> str:
+    return os.path.join(split_dir(folder, split), STATISTICS_FILE)

@@ -12,7 +12,7 @@ import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tfx_gnn.io import options_json
-from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile
 
 
 def make_pipeline(beam_args: Sequence[str] = ()) -> beam.Pipeline:

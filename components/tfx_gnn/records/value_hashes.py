@@ -16,10 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.records.example_batches import ExampleBatch, splits_of
+from tfx_gnn.records.example_batches import ExampleBatch, item_splits, splits_of
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.graph_layout import FeatureColumn
-from tfx_gnn.records.record_files import RecordFile
-from tfx_gnn.records.split_statistics import item_splits
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 Hashes = npt.NDArray[np.uint64]
@@ -84,6 +83,18 @@ def num_buckets_for(files: Sequence[RecordFile]) -> int:
     return min(1 << max(0, (num_bytes // _BYTES_PER_BUCKET).bit_length()), _MAX_BUCKETS)
 
 
+def by_bucket(hashes: Hashes, num_buckets: int) -> dict[int, npt.NDArray[np.int64]]:
+    """Parts hashes by their highest bits: positions in ascending order, by bucket; `num_buckets` is a power of two."""
+    if not len(hashes):
+        return {}
+    # A shift by all 64 bits would be none at all.
+    shift = np.uint64(64 - (num_buckets - 1).bit_length())
+    buckets = hashes >> shift if num_buckets > 1 else np.zeros(len(hashes), np.uint64)
+    order = np.argsort(buckets, kind="stable")
+    found, starts = np.unique(buckets[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
+
+
 class RowCollector:
     """Collects rows, and hands them out by bucket when there are many."""
 
@@ -111,14 +122,8 @@ class RowCollector:
             return
         rows = self._reduce(np.concatenate(self._pending))
         self._pending, self._num_pending = [], 0
-        shift = np.uint64(64 - (self._num_buckets - 1).bit_length())
-        # A shift by all 64 bits would be none at all.
-        keys = self._key(rows)
-        buckets = keys >> shift if self._num_buckets > 1 else np.zeros(len(rows), np.uint64)
-        order = np.argsort(buckets, kind="stable")
-        found, starts = np.unique(buckets[order], return_index=True)
-        for bucket, part in zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True):
-            yield int(bucket), part
+        for bucket, positions in by_bucket(self._key(rows), self._num_buckets).items():
+            yield bucket, rows[positions]
 
 
 def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any) -> Rows:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
+from tfx_gnn.records.example_batches import describe_item_id
+from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.graph_layout import ID_NAME, SetLayout
-from tfx_gnn.records.record_files import RecordFile, place_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -136,13 +136,10 @@ class BatchPlaces:
         example = int(np.searchsorted(self.item_splits, item, "right")) - 1
         record = self.first_record + example
         text = f"{flat_values.reshape(-1)[position]} in {place_of(self.file, record)}"
-        features = tf.train.Example.FromString(self.records[example]).features.feature
-        ids = features[self.one_set.key_of(ID_NAME)]
-        found = list(getattr(ids, ids.WhichOneof("kind") or "bytes_list").value)
         number = item - int(self.item_splits[example])
-        if number < len(found):
-            known = found[number]
-            text += f", item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"
+        item_id = describe_item_id(self.records[example], self.one_set.key_of(ID_NAME), number)
+        if item_id:
+            text += f", item {item_id}"
         return NumberPlace(split=self.file.split, shard=self.file.shard, record=record, text=text)
 
 

@@ -19,8 +19,8 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_batches import splits_of
+from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout
-from tfx_gnn.records.record_files import RecordFile, place_of
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder
 from tfx_gnn.transform.application import EXAMPLES_AT_ONCE, SavedGraphTransform, transform_merged_features
 from tfx_gnn.transform.finite_values import BatchPlaces, NumberCounts, merge_counts

@@ -19,9 +19,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.records.example_batches import Column, list_column
 from tfx_gnn.records.graph_layout import GraphLayout
-from tfx_gnn.records.split_statistics import FeatureSummary, write_feature
-from tfx_gnn.records.statistics_files import write_statistics
-from tfx_gnn.transform.item_identities import identity_rule
+from tfx_gnn.records.split_statistics import FeatureSummary, write_feature, write_statistics
+from tfx_gnn.transform.items import identity_rule
 
 PlacesOfSet = tuple[str, npt.NDArray[np.int64]]
 """Prefix of a set, and positions among all of its items in a file."""

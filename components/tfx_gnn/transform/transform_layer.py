@@ -19,8 +19,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records import examples_folder
-from tfx_gnn.transform.application import SavedGraphTransform, transform_merged_features
-from tfx_gnn.transform.transform_record import TRANSFORMED_METADATA_DIR
+from tfx_gnn.transform.application import TRANSFORMED_METADATA_DIR, SavedGraphTransform, transform_merged_features
 
 
 def check_numeric_features(spec: GraphTensorSpec) -> None:

@@ -19,7 +19,7 @@ from tfx_gnn.components.graph_evaluator.example_sums import ExampleSums
 from tfx_gnn.components.graph_evaluator.known_links import KnownLinks
 from tfx_gnn.components.graph_evaluator.measures import Measure, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 

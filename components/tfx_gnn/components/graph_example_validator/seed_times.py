@@ -9,10 +9,9 @@ import numpy.typing as npt
 
 from tfx_gnn.components.graph_example_validator.split_leaks import LeakRules, SeedsOfBatch
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import ExampleBatch
+from tfx_gnn.records.example_batches import ExampleBatch, item_splits
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.records.graph_layout import GraphLayout
-from tfx_gnn.records.split_statistics import item_splits
 from tfx_gnn.records.value_hashes import Rows
 
 SEED_NEWER = "seed_newer_than_later_split"

@@ -20,9 +20,9 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.records.example_batches import BrokenRuleError, ExampleDecoder, group_records
 from tfx_gnn.records.example_summary import ExamplesSummary, add_evidence, add_presence, merge_summaries
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.findings import Finding, Findings
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.summary_pass import summarize_files
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfx_gnn.components.graph_skew_validator.comparison import RecordPlace
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.transform.application import EXAMPLES_AT_ONCE
 
 

@@ -23,7 +23,7 @@ from tfx_gnn.components.graph_skew_validator.comparison import (
     RecordPlace,
 )
 from tfx_gnn.components.graph_skew_validator.examples import ExampleBlock, ExamplePair
-from tfx_gnn.records.record_files import place_of
+from tfx_gnn.records.examples_folder import place_of
 from tfx_gnn.serving import model_interface
 
 ID_OUTPUTS = (model_interface.ID_OUTPUT, model_interface.SOURCE_ID_OUTPUT, model_interface.TARGET_ID_OUTPUT)

@@ -36,7 +36,7 @@ from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.records.record_files import RecordFile, ordered_records, shuffled_records
+from tfx_gnn.records.examples_folder import RecordFile, ordered_records, shuffled_records
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.global_mean import counted_rows
 from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, padded_batches
