@@ -157,7 +157,7 @@ def _configure(
 
 
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
-    """Runs the pipeline in this process; tells whether the model is pushed."""
+    """Runs the pipeline in this process; returns whether the model is pushed."""
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )

@@ -1,4 +1,4 @@
-"""What ML Metadata tells about the runs of a pipeline."""
+"""Runs of a pipeline, as ML Metadata records them."""
 
 from __future__ import annotations
 

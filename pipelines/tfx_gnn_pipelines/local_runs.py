@@ -33,7 +33,7 @@ def run_on_beam(config: PipelineConfig) -> None:
 def locked_root(config: PipelineConfig) -> Iterator[None]:
     """Holds the root of a local run, after cleaning up what a killed run left there.
 
-    The lock goes with the process, however it ends. Whoever holds it knows that executions still marked as running
+    The lock goes with the process, however it ends. While it is held, executions that are still marked as running
     belong to dead processes. Raises BlockingIOError if another run holds the root.
     """
     if is_uri(config.root):

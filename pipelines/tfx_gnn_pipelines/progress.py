@@ -20,8 +20,7 @@ _EXECUTING = re.compile(r"Going to run a new execution %d")
 class ComponentProgress(logging.Handler):
     """Prints which component runs, was reused or has ended.
 
-    TFX's runners tell it in log records of level INFO, by message templates that
-    are the same on all local runners. Their other thousands of records are
+    TFX's local runners log it at level INFO, all by the same message templates. Their other thousands of records are
     dropped without being formatted.
 
     Args:

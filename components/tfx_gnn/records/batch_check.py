@@ -136,7 +136,7 @@ class _BatchCheck:
         layout = self._checker.layout
         for key in sorted(set(self._batch.columns) - set(layout.set_of_key)):
             column = self._batch.column(key)
-            # One without a kind beside others that have one goes uncounted: no reader sees it.
+            # A key without a kind is not counted where other examples have one: no reader sees it.
             has_key = column.is_present if column.kind else self._has_key(key, ~column.is_present)
             self._report(UNDECLARED_FEATURE, key, has_key, lambda _: "not in the graph schema")
         sizes = {one_set.prefix: self._sizes(one_set) for one_set in layout.sets}
@@ -303,7 +303,7 @@ class _BatchCheck:
         )
 
     def _item_of(self, key: str, column: Column, is_wrong: _Mask, row: int) -> str:
-        """The original id of the item with the first wrong value of an example, if it can be told."""
+        """The original id of the item with the first wrong value of an example, if it has one."""
         one_set = self._checker.layout.owner_of(key)
         ids = one_set.id_column
         feature = next(feature for feature in one_set.features if feature.key == key)

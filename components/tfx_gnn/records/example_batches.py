@@ -70,7 +70,7 @@ def num_values(feature: tf.train.Feature) -> int:
 
 
 def describe_item_id(record: bytes, id_key: str, number: int) -> str:
-    """The original id of an item, by its position in its set, for messages; empty if the example tells none."""
+    """The original id of an item, by its position in its set, for messages; empty if the example has none."""
     found = tf.train.Example.FromString(record).features.feature[id_key]
     ids = getattr(found, found.WhichOneof("kind") or "bytes_list").value
     if number >= len(ids):
@@ -156,7 +156,7 @@ class ExampleBatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodedRecords:
-    """What became of some records.
+    """Examples of some records, and the records that are none.
 
     Attributes:
         batches: the examples; in one batch, unless a key has values of two kinds.
@@ -249,7 +249,7 @@ class ExampleDecoder:
         try:
             return self._decoder.DecodeBatch(list(records))
         except RuntimeError:
-            # The decoder tells of a broken record and of two kinds of values by this one class.
+            # The decoder raises this one class for a broken record and for two kinds of values under one key.
             return None
 
 

@@ -4,7 +4,7 @@ It is the layout of TFX's standard Examples artifact (gzipped TFRecord files),
 with the `graph_schema.pbtxt` that describes the records beside the splits.
 
 Gzipped files cannot be split, so a file is the unit of work on any runner, and
-reading it in order costs nothing and tells where each record stands.
+reading it in order costs nothing and gives the position of each record.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ GRAPH_SCHEMA_FILE = "graph_schema.pbtxt"
 _SCHEMA_SUFFIX = ".pbtxt"
 _SPLIT_PREFIX = "Split-"
 _RECORDS_SUFFIX = ".gz"
-_BATCH = 32
+_RECORDS_AT_ONCE = 32
 _GZIP_TRAILER_BYTES = 8
 _MAX_OPEN_FILES = 16
-_SEEDS = 2**31
+_SEEDS = 2**31  # Seeds are below this, so no two pipelines share one.
 
 
 def graph_schema_path(folder: str) -> str:
@@ -125,7 +125,7 @@ def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int
             writer.write(record)
             count += 1
     if has_locks(path):
-        # Who notes that it is whole relies on it, after a power failure too.
+        # Callers record that the file is complete: it must survive a power failure, too.
         sync_path(path)
         sync_path(folder)
     return count
@@ -198,11 +198,11 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
     try:
         with contextlib.suppress(tf.errors.DataLossError):
             # To take records from TensorFlow one by one takes three times as long as to read them.
-            for batch in records.batch(_BATCH).as_numpy_iterator():
+            for batch in records.batch(_RECORDS_AT_ONCE).as_numpy_iterator():
                 yield from batch
                 num_read += len(batch)
             return
-        # What stands before the damage, and then the error.
+        # Yields the records before the damage, then raises the error.
         yield from records.skip(num_read).as_numpy_iterator()
     except tf.errors.FailedPreconditionError as error:
         raise ValueError(
@@ -248,7 +248,7 @@ def shuffled_records(
     def epoch_of_records(epoch: tf.Tensor) -> tf.data.Dataset:
         seeds = tf.stack([tf.constant(seed, tf.int64), epoch])
         in_order = shuffle_buffer_size == 1
-        # As all pipelines do: what one of them leaves to another is told by its place in this order.
+        # All pipelines read in this order: the position of a record decides which of them keeps it.
         records = _read(paths if in_order else tf.random.experimental.stateless_shuffle(paths, seeds), len(files))
         if shard is not None:
             records = shard(records)
@@ -260,7 +260,7 @@ def shuffled_records(
         mixing = tf.random.stateless_uniform([], seed=seeds, minval=0, maxval=tf.int32.max, dtype=tf.int64)
         return records.shuffle(shuffle_buffer_size, seed=mixing, reshuffle_each_iteration=False)
 
-    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    # AutoGraph would take seconds to read all of this, which needs none of it.
     return epochs.flat_map(tf.autograph.experimental.do_not_convert(epoch_of_records))
 
 

@@ -18,7 +18,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 
 ID_NAME = "#id"
-"""Feature that tells the original identity of a node or an edge."""
+"""Feature with the original identity of a node or an edge."""
 
 CONTEXT_PREFIX = const.CONTEXT
 

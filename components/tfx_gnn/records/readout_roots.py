@@ -52,7 +52,7 @@ class RootSets:
         return {SOURCE, TARGET} <= set(self.node_sets)
 
     def without_id(self, layout: GraphLayout) -> list[str]:
-        """Node sets of roots whose nodes cannot be told apart, for want of "#id"."""
+        """Node sets of roots whose nodes cannot be distinguished because they have no "#id"."""
         names = sorted(set(self.node_sets.values()))
         return [name for name in names if layout.set_by_prefix[f"{const.NODES}/{name}"].id_column is None]
 

@@ -1,7 +1,7 @@
 """Statistics of a split's features and graphs, in TensorFlow Data Validation's format, and their files.
 
-What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
-isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the
+The standard fields describe the values of tf.Examples. What is known of the graph only (degrees,
+isolated nodes, edges that join equal labels) is in `custom_stats` of the features of the
 set, so that stock tools find no feature that the schema lacks. Summaries of numbers and of strings
 merge, and are of bounded size whatever they summarize.
 """
@@ -94,6 +94,7 @@ class NumberSummary:
         self.sketch.Merge(other.sketch)
 
     def _add_moments(self, count: int, mean: float, squares: float) -> None:
+        # Chan, Golub and LeVeque's update: sums of squares would cancel where the mean is large.
         total = self.count + count
         step = mean - self.mean
         self.squares += squares + step * step * self.count * count / total

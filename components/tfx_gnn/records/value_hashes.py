@@ -22,7 +22,7 @@ from tfx_gnn.records.graph_layout import FeatureColumn
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 Hashes = npt.NDArray[np.uint64]
-_MAX_EXACT = 2.0**53
+_MAX_EXACT = 2.0**53  # From here on a float64 does not have every integer.
 
 
 def hash_values(values: pa.Array) -> Hashes:
@@ -35,6 +35,7 @@ def hash_values(values: pa.Array) -> Hashes:
     wide = numbers.astype(np.float64)
     is_whole = np.isfinite(wide) & (np.abs(wide) < _MAX_EXACT) & (wide == np.floor(wide))
     whole = hash_integers(np.where(is_whole, wide, 0.0).astype(np.int64))
+    # Inverted, so that the bits of a fraction are not those of an integer.
     return np.where(is_whole, whole, mix(~wide.view(np.uint64)))
 
 

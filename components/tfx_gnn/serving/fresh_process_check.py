@@ -2,7 +2,7 @@
 
 This file is run as a script by `verify_saved_model`, in a new interpreter that
 may import TensorFlow and the standard library and nothing else: what works here
-works for a server that has never heard of this package. It therefore imports
+works for a server without this package. It therefore imports
 nothing of the package itself; the file `warmup_requests.py` beside it, which
 needs no more, is loaded by its path.
 """

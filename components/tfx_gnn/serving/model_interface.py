@@ -1,4 +1,4 @@
-"""What an exported model tells its callers: names of signatures, inputs, outputs and files, and what answers are about.
+"""The interface of an exported model: names of signatures, inputs, outputs and files, and what its answers are about.
 
 A model of several tasks puts "<task>/" before the names of each task's outputs.
 """
@@ -19,7 +19,7 @@ SERVING_SIGNATURE = "serving_default"
 """Signature that answers predictions."""
 
 EMBEDDINGS_SIGNATURE = "embeddings"
-"""Signature that answers what the network's last layer sees, for models that tell it."""
+"""Signature that answers the input of the network's last layer, for models that give it."""
 
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
@@ -110,7 +110,7 @@ class ServedTask:
     Attributes:
         task: the task as JSON, as `GraphTrainerOptions.task` is written.
         label_keys: features of tf.Examples that requests need not have.
-        roots: edge sets `_readout/<root>` that tell what each answer is about: "seed", or "source" and
+        roots: edge sets `_readout/<root>` that say what each answer is about: "seed", or "source" and
             "target"; empty if answers are about whole graphs.
         tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by the names of the inputs of signature `tensors`;
             empty if there is none.

@@ -147,8 +147,8 @@ class ServingModel:
             ) from error
         except tf.errors.InvalidArgumentError as error:
             records = [bytes(record) for record in serialized.numpy()]
-            told = explain_refusal(error.message, records, parsed_keys(self._call))
-            raise tf.errors.InvalidArgumentError(None, None, told) from error
+            explained = explain_refusal(error.message, records, parsed_keys(self._call))
+            raise tf.errors.InvalidArgumentError(None, None, explained) from error
         return outputs
 
     def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:

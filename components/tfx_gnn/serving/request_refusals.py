@@ -74,8 +74,8 @@ def feature_in_words(key: str) -> str:
 
 
 def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: Collection[str]) -> str:
-    if _ABOUT_STRUCTURE.search(assertion["rule"]) and (told := _other_sets(keys, records)):
-        return told
+    if _ABOUT_STRUCTURE.search(assertion["rule"]) and (missing_set := _other_sets(keys, records)):
+        return missing_set
     features = [key for key in _QUOTED_KEY.findall(assertion["more"] or "") if not key.endswith(".#size")]
     for key in features:
         position = _first_without(key, records)
@@ -87,9 +87,9 @@ def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: 
             f"more or fewer of {', '.join(map(feature_in_words, features))}",
         )
     rule = assertion["rule"].replace("`serialized`", f"`{model_interface.EXAMPLES_INPUT}`").rstrip(" .")
-    # TensorFlow's assertions on two tensors tell what they compared.
-    is_told = assertion["more"] and not assertion["more"].startswith("Condition ")
-    return f"{rule}: {assertion['more']}. {_ADVICE}" if is_told else f"{rule}."
+    # TensorFlow's assertions on two tensors begin with what they compared.
+    has_detail = assertion["more"] and not assertion["more"].startswith("Condition ")
+    return f"{rule}: {assertion['more']}. {_ADVICE}" if has_detail else f"{rule}."
 
 
 def _absent(key: str, position: int | None) -> str:

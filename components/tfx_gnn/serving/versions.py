@@ -6,8 +6,8 @@ a plain integer is invisible to it, and to the functions here.
 A version is written and checked under a hidden name, then appears by one
 rename. A lock file beside it is held by the process that writes; the lock dies
 with the process, so a hidden folder whose lock is free is the leftover of a
-dead one. Before the rename the lock file tells which version it will be, of
-which model, and where that is going to be recorded. Where only the lock file is
+dead one. Before the rename the lock file names the version, the
+model, and the folder of the push's record. Where only the lock file is
 left of a dead process, its version was published but perhaps never recorded:
 the same push, started again, finds it there.
 """
@@ -212,7 +212,7 @@ def remove_leftovers(destination: str) -> list[str]:
             continue
         note = _read_note(path)
         if not os.path.isdir(path) and note is not None and os.path.isdir(os.path.join(destination, str(note[0]))):
-            # For the same push, started again.
+            # Published but perhaps not recorded: the same push, started again, needs the note.
             os.close(lock)
             continue
         try:
@@ -275,6 +275,7 @@ def _try_lock(path: str, flags: int) -> int | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between open and lock another process may have removed the file, and a third one made it anew.
         if os.path.samestat(os.stat(lock_file), os.fstat(descriptor)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):

@@ -71,11 +71,13 @@ class AnalyzedData:
 
     @property
     def known_sets(self) -> frozenset[str]:
-        """Prefixes of the sets whose items are known again in later spans."""
+        """Prefixes of the sets whose items are recognized in later spans."""
         if self.as_sampled:
             return frozenset()
         owners = {self.layout.owner_of(key).prefix: self.layout.owner_of(key) for key in self.example_keys}
-        return frozenset(prefix for prefix, owner in owners.items() if identity_rule(owner, self.layout).knows_items)
+        return frozenset(
+            prefix for prefix, owner in owners.items() if identity_rule(owner, self.layout).recognizes_items
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -310,7 +312,7 @@ class ReadIdentities(beam.PTransform):
         self._paths = {prefix: _identities_path(folder, key, prefix) for prefix in sorted(prefixes)}
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Reads from the pipeline's file system."""
+        """Adds the steps that read to a pipeline."""
         return [
             input_or_inputs
             | f"Read {prefix}" >> beam.io.ReadFromTFRecord(f"{path}-*")

@@ -41,7 +41,7 @@ EXAMPLES_AT_ONCE = 256
 """GraphTransform transforms the examples of a file in blocks of this many.
 
 Some operations of TensorFlow, such as logarithms, differ in the last bit between values in the middle of a tensor and
-at its end. Whoever wants exactly the same floats transforms the same blocks.
+at its end. To get exactly the same floats, transform the same blocks.
 """
 
 _DTYPES = {
@@ -83,7 +83,7 @@ class SavedGraphTransform(tf.Module):
         record = read_transform_record(transform_graph_dir)
         self.nonfinite_features = frozenset(record.nonfinite_features if record else ())
         self._loaded: Any = tf.saved_model.load(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR))
-        # Of old, tf.Transform saved a tf.function with one concrete function; now it saves that one.
+        # Older versions of tf.Transform saved a tf.function with one concrete function; newer ones save that.
         saved_fn = self._loaded.transform_fn
         self._transform_fn: Any = (
             saved_fn.concrete_functions[0] if hasattr(saved_fn, "concrete_functions") else saved_fn

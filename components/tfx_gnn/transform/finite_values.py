@@ -131,6 +131,7 @@ class BatchPlaces:
         self, position: int, flat_values: npt.NDArray[Any], row_splits: Sequence[npt.NDArray[np.int64]]
     ) -> NumberPlace:
         item = position // int(np.prod(flat_values.shape[1:], dtype=np.int64))
+        # side="right" passes over empty rows, which begin where the row with the value does.
         for splits in reversed(row_splits):
             item = int(np.searchsorted(splits, item, "right")) - 1
         example = int(np.searchsorted(self.item_splits, item, "right")) - 1
@@ -161,7 +162,7 @@ def check_finite(
 ) -> None:
     """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
 
-    `made_of` tells which raw keys a transformed feature depends on, so that the message can name the cause.
+    `made_of` gives the raw keys a transformed feature depends on, so that the message can name the cause.
     """
     nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
     for key in set(nonfinite) & set(allowed):

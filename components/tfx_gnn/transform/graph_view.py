@@ -354,7 +354,7 @@ def _checked_feature(label: str, name: str, value: Any) -> const.Field:
     if not name:
         raise ValueError(f"`name` must not be empty; got {place}. Name the feature.")
     if isinstance(value, tf.SparseTensor) and value.shape.rank == 2:
-        # tf.Transform's functions of words give these, with the shape of the values left open.
+        # tf.Transform's text functions return these, with an unknown shape of the values.
         rows, values = value.indices[:, 0], tf.reshape(value.values, [-1])
         value = tf.RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     if not isinstance(value, (tf.Tensor, tf.RaggedTensor)):

@@ -116,8 +116,8 @@ class IdentityRule:
     ends: tuple[tuple[str, SetLayout], ...] = ()
 
     @property
-    def knows_items(self) -> bool:
-        """Whether items are known again."""
+    def recognizes_items(self) -> bool:
+        """Whether items are recognized in other subgraphs and files."""
         return self.id_column is not None or bool(self.ends)
 
     @property
@@ -137,8 +137,8 @@ class IdentityRule:
 
     @property
     def reason(self) -> str:
-        """Why each occurrence of an item counts; empty if items are known again."""
-        if self.knows_items:
+        """Why each occurrence of an item counts; empty if items are recognized."""
+        if self.recognizes_items:
             return ""
         if self.one_set.set_type == const.EDGES:
             return "neither the edges nor the nodes at both of their ends have '#id'"
@@ -187,6 +187,7 @@ def _earlier_equals(hashes: Hashes, owners: npt.NDArray[np.int64]) -> Hashes:
     """How many values before each one are equal to it and of the same owner; uint64 [n]."""
     counts = np.zeros(len(hashes), np.uint64)
     if len(hashes):
+        # A stable sort: equal edges keep the order that they have in their example.
         order = np.lexsort([hashes, owners])
         is_first = np.ones(len(hashes), bool)
         is_first[1:] = (hashes[order][1:] != hashes[order][:-1]) | (owners[order][1:] != owners[order][:-1])

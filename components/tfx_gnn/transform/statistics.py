@@ -69,7 +69,7 @@ class ItemChoice:
     def __init__(self, layout: GraphLayout, places: Iterable[PlacesOfSet], *, as_sampled: bool) -> None:
         """Chooses items.
 
-        `places` are positions among the items of a set in the file, of sets whose items are known again; of other sets,
+        `places` are positions among the items of a set in the file, of sets whose items are recognized; of other sets,
         or with `as_sampled`, all items are chosen.
         """
         self.layout = layout
@@ -77,7 +77,7 @@ class ItemChoice:
         self._places = {
             one_set.prefix: [np.zeros(0, np.int64)]
             for one_set in layout.sets
-            if not as_sampled and identity_rule(one_set, layout).knows_items
+            if not as_sampled and identity_rule(one_set, layout).recognizes_items
         }
         for prefix, some in places:
             self._places[prefix].append(some)

@@ -2,7 +2,7 @@
 
 A table holds every node and every edge once, also those that no subgraph has. It is
 read in blocks, each of which becomes one record batch of the keys that the
-subgraphs' tf.Examples have, so that tf.Transform cannot tell it from them.
+subgraphs' tf.Examples have, so that it is the same to tf.Transform.
 
 Rows that the table rules refuse were refused when the examples were sampled, and are
 not looked for again. What they drop or pass over is left out here too: rows meet by the hash
@@ -26,6 +26,7 @@ from apache_beam.metrics import Metrics
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.records.graph_layout import ID_NAME, FeatureColumn, GraphLayout, SetLayout
+from tfx_gnn.records.value_hashes import Hashes, by_bucket
 from tfx_gnn.sampling.random_choice import hash_ids, mix
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.graph_tables import read_tables_schema
@@ -36,13 +37,9 @@ from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_u
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
 
 ROW_KEYS = (ID_FEATURE, SOURCE_KEY, TARGET_KEY)
-"""Columns that tell what a row is."""
-
+"""Columns that identify a row."""
 
 _NUM_BUCKETS = 64
-
-
-_Hashes = npt.NDArray[np.uint64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +116,7 @@ class _KeepFirst(beam.PTransform):
         )
 
     def _by_ids(self, rows: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
-        for bucket, positions in _buckets(_hash_rows(rows, self._keys)):
+        for bucket, positions in by_bucket(_hash_rows(rows, self._keys), _NUM_BUCKETS).items():
             yield (rows.label, bucket), rows.take(positions)
 
     def _first(self, element: tuple[tuple[str, int], Iterable[TableRows]]) -> Iterator[TableRows]:
@@ -155,10 +152,10 @@ class _DropDangling(beam.PTransform):
         )
 
     def _by_node(self, edges: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
-        for bucket, positions in _buckets(_hash_rows(edges, (self._key,))):
+        for bucket, positions in by_bucket(_hash_rows(edges, (self._key,)), _NUM_BUCKETS).items():
             yield (self._node_sets[edges.label], bucket), edges.take(positions)
 
-    def _known(self, element: tuple[tuple[str, int], Iterable[TableRows | _Hashes]]) -> Iterator[TableRows]:
+    def _known(self, element: tuple[tuple[str, int], Iterable[TableRows | Hashes]]) -> Iterator[TableRows]:
         parts = list(element[1])
         nodes = np.concatenate([np.zeros(0, np.uint64), *(part for part in parts if isinstance(part, np.ndarray))])
         for part in parts:
@@ -172,24 +169,17 @@ def _is_of_nodes(rows: TableRows) -> bool:
     return rows.label.startswith(f"{const.NODES}/")
 
 
-def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], _Hashes]]:
+def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], Hashes]]:
     hashes = _hash_rows(nodes, (ID_FEATURE,))
-    for bucket, positions in _buckets(hashes):
+    for bucket, positions in by_bucket(hashes, _NUM_BUCKETS).items():
         yield (nodes.label, bucket), hashes[positions]
 
 
-def _hash_rows(rows: TableRows, keys: Sequence[str]) -> _Hashes:
+def _hash_rows(rows: TableRows, keys: Sequence[str]) -> Hashes:
     hashes = np.zeros(len(rows.rows), np.uint64)
     for key in keys:
         hashes = mix(hashes) ^ hash_ids(rows.columns.column(key).combine_chunks())
     return hashes
-
-
-def _buckets(hashes: _Hashes) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Yields buckets, and the positions of what is in them."""
-    buckets = (mix(hashes) % np.uint64(_NUM_BUCKETS)).astype(np.int64)
-    for bucket in np.unique(buckets).tolist():
-        yield bucket, np.flatnonzero(buckets == bucket)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ EXAMPLES, IDENTITIES, REPRESENTATIVES, SUMMARIES = "examples", "identities", "re
 _LOG = logging.getLogger(__name__)
 _ADVICE = "Make the examples again."
 _BLOCKS, _DIFFERENCES = "blocks", "differences"
+
 BucketKey = tuple[int, int]
 """Number of the set, and of the bucket."""
 
@@ -62,7 +63,7 @@ _NO_HASHES: Hashes = np.zeros(0, np.uint64)
 class UniqueItems(beam.PTransform):
     """Record files to what statistics are taken of.
 
-    Items that are known again, by an `IdentityRule`, count once over all files; others, and the
+    Items that an `IdentityRule` recognizes count once over all files; others, and the
     context, count once in each example.
     """
 
@@ -90,7 +91,7 @@ class UniqueItems(beam.PTransform):
         self._parts = tuple(
             part
             for part in parts
-            if part.analyzed.features or (summarizes and (part.carried.features or part.rule.knows_items))
+            if part.analyzed.features or (summarizes and (part.carried.features or part.rule.recognizes_items))
         )
         self._layout, self._num_buckets, self._summarizes, self._known = layout, num_buckets, summarizes, known
         self._reasons = (
@@ -101,7 +102,7 @@ class UniqueItems(beam.PTransform):
         """Maps a PCollection of `RecordFile` to PCollections by name.
 
         `EXAMPLES`: bytes, packed tf.Examples with the given keys and `#size`, no edge ends.
-        `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and known again.
+        `IDENTITIES`: (prefix of the set, uint64 identities) of items that are kept and recognized.
         `REPRESENTATIVES`: ((split, position of the file in it), `PlacesOfSet`) of the same items.
         `SUMMARIES`: (split, `ItemSummaries`), if asked for.
         """
@@ -125,7 +126,7 @@ class UniqueItems(beam.PTransform):
         _ = (
             kept[_DIFFERENCES]
             | "AddDifferences" >> beam.CombinePerKey(_add_differences)
-            | "TellDifferences" >> beam.MapTuple(_tell_differences)
+            | "WarnOfDifferences" >> beam.MapTuple(_warn_of_differences)
         )
         results = {name: kept[name] for name in (IDENTITIES, REPRESENTATIVES)}
         for name in (EXAMPLES, SUMMARIES) if self._summarizes else (EXAMPLES,):
@@ -155,7 +156,7 @@ class _TakeApart(beam.DoFn):
         collectors = {
             part.prefix: ItemCollector(number, part, element, self._num_buckets)
             for number, part in enumerate(self._parts)
-            if part.rule.knows_items
+            if part.rule.recognizes_items
         }
         for first, records in group_records(read_records(element)):
             summaries.num_examples += len(records)
@@ -223,7 +224,7 @@ class _KeepFirst(beam.DoFn):
             yield pvalue.TaggedOutput(_DIFFERENCES, (part.prefix, (kept.num_differing, example)))
 
     def _of_files(self, part: SetPart, kept: KeptItems) -> Iterator[Any]:
-        """Tells of each file which of its items are kept."""
+        """Yields the kept items of each file."""
         for owner in np.unique(kept.owners).tolist():
             is_of_file = kept.owners == owner
             split, shard = kept.files[owner]
@@ -254,7 +255,7 @@ def _add_differences(found: Iterable[tuple[int, str]]) -> tuple[int, str]:
     return sum(count for count, _ in listed), min((example for _, example in listed), default="")
 
 
-def _tell_differences(prefix: str, found: tuple[int, str]) -> None:
+def _warn_of_differences(prefix: str, found: tuple[int, str]) -> None:
     count, example = found
     Metrics.counter("tfx_gnn", "ids_of_different_items").inc(count)
     _LOG.warning(
@@ -351,6 +352,7 @@ class SeenItems:
 
     def _remember(self, identities: Hashes, contents: Hashes) -> None:
         if len(self._identities) + len(identities) > _MAX_REMEMBERED:
+            # An item may then come twice from one file; `keep_first` drops the second.
             self._identities, self._contents = identities, contents
             return
         joined = np.concatenate([self._identities, identities])
@@ -374,7 +376,7 @@ class ItemCollector:
         identities = self._part.rule.identities(batch)
         items = self._part.carried.take(batch)
         contents = np.zeros(len(identities), np.uint64)
-        if self._part.rule.id_column is not None:  # Else the identity tells all features.
+        if self._part.rule.id_column is not None:  # Else the identity covers all features.
             contents = self._part.analyzed.hash(batch)
         rows, differing = self._seen.add(identities, contents)
         self._differing.append(differing)
@@ -441,6 +443,7 @@ def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
     found = [(block.origin, block.items) for block in blocks if block.origin is not None and block.items is not None]
     if not found:
         return None
+    # Beam gives the blocks of a bucket in any order.
     found.sort(key=lambda pair: pair[0])
     items = _concat([part for _, part in found])
     identities = _numbers(items, _IDENTITY)
@@ -449,8 +452,8 @@ def keep_first(blocks: Sequence[ItemBlock]) -> KeptItems | None:
     rows = rows[~np.isin(identities[rows], elsewhere)]
     ends = np.cumsum([part.num_rows for _, part in found])
     kept = items.take(pa.array(rows))
-    told = [block.identities for block in blocks if block.origin is not None]
-    is_differing = np.isin(identities[rows], np.concatenate([differing, *told]))
+    reported = [block.identities for block in blocks if block.origin is not None]
+    is_differing = np.isin(identities[rows], np.concatenate([differing, *reported]))
     return KeptItems(
         items=kept,
         identities=identities[rows],
