@@ -21,13 +21,8 @@ class ComponentProgress(logging.Handler):
     """Prints which component runs, was reused or has ended.
 
     TFX's local runners log it at level INFO, all by the same message templates. Their other thousands of records are
-    dropped without being formatted.
-
-    Args:
-        components: ids of the components, in order.
-        console: where to print.
-        show_warnings: whether warnings and errors go to stderr; an error that
-            matters is raised, too.
+    dropped without being formatted. With `show_warnings`, warnings and errors go to stderr; an error that matters is
+    raised, too.
 
     Attributes:
         current: id of the component that runs now; "" between components.
