@@ -25,7 +25,7 @@ import tfx_gnn
 from tfx_gnn.graph import create_graph_spec_from_schema_pb, read_schema
 from tfx_gnn.models import NodeClassification
 from tfx_gnn.records import SizeConstraintsFile, read_size_constraints
-from tfx_gnn.records.record_files import record_files, shuffled_records
+from tfx_gnn.records.examples_folder import record_files, shuffled_records
 from tfx_gnn.training import (
     PrecomputedBatchesManifest,
     PrecomputedBatchesOptions,

@@ -1,11 +1,16 @@
-"""The nine components, wired once for every task and every runner."""
+"""The nine components, wired once for every task and every runner; a compiled pipeline may leave parameters open."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from tfx.dsl.components.base.base_component import BaseComponent
 from tfx.orchestration import metadata
+from tfx.orchestration.data_types import RuntimeParameter
 from tfx.orchestration.pipeline import Pipeline
 
+from tfx_gnn import components
 from tfx_gnn.components import (
     GraphEvaluator,
     GraphExampleValidator,
@@ -18,7 +23,6 @@ from tfx_gnn.components import (
     SubgraphExampleGen,
 )
 from tfx_gnn_pipelines.config import PipelineConfig
-from tfx_gnn_pipelines.open_parameters import open_parameters
 
 COMPONENTS = (
     "SubgraphExampleGen",
@@ -35,18 +39,7 @@ COMPONENTS = (
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
-    """Builds the components of the whole flow, from tables to a pushed model.
-
-    Args:
-        config: paths and options.
-
-    Returns:
-        The components, each after those that it depends on.
-
-    Raises:
-        ValueError: if the tables, or a parameter left open, do not exist.
-        ModuleNotFoundError: if the user's code cannot be found.
-    """
+    """Builds the components of the whole flow, from tables to a pushed model, each after those that it depends on."""
     opened = open_parameters(config.runtime_parameters)
     example_gen = SubgraphExampleGen(
         tables_dir=config.tables_dir,
@@ -115,7 +108,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
         options=config.graph_pusher,
         runtime_parameters=opened.pop("GraphPusher", None),
     )
-    components: list[BaseComponent] = [
+    built: list[BaseComponent] = [
         example_gen,
         schema_gen,
         validator,
@@ -128,22 +121,16 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
     ]
     if opened:
         raise ValueError(
-            f"`runtime_parameters` must name components among {[component.id for component in components]}; "
+            f"`runtime_parameters` must name components among {[component.id for component in built]}; "
             f"got {sorted(opened)}. Check the spelling."
         )
-    return components
+    return built
 
 
 def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline:
     """Builds the pipeline that a runner runs or compiles.
 
-    Args:
-        config: paths and options.
-        sqlite_metadata: whether lineage goes into a SQLite file under the root;
-            remote runners bring their own.
-
-    Returns:
-        The pipeline.
+    `sqlite_metadata` puts lineage into a SQLite file under the root; remote runners bring their own.
     """
     connection = metadata.sqlite_metadata_connection_config(config.metadata_path) if sqlite_metadata else None
     return Pipeline(
@@ -154,3 +141,48 @@ def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline
         metadata_connection_config=connection,
         beam_pipeline_args=list(config.beam_args),
     )
+
+
+def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParameter]]:
+    """Makes runtime parameters by component and parameter.
+
+    `names` are of the form "GraphTrainer.num_epochs"; the runtime parameter of that is called
+    `graph_trainer_num_epochs`.
+    """
+    opened: dict[str, dict[str, RuntimeParameter]] = {}
+    for name in names:
+        component, parameter = _split_parameter_name(name)
+        kind = getattr(components, component).SPEC_CLASS.PARAMETERS[parameter].type
+        opened.setdefault(component, {})[parameter] = RuntimeParameter(name=_snake_case(name), ptype=kind)
+    return opened
+
+
+def open_values(config: PipelineConfig) -> dict[str, int | float | str]:
+    """Gives the values that open parameters have unless a run sets them, by name of the runtime parameter."""
+    values: dict[str, int | float | str] = {}
+    for name in config.runtime_parameters:
+        component, parameter = _split_parameter_name(name)
+        holder = config if hasattr(config, parameter) else getattr(config, _snake_case(component))
+        values[_snake_case(name)] = getattr(holder, parameter)
+    return values
+
+
+def _split_parameter_name(name: str) -> tuple[str, str]:
+    component, _, parameter = name.partition(".")
+    known = [name for name in dir(components) if hasattr(getattr(components, name), "SPEC_CLASS")]
+    if component not in known:
+        raise ValueError(
+            f"`runtime_parameters` must have the form 'Component.parameter' with a component among {known}; "
+            f"got {name!r}. Write, for example, 'GraphTrainer.num_epochs'."
+        )
+    declared = getattr(components, component).SPEC_CLASS.PARAMETERS
+    if parameter not in declared:
+        raise ValueError(
+            f"`runtime_parameters` must name a parameter of {component} among {sorted(declared)}; got {name!r}. "
+            "Check the spelling."
+        )
+    return component, parameter
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace(".", "_").lower()

@@ -143,7 +143,7 @@ def _configure(
         # Remote tables are not read here, and one compilation must not take another's examples for theirs.
         tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
     if runner is Runner.VERTEX and is_uri(root) and not push_destination:
-        from tfx_gnn_pipelines.runners.vertex import mounted_path
+        from tfx_gnn_pipelines.compilation import mounted_path
 
         push_destination = mounted_path(os.path.join(root, "serving"))
     return quickstart(
@@ -157,18 +157,18 @@ def _configure(
 
 
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
-    """Runs the pipeline in this process; tells whether the model is pushed."""
+    """Runs the pipeline in this process; returns whether the model is pushed."""
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )
     from tfx_gnn.io.quiet_libraries import quiet_first_compilation
     from tfx_gnn_pipelines.assembly import COMPONENTS
     from tfx_gnn_pipelines.lineage import read_latest_run
+    from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
     from tfx_gnn_pipelines.progress import component_progress
-    from tfx_gnn_pipelines.runners import beam, local
     from tfx_gnn_pipelines.summary import print_summary
 
-    run_pipeline = beam.run if runner is Runner.BEAM else local.run
+    run_pipeline = run_on_beam if runner is Runner.BEAM else run_locally
     if not debug:
         quiet_first_compilation()
     with component_progress(COMPONENTS, console, show_warnings=debug) as progress:
@@ -182,11 +182,10 @@ def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, start
 
 def _compile(config: PipelineConfig, runner: Runner, output: str, image: str, console: Console) -> None:
     import tfx_gnn
+    from tfx_gnn_pipelines.compilation import compile_to
     from tfx_gnn_pipelines.config import is_uri
-    from tfx_gnn_pipelines.runners import kubeflow, vertex
 
     image = image or f"tfx-gnn:{tfx_gnn.__version__}"
-    compile_to = kubeflow.compile_to if runner is Runner.KUBEFLOW else vertex.compile_to
     compile_to(config, output, image=image)
     console.print(
         f"Wrote {output}: pipeline spec 2.1.0 for {runner.value}",

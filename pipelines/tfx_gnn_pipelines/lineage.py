@@ -1,4 +1,4 @@
-"""What ML Metadata tells about the runs of a pipeline."""
+"""Runs of a pipeline, as ML Metadata records them."""
 
 from __future__ import annotations
 
@@ -48,14 +48,7 @@ class ComponentRun:
 
 
 def read_latest_run(metadata_path: str) -> list[ComponentRun]:
-    """Reads what the components of the latest run did, in the order they started.
-
-    Args:
-        metadata_path: ML Metadata's SQLite file of one pipeline.
-
-    Returns:
-        One record for each component that started; none if there was no run.
-    """
+    """Reads what the components of the latest run did, in the order they started; none if there was no run."""
     store = _open(metadata_path)
     if store is None:
         return []
@@ -69,15 +62,8 @@ def read_latest_run(metadata_path: str) -> list[ComponentRun]:
 def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[str]:
     """Marks executions of dead processes as failed and removes what they had begun to write.
 
-    Only the holder of the root's lock may call this: a living run's executions
+    Returns the ids of their components. Only the holder of the root's lock may call this: a living run's executions
     look the same.
-
-    Args:
-        metadata_path: ML Metadata's SQLite file of one pipeline.
-        artifacts_dir: folder of its artifacts, by component and output.
-
-    Returns:
-        Ids of the components that had been interrupted.
     """
     store = _open(metadata_path)
     if store is None:

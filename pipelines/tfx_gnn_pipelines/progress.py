@@ -20,15 +20,9 @@ _EXECUTING = re.compile(r"Going to run a new execution %d")
 class ComponentProgress(logging.Handler):
     """Prints which component runs, was reused or has ended.
 
-    TFX's runners tell it in log records of level INFO, by message templates that
-    are the same on all local runners. Their other thousands of records are
-    dropped without being formatted.
-
-    Args:
-        components: ids of the components, in order.
-        console: where to print.
-        show_warnings: whether warnings and errors go to stderr; an error that
-            matters is raised, too.
+    TFX's local runners log it at level INFO, all by the same message templates. Their other thousands of records are
+    dropped without being formatted. With `show_warnings`, warnings and errors go to stderr; an error that matters is
+    raised, too.
 
     Attributes:
         current: id of the component that runs now; "" between components.
@@ -83,13 +77,7 @@ def component_progress(
 ) -> Iterator[ComponentProgress]:
     """Shows progress while its block runs, and nothing else of what absl logs unless asked.
 
-    Args:
-        components: ids of the components, in order.
-        console: where to print.
-        show_warnings: whether warnings and errors go to stderr.
-
-    Yields:
-        The handler; `fail()` it when the block catches an error.
+    `fail()` the handler when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
     handler = ComponentProgress(components, console, show_warnings=show_warnings)

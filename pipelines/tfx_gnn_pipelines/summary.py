@@ -37,14 +37,7 @@ _LEFT_OUT = frozenset({"balanced_accuracy"})
 def print_summary(console: Console, config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> bool:
     """Prints the summary of a run in which every component succeeded.
 
-    Args:
-        console: where to print.
-        config: what was run.
-        runs: what each component did.
-        seconds: how long the whole took.
-
-    Returns:
-        Whether the model is pushed, and still where it was pushed to.
+    Returns whether the model is pushed, and still where it was pushed to.
     """
     outputs = {run.component: run.outputs for run in runs}
     evaluation = outputs["GraphEvaluator"]["evaluation"]
@@ -78,14 +71,7 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
 
 
 def shorten(path: str) -> str:
-    """Writes a path relative to the current folder if it lies below it.
-
-    Args:
-        path: an absolute path.
-
-    Returns:
-        The shorter way to write it.
-    """
+    """Writes an absolute path relative to the current folder if it lies below it."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 

@@ -59,7 +59,7 @@ class FinishedTask:
 @pytest.fixture(scope="session")
 def compiled_job(tiny_config: Any) -> dict[str, Any]:
     """The tiny pipeline as a PipelineJob, with the number of epochs left open."""
-    from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline
+    from tfx_gnn_pipelines.compilation import compile_pipeline
 
     config = dataclasses.replace(tiny_config, runtime_parameters=("GraphTrainer.num_epochs",))
     return compile_pipeline(config, image="image:tag", display_name="tiny")

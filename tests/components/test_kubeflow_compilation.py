@@ -11,8 +11,7 @@ import tfx_gnn
 from tfx_gnn.io import options_json
 from tfx_gnn.models import tasks
 from tfx_gnn_pipelines.assembly import COMPONENTS, build_components
-from tfx_gnn_pipelines.runners import kubeflow, vertex
-from tfx_gnn_pipelines.runners.pipeline_spec import compile_pipeline
+from tfx_gnn_pipelines.compilation import compile_pipeline, compile_to, mounted_path
 
 TOPIC = tasks.NodeClassification(label_feature="topic", class_vocabulary="topic")
 WIRING = {
@@ -172,26 +171,25 @@ def test_remote_data_is_not_read_to_compile(tiny_config):
     assert job["runtimeConfig"]["gcsOutputDirectory"] == "gs://bucket/root"
 
 
-@pytest.mark.parametrize("runner", [kubeflow, vertex])
-def test_compilation_gives_the_same_file_every_time(tiny_config, tmp_path, runner):
-    runner.compile_to(tiny_config, str(tmp_path / "one.json"), image="image:tag")
-    runner.compile_to(tiny_config, str(tmp_path / "two.json"), image="image:tag")
+def test_compilation_gives_the_same_file_every_time(tiny_config, tmp_path):
+    compile_to(tiny_config, str(tmp_path / "one.json"), image="image:tag")
+    compile_to(tiny_config, str(tmp_path / "two.json"), image="image:tag")
 
     assert (tmp_path / "one.json").read_text() == (tmp_path / "two.json").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.json", "two.json"]
 
 
 def test_yaml_holds_the_bare_spec_as_kubeflows_client_takes_it(tiny_config, tmp_path):
-    kubeflow.compile_to(tiny_config, str(tmp_path / "tiny.yaml"), image="image:tag")
+    compile_to(tiny_config, str(tmp_path / "tiny.yaml"), image="image:tag")
 
     spec = json_format.ParseDict(yaml.safe_load((tmp_path / "tiny.yaml").read_text()), pipeline_spec_pb2.PipelineSpec())
     assert sorted(spec.root.dag.tasks) == sorted(COMPONENTS)
 
 
 def test_vertex_mounts_cloud_storage_under_gcs():
-    assert vertex.mounted_path("gs://bucket/root/serving") == "/gcs/bucket/root/serving"
+    assert mounted_path("gs://bucket/root/serving") == "/gcs/bucket/root/serving"
     with pytest.raises(ValueError, match="`uri` must be on Cloud Storage; got 's3://bucket'"):
-        vertex.mounted_path("s3://bucket")
+        mounted_path("s3://bucket")
 
 
 def test_object_store_is_no_push_destination(tiny_config):

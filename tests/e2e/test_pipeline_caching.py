@@ -37,6 +37,7 @@ class TinyPipeline:
         """Runs the pipeline; gives the state of each component in this run."""
         from tfx_gnn_pipelines.config import quickstart
         from tfx_gnn_pipelines.lineage import read_latest_run
+        from tfx_gnn_pipelines.local_runs import run_locally, run_on_beam
         from tfx_gnn_pipelines.task import load_task
 
         # As in a new process, nothing of an earlier version of the user's code is left.
@@ -44,7 +45,7 @@ class TinyPipeline:
             del sys.modules[name]
         importlib.invalidate_caches()
         config = quickstart(load_task("tiny_project.task:TASK"), root=str(self.root))
-        importlib.import_module(f"tfx_gnn_pipelines.runners.{runner}").run(config)
+        {"local": run_locally, "beam": run_on_beam}[runner](config)
         return {run.component: run.state for run in read_latest_run(config.metadata_path)}
 
     def edit(self, name: str, old: str, new: str) -> None:

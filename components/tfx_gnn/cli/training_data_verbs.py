@@ -350,8 +350,7 @@ def batches(
     seed: Annotated[int, typer.Option(help="Seed of the order of graphs.")] = 0,
 ) -> None:
     """Store shuffled epochs of padded batches, which a training reads many times faster than it makes them."""
-    from tfx_gnn.training.data.precomputed_batches import write_precomputed_batches
-    from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions
+    from tfx_gnn.training.data.precomputed_batches import PrecomputedBatchesOptions, write_precomputed_batches
 
     quiet_first_compilation()
     manifest = write_precomputed_batches(

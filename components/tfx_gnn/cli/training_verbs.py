@@ -349,8 +349,8 @@ def report(
     import tensorflow as tf
 
     from tfx_gnn.components.graph_trainer.training_report import training_notes, write_training_report
-    from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
     from tfx_gnn.components.graph_tuner.trials import TRIALS_FILE, read_tuning_summary
+    from tfx_gnn.components.graph_tuner.tuning_report import write_tuning_report
     from tfx_gnn.reports.report_page import REPORT_FILE
     from tfx_gnn.training.loop.summary import read_training_summary
 

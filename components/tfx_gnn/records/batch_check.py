@@ -11,11 +11,20 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.proto import graph_schema_pb2
-from tfx_gnn.records.example_batches import FLOATS, INTS, KIND_OF_DTYPE, Column, ExampleBatch, ExampleDecoder
+from tfx_gnn.records.example_batches import (
+    FLOATS,
+    INTS,
+    KIND_OF_DTYPE,
+    Column,
+    ExampleBatch,
+    ExampleDecoder,
+    describe_item_id,
+)
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout, SetLayout, graph_layout, schema_features
-from tfx_gnn.records.record_files import RecordFile
 
 NOT_AN_EXAMPLE = "not_an_example"
 UNDECLARED_FEATURE = "undeclared_feature"
@@ -75,21 +84,9 @@ class BatchChecker:
         required_sets: Sequence[str] = (),
         decisive: frozenset[str] = READABLE,
     ) -> BatchChecker:
-        """Makes the checker of a schema.
-
-        Args:
-            schema: a valid graph schema.
-            required_sets: sets that must have items in every example, beside `_readout` if the schema has it.
-            decisive: checks that an example must pass to be kept.
-
-        Returns:
-            The checker.
-
-        Raises:
-            ValueError: if a required set is not declared.
-        """
+        """Makes the checker of a schema; `_readout` is required if the schema has it."""
         layout = graph_layout(schema)
-        readouts = [prefix for prefix in (f"{const.NODES}/_readout",) if prefix in layout.set_by_prefix]
+        readouts = [prefix for prefix in (f"{const.NODES}/{READOUT}",) if prefix in layout.set_by_prefix]
         unknown = sorted(set(required_sets) - set(layout.set_by_prefix))
         if unknown:
             raise ValueError(
@@ -101,17 +98,9 @@ class BatchChecker:
     def read(
         self, decoder: ExampleDecoder, first: int, records: Sequence[bytes], file: RecordFile, findings: Findings
     ) -> Iterator[ExampleBatch]:
-        """Decodes records that follow one another, and checks them.
+        """Decodes and checks records that follow one another from position `first` of their file.
 
-        Args:
-            decoder: decodes them.
-            first: position of the first one in its file.
-            records: serialized tf.Examples, or what should be such.
-            file: their file.
-            findings: what is broken is added to it.
-
-        Yields:
-            The examples that pass the decisive checks.
+        Yields the examples that pass the decisive checks; adds what is broken to `findings`.
         """
         decoded = decoder.decode(first, records)
         if len(decoded.undecodable):
@@ -147,7 +136,7 @@ class _BatchCheck:
         layout = self._checker.layout
         for key in sorted(set(self._batch.columns) - set(layout.set_of_key)):
             column = self._batch.column(key)
-            # One without a kind beside others that have one goes uncounted: no reader sees it.
+            # A key without a kind is not counted where other examples have one: no reader sees it.
             has_key = column.is_present if column.kind else self._has_key(key, ~column.is_present)
             self._report(UNDECLARED_FEATURE, key, has_key, lambda _: "not in the graph schema")
         sizes = {one_set.prefix: self._sizes(one_set) for one_set in layout.sets}
@@ -314,7 +303,7 @@ class _BatchCheck:
         )
 
     def _item_of(self, key: str, column: Column, is_wrong: _Mask, row: int) -> str:
-        """The original id of the item with the first wrong value of an example, if it can be told."""
+        """The original id of the item with the first wrong value of an example, if it has one."""
         one_set = self._checker.layout.owner_of(key)
         ids = one_set.id_column
         feature = next(feature for feature in one_set.features if feature.key == key)
@@ -322,10 +311,6 @@ class _BatchCheck:
             return ""
         begin = int(column.splits[row])
         place = int(np.flatnonzero(is_wrong[begin : int(column.splits[row + 1])])[0])
-        found = tf.train.Example.FromString(self._records[row]).features.feature[ids.key]
-        values = list(getattr(found, found.WhichOneof("kind") or "bytes_list").value)
         number = place // int(np.prod([size or 0 for size in feature.shape], dtype=np.int64))
-        if number >= len(values):
-            return ""
-        known = values[number]
-        return f" of item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"
+        item_id = describe_item_id(self._records[row], ids.key, number)
+        return f" of item {item_id}" if item_id else ""

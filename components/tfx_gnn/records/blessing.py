@@ -43,15 +43,7 @@ class BlessingSubject:
 def write_blessing(
     folder: str, *, blessed: bool, reasons: Sequence[str], subject: BlessingSubject | None = None, prefix: str = ""
 ) -> None:
-    """Writes a verdict.
-
-    Args:
-        folder: existing folder without a verdict.
-        blessed: the verdict.
-        reasons: sentences, whatever the verdict.
-        subject: what the verdict is about; None to leave it open.
-        prefix: "", or `INFRA_PREFIX`.
-    """
+    """Writes a verdict into an existing folder that has none; `prefix` is "" or `INFRA_PREFIX`."""
     found: dict[str, object] = {"blessed": blessed, "reasons": list(reasons)}
     if subject is not None:
         found[_SUBJECT] = dataclasses.asdict(subject)
@@ -62,19 +54,7 @@ def write_blessing(
 
 
 def is_blessed(folder: str, *, prefix: str = "") -> bool:
-    """Reads a verdict.
-
-    Args:
-        folder: folder that holds `BLESSED` or `NOT_BLESSED`.
-        prefix: "", or `INFRA_PREFIX`.
-
-    Returns:
-        Whether the subject is blessed.
-
-    Raises:
-        FileNotFoundError: if the folder holds neither file.
-        ValueError: if it holds both.
-    """
+    """Reads a verdict; raises FileNotFoundError if the folder has none, ValueError if it has two."""
     blessed, not_blessed = prefix + BLESSED_FILE, prefix + NOT_BLESSED_FILE
     found = [name for name in (blessed, not_blessed) if tf.io.gfile.exists(os.path.join(folder, name))]
     if not found:
@@ -92,30 +72,15 @@ def is_blessed(folder: str, *, prefix: str = "") -> bool:
 
 
 def read_reasons(folder: str) -> list[str]:
-    """Reads the reasons of a verdict.
-
-    Args:
-        folder: folder with a verdict; one that another tool wrote may lack reasons.
-
-    Returns:
-        The sentences; a single general one if none were recorded.
-    """
+    """Reads the reasons of a verdict: sentences; a single general one if none were recorded."""
     reasons = _read(folder).get("reasons", ())
     return [str(reason) for reason in reasons] or ["no reasons were given"]
 
 
 def check_blessing_subject(folder: str, subject: BlessingSubject, *, argument: str) -> None:
-    """Refuses a verdict about something else.
+    """Refuses a verdict about something else; `argument` is what the caller calls the folder.
 
     A verdict that does not say what it is about, as one of TFX's Evaluator, passes.
-
-    Args:
-        folder: folder with a verdict.
-        subject: what it should be about.
-        argument: what the caller calls the folder.
-
-    Raises:
-        ValueError: if the verdict is about something of another kind, or another one of this kind.
     """
     found = _read(folder).get(_SUBJECT)
     if not isinstance(found, dict):

@@ -19,14 +19,18 @@ from tensorflow_metadata.proto.v0 import schema_pb2
 from tfx_bsl.coders import example_coder
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.graph_layout import SetLayout
 
 BYTES, INTS, FLOATS = "bytes_list", "int64_list", "float_list"
-
-
 KIND_OF_DTYPE = {tf.string: BYTES, tf.int64: INTS, tf.float32: FLOATS}
 """Which list of a tf.train.Feature holds values of a dtype."""
 
+MAX_RECORDS = 1024
+"""Records of a batch at most."""
+
+MAX_BYTES = 32 << 20
+"""Bytes of the records of a batch, at most or of one record alone."""
+
+_KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
 
 Features = Mapping[str, tf.train.Feature]
 
@@ -35,38 +39,19 @@ class BrokenRuleError(ValueError):
     """An example breaks a rule. The caller adds where the example is."""
 
     def __init__(self, rule: str, got: str, advice: str) -> None:
-        """Makes the error.
-
-        Args:
-            rule: what every example must fulfil, as in "'nodes/a.#size' is one number".
-            got: what this one has.
-            advice: what to do about it.
-        """
+        """Takes the rule, as in "'nodes/a.#size' is one number", what this example has, and advice."""
         super().__init__(rule, got, advice)
         self.rule, self.got, self.advice = rule, got, advice
 
     def message(self, place: str) -> str:
-        """The whole message.
-
-        Args:
-            place: the record, as `record_files.place_of` names it.
-        """
+        """The whole message, with the record as `place_of` names it."""
         return f"`examples_dir` must hold examples in which {self.rule}; got {self.got} in {place}. {self.advice}"
 
 
 def values_of(features: Features, key: str, kind: str) -> list[Any]:
-    """Reads the values of a key.
+    """Reads the values of a key from a parsed tf.Example; none if the key is absent or empty.
 
-    Args:
-        features: the feature map of a parsed tf.Example.
-        key: its key.
-        kind: `BYTES`, `INTS` or `FLOATS`.
-
-    Returns:
-        The values; none if the key is absent or empty.
-
-    Raises:
-        BrokenRuleError: if there are values of another kind.
+    Raises BrokenRuleError if there are values of another kind than the given `BYTES`, `INTS` or `FLOATS`.
     """
     if key not in features:
         return []
@@ -84,49 +69,14 @@ def num_values(feature: tf.train.Feature) -> int:
     return len(getattr(feature, kind).value) if kind else 0
 
 
-def set_size(features: Features, one_set: SetLayout) -> int:
-    """Reads the number of items of a set.
-
-    Args:
-        features: the feature map of a parsed tf.Example.
-        one_set: the set.
-
-    Returns:
-        The number; 1 for the context; 0 if `#size` is absent.
-
-    Raises:
-        BrokenRuleError: if `#size` is not one number, or is absent although the set has values.
-    """
-    if one_set.set_type == const.CONTEXT:
-        return 1
-    values = values_of(features, one_set.size_key, INTS)
-    if not values:
-        for key in [*one_set.structure_keys, *(column.key for column in one_set.features)]:
-            if key in features and num_values(features[key]):
-                raise BrokenRuleError(
-                    f"{one_set.size_key!r} counts the items of {one_set.label}",
-                    f"none beside {num_values(features[key])} values of {key!r}",
-                    "Write the number of items.",
-                )
-        return 0
-    if len(values) != 1 or values[0] < 0:
-        raise BrokenRuleError(
-            f"{one_set.size_key!r} is one number, at least 0",
-            str(values[:5]),
-            "Write one graph component to an example.",
-        )
-    return int(values[0])
-
-
-MAX_RECORDS = 1024
-"""Records of a batch at most."""
-
-
-MAX_BYTES = 32 << 20
-"""Bytes of the records of a batch, at most or of one record alone."""
-
-
-_KINDS = {pa.int64(): INTS, pa.float32(): FLOATS, pa.large_binary(): BYTES, pa.binary(): BYTES}
+def describe_item_id(record: bytes, id_key: str, number: int) -> str:
+    """The original id of an item, by its position in its set, for messages; empty if the example has none."""
+    found = tf.train.Example.FromString(record).features.feature[id_key]
+    ids = getattr(found, found.WhichOneof("kind") or "bytes_list").value
+    if number >= len(ids):
+        return ""
+    known = ids[number]
+    return repr(known.decode(errors="replace") if isinstance(known, bytes) else known)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,14 +139,7 @@ class ExampleBatch:
         )
 
     def keep(self, mask: npt.NDArray[np.bool_]) -> ExampleBatch:
-        """Some of the examples, in the same order.
-
-        Args:
-            mask: bool [num_examples]; which ones.
-
-        Returns:
-            The smaller batch.
-        """
+        """Some of the examples, in the same order; mask: bool [num_examples]."""
         if mask.all():
             return self
         columns = {}
@@ -213,7 +156,7 @@ class ExampleBatch:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DecodedRecords:
-    """What became of some records.
+    """Examples of some records, and the records that are none.
 
     Attributes:
         batches: the examples; in one batch, unless a key has values of two kinds.
@@ -225,28 +168,32 @@ class DecodedRecords:
 
 
 def splits_of(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Where each of several runs begins, and where the last one ends.
-
-    Args:
-        lengths: int64, shape [n].
-
-    Returns:
-        int64, shape [n + 1], from 0.
-    """
+    """Where each of n runs begins, and where the last one ends: int64 [n + 1], from 0."""
     splits = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=splits[1:])
     return splits
 
 
+def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
+    """One end of the edges of all examples: int64 [num_edges], positions among the nodes of all examples, in order."""
+    column = batch.column(key)
+    if not len(column.values):
+        return np.zeros(0, np.int64)
+    return column.numbers + item_splits(batch, f"{const.NODES}/{node_set}")[column.owners()]
+
+
+def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
+    """Where the items of each example begin among those of all: int64 [num_examples + 1]."""
+    if prefix == const.CONTEXT:
+        return np.arange(batch.num_examples + 1)
+    column = batch.column(f"{prefix}.{const.SIZE_NAME}")
+    sizes = np.zeros(batch.num_examples, np.int64)
+    sizes[column.lengths == 1] = column.numbers
+    return splits_of(sizes)
+
+
 def list_column(array: pa.LargeListArray) -> Column:
-    """Makes the column of an array.
-
-    Args:
-        array: for each example, a list of int64, float32 or large_binary values; none is null.
-
-    Returns:
-        The column.
-    """
+    """Makes the column of an array without nulls: for each example, a list of int64, float32 or large_binary values."""
     offsets = array.offsets.to_numpy()
     return Column(
         kind=_kind_of(array.type),
@@ -257,14 +204,7 @@ def list_column(array: pa.LargeListArray) -> Column:
 
 
 def group_records(records: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    """Cuts a stream of records into pieces of bounded size.
-
-    Args:
-        records: serialized tf.Examples, in file order.
-
-    Yields:
-        Position of the first record of a piece, and the records, at least one.
-    """
+    """Cuts a stream of records into pieces of bounded size; yields the position of the first record and the records."""
     piece: list[bytes] = []
     first, num_bytes = 0, 0
     for record in records:
@@ -281,24 +221,14 @@ class ExampleDecoder:
     """Decodes records; keep one, for each costs time to make."""
 
     def __init__(self, schema: schema_pb2.Schema | None = None) -> None:
-        """Makes the decoder.
+        """Makes the decoder of the features of a schema, which takes less time than to decode all.
 
-        Args:
-            schema: if given, the features to decode, which takes less time than to decode all. A record
-                with values of another kind is then undecodable.
+        A record with values of another kind is then undecodable.
         """
         self._decoder = example_coder.ExamplesToRecordBatchDecoder(schema and schema.SerializeToString())
 
     def decode(self, first: int, records: Sequence[bytes]) -> DecodedRecords:
-        """Decodes records that follow one another.
-
-        Args:
-            first: position of the first one in its file.
-            records: serialized tf.Examples, or what should be such.
-
-        Returns:
-            The examples, and which records are none.
-        """
+        """Decodes records that follow one another from position `first` of their file."""
         numbers = np.arange(first, first + len(records))
         whole = self._try(records)
         if whole is not None:
@@ -319,7 +249,7 @@ class ExampleDecoder:
         try:
             return self._decoder.DecodeBatch(list(records))
         except RuntimeError:
-            # The decoder tells of a broken record and of two kinds of values by this one class.
+            # The decoder raises this one class for a broken record and for two kinds of values under one key.
             return None
 
 

@@ -55,12 +55,7 @@ class ExamplesSummary:
 
 
 def add_presence(summary: ExamplesSummary, batch: ExampleBatch) -> None:
-    """Counts the keys of examples that were checked against a schema.
-
-    Args:
-        summary: changed in place.
-        batch: the examples.
-    """
+    """Counts the keys of examples that were checked against a schema."""
     summary.num_examples += batch.num_examples
     for key, column in batch.columns.items():
         summary.keys.setdefault(key, KeySummary()).num_present += int(column.is_present.sum())
@@ -69,13 +64,7 @@ def add_presence(summary: ExamplesSummary, batch: ExampleBatch) -> None:
 def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> None:
     """Gathers what an example without schema shows of kinds and shapes.
 
-    Args:
-        summary: changed in place, unless the example breaks a rule.
-        features: the feature map of a parsed tf.Example.
-        place: the record, for messages.
-
-    Raises:
-        BrokenRuleError: if the example contradicts itself.
+    An example that contradicts itself raises BrokenRuleError and leaves the summary as it is.
     """
     sizes = _sizes(features)
     row_lengths = row_length_axes(features)
@@ -93,14 +82,7 @@ def add_evidence(summary: ExamplesSummary, features: Features, place: str) -> No
 
 
 def merge_summaries(summaries: Iterable[ExamplesSummary]) -> ExamplesSummary:
-    """Adds up summaries of parts.
-
-    Args:
-        summaries: of disjoint parts, in any order.
-
-    Returns:
-        The summary of the whole; of several first places one is kept, whatever the order.
-    """
+    """Adds up summaries of disjoint parts; of several first places one is kept, whatever the order of the parts."""
     merged = ExamplesSummary()
     for part in summaries:
         merged.num_examples += part.num_examples
@@ -123,14 +105,7 @@ def is_size_key(key: str) -> bool:
 
 
 def split_row_length_key(key: str) -> tuple[str, int] | None:
-    """Takes a key of row lengths apart.
-
-    Args:
-        key: any tf.Example key.
-
-    Returns:
-        The key of the feature, and the axis counted from 1; None if the key has another form.
-    """
+    """Splits a key of row lengths into the feature's key and the axis, from 1; None if it has another form."""
     match = _ROW_LENGTHS.fullmatch(key)
     return (match["feature"], int(match["axis"])) if match else None
 
@@ -141,14 +116,7 @@ def row_length_key(feature_key: str, axis: int) -> str:
 
 
 def row_length_axes(keys: Collection[str]) -> dict[str, list[int]]:
-    """Finds the ragged dimensions that keys tell of.
-
-    Args:
-        keys: keys of one example, or of a data set.
-
-    Returns:
-        Axes in ascending order, counted from 1, by the key of each feature that has row lengths.
-    """
+    """Finds the axes with row lengths, from 1 and ascending, by the key of each feature that has some."""
     axes: dict[str, list[int]] = {}
     for key in keys:
         lengths = split_row_length_key(key)

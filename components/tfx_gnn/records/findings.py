@@ -58,14 +58,7 @@ class Finding:
         num_values: int = 0,
         num_by_kind: Mapping[str, int] | None = None,
     ) -> None:
-        """Counts more of the same.
-
-        Args:
-            num_examples: how many more.
-            places: some of them; the first ones in the order of files and records are kept.
-            num_values: how many values more.
-            num_by_kind: their numbers by kind.
-        """
+        """Counts more of the same; of all places the first ones in the order of files and records are kept."""
         self.num_examples += num_examples
         self.num_values += num_values
         self.places = sorted({*self.places, *places})[:MAX_PLACES]
@@ -84,16 +77,7 @@ class Findings:
     found: list[Finding] = dataclasses.field(default_factory=list)
 
     def at(self, check: str, split: str, about: str = "") -> Finding:
-        """The finding of a check, made if there is none yet.
-
-        Args:
-            check: name of the check.
-            split: name of the split.
-            about: what it is about.
-
-        Returns:
-            The finding, to be added to.
-        """
+        """The finding of a check, made if there is none yet."""
         for finding in self.found:
             if (finding.check, finding.split, finding.about) == (check, split, about):
                 return finding
@@ -102,14 +86,7 @@ class Findings:
 
 
 def merge_findings(parts: Iterable[Findings]) -> Findings:
-    """Adds up findings of disjoint parts.
-
-    Args:
-        parts: in any order.
-
-    Returns:
-        The findings of the whole, ordered by split, check and `about`.
-    """
+    """Adds up findings of disjoint parts, ordered by split, check and `about`."""
     by_key: dict[tuple[str, str, str], Finding] = {}
     for part in parts:
         for finding in part.found:

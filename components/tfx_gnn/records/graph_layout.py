@@ -18,7 +18,7 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 
 ID_NAME = "#id"
-"""Feature that tells the original identity of a node or an edge."""
+"""Feature with the original identity of a node or an edge."""
 
 CONTEXT_PREFIX = const.CONTEXT
 
@@ -141,16 +141,9 @@ class GraphLayout:
         return owners
 
     def owner_of(self, key: str) -> SetLayout:
-        """The set that a key belongs to by its form, whether or not such a feature exists.
+        """The set that a key belongs to by its form, whether or not such a feature exists; KeyError if none does.
 
-        Args:
-            key: a tf.Example key.
-
-        Returns:
-            The set. Every graph has a context, also one whose schema declares none.
-
-        Raises:
-            KeyError: if the key belongs to no set of the graph.
+        Every graph has a context, also one whose schema declares none.
         """
         prefix = prefix_of_key(key, self.set_by_prefix)
         if prefix == CONTEXT_PREFIX:
@@ -166,17 +159,9 @@ class GraphLayout:
 
 
 def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
-    """Reads the layout off a graph schema.
+    """Reads the layout off a valid graph schema; one without context gives a layout without a context set.
 
-    Args:
-        schema: a valid GraphSchema.
-
-    Returns:
-        The layout. A schema without context gives one without a context set.
-
-    Raises:
-        ValueError: if a tf.Example key could belong to two sets, or a feature has a dtype that tf.Examples
-            cannot hold.
+    Raises ValueError if a key could belong to two sets, or a dtype does not fit into tf.Examples.
     """
     sets: list[SetLayout] = []
     if schema.context.features:
@@ -189,15 +174,7 @@ def graph_layout(schema: graph_schema_pb2.GraphSchema) -> GraphLayout:
 
 
 def schema_features(schema: graph_schema_pb2.GraphSchema, prefix: str) -> Mapping[str, graph_schema_pb2.Feature]:
-    """Finds the features of a set in a schema.
-
-    Args:
-        schema: any schema.
-        prefix: the set, as in `SetLayout.prefix`.
-
-    Returns:
-        The schema's own map; as in any protobuf map, looking up a missing name adds it.
-    """
+    """Finds the features of a set in a schema: its own map, in which looking up a missing name adds it."""
     set_type, _, name = prefix.partition("/")
     if set_type == const.CONTEXT:
         return schema.context.features
@@ -207,32 +184,14 @@ def schema_features(schema: graph_schema_pb2.GraphSchema, prefix: str) -> Mappin
 
 
 def prefix_of_key(key: str, prefixes: Iterable[str]) -> str | None:
-    """Finds the set that a key belongs to.
-
-    Args:
-        key: any tf.Example key.
-        prefixes: prefixes of node sets and edge sets, as in "nodes/package".
-
-    Returns:
-        "context" for keys of the context, else the prefix that fits, None if none does.
-    """
+    """Finds the prefix of the set that a key belongs to: "context", or one of the given ones; None if none fits."""
     if key.startswith(CONTEXT_PREFIX + "/"):
         return CONTEXT_PREFIX
     return max((prefix for prefix in prefixes if key.startswith(prefix + ".")), key=len, default=None)
 
 
 def wire_dtype(dtype: tf.DType) -> tf.DType:
-    """The dtype in which a tf.Example holds values of a dtype.
-
-    Args:
-        dtype: any dtype.
-
-    Returns:
-        tf.int64 for bool and integers, tf.float32 for floats, tf.string for strings.
-
-    Raises:
-        ValueError: if a tf.Example cannot hold such values.
-    """
+    """The dtype in which a tf.Example holds values of a dtype: tf.int64 for bool, tf.float32 for all floats."""
     if dtype == tf.string:
         return tf.string
     if dtype == tf.bool or (dtype.is_integer and not dtype.is_quantized):

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import ExampleBatch
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.graph_layout import GraphLayout
-from tfx_gnn.records.split_statistics import flat_index, item_splits
 from tfx_gnn.records.value_hashes import Hashes, hash_values
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 
-READOUT = "_readout"
 READOUT_PREFIX = f"{const.NODES}/{READOUT}"
 _ROOT_EDGES = f"{READOUT}/"
 _SHADOW = "_shadow/"
@@ -53,7 +52,7 @@ class RootSets:
         return {SOURCE, TARGET} <= set(self.node_sets)
 
     def without_id(self, layout: GraphLayout) -> list[str]:
-        """Node sets of roots whose nodes cannot be told apart, for want of "#id"."""
+        """Node sets of roots whose nodes cannot be distinguished because they have no "#id"."""
         names = sorted(set(self.node_sets.values()))
         return [name for name in names if layout.set_by_prefix[f"{const.NODES}/{name}"].id_column is None]
 
@@ -84,16 +83,7 @@ class ReadoutRoots:
 
 
 def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> ReadoutRoots:
-    """Finds the roots of all readout nodes.
-
-    Args:
-        batch: examples that keep the schema.
-        roots: where readout nodes read from.
-        layout: the keys of the schema; it has node set `_readout`.
-
-    Returns:
-        The roots.
-    """
+    """Finds the roots of all readout nodes; the layout has node set `_readout`."""
     splits = item_splits(batch, READOUT_PREFIX)
     examples = np.repeat(np.arange(batch.num_examples), np.diff(splits))
     if not roots.shadowed:
@@ -115,16 +105,7 @@ def read_roots(batch: ExampleBatch, roots: RootSets, layout: GraphLayout) -> Rea
 
 
 def node_hashes(batch: ExampleBatch, node_set: str, layout: GraphLayout) -> Hashes:
-    """Hashes the ids of all nodes of a set.
-
-    Args:
-        batch: examples that keep the schema.
-        node_set: a set with "#id".
-        layout: the keys of the schema.
-
-    Returns:
-        uint64 [num_nodes], nodes of all examples one below the other.
-    """
+    """Hashes the "#id" of all nodes of a set that has one: uint64 [num_nodes], of all examples one below the other."""
     column = layout.set_by_prefix[f"{const.NODES}/{node_set}"].id_column
     assert column is not None
     # A hub is in many subgraphs: hash each id of the batch once.

@@ -16,7 +16,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_files
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.examples_folder import record_files
 
 FORMAT_VERSION = 2
 SIZE_CONSTRAINTS_FILE = "size_constraints.json"
@@ -297,30 +297,12 @@ def read_size_constraints(size_constraints_dir: str) -> SizeConstraintsFile:
 
 
 def fingerprint_examples(examples_dir: str, splits: Sequence[str] = ()) -> str:
-    """Fingerprints the records of some splits.
-
-    Args:
-        examples_dir: folder with `Split-<name>` folders.
-        splits: names of splits; empty for all.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Raises:
-        ValueError: if a split is missing or empty.
-    """
+    """Fingerprints the records of some splits, or of all."""
     return fingerprint_files(file.path for file in record_files(examples_dir, splits))
 
 
 def fingerprint_graph_schema(graph_schema_dir: str) -> str:
-    """Fingerprints the graph schema of a folder.
-
-    Args:
-        graph_schema_dir: folder that holds `graph_schema.pbtxt`, or a schema file, whose name does not count.
-
-    Returns:
-        64 hexadecimal digits.
-    """
+    """Fingerprints the graph schema of a folder, or a schema file, whose name does not count."""
     path = examples_folder.graph_schema_path(graph_schema_dir)
     return fingerprint_files([path], base_name=examples_folder.GRAPH_SCHEMA_FILE)
 

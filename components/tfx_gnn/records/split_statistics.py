@@ -1,7 +1,7 @@
-"""Statistics of a split's features and graphs, in TensorFlow Data Validation's format.
+"""Statistics of a split's features and graphs, in TensorFlow Data Validation's format, and their files.
 
-What tf.Examples hold is told by the standard fields. What only the graph tells (degrees,
-isolated nodes, edges that join equal labels) stands in `custom_stats` of the features of the
+The standard fields describe the values of tf.Examples. What is known of the graph only (degrees,
+isolated nodes, edges that join equal labels) is in `custom_stats` of the features of the
 set, so that stock tools find no feature that the schema lacks. Summaries of numbers and of strings
 merge, and are of bounded size whatever they summarize.
 """
@@ -9,49 +9,38 @@ merge, and are of bounded size whatever they summarize.
 from __future__ import annotations
 
 import dataclasses
+import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow_metadata.proto.v0 import statistics_pb2
 from tfx_bsl import sketches
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, splits_of
+from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.records.example_batches import BYTES, FLOATS, Column, ExampleBatch, flat_index
+from tfx_gnn.records.examples_folder import split_dir
 from tfx_gnn.records.graph_layout import GraphLayout, SetLayout
 
+STATISTICS_FILE = "FeatureStats.pb"
+
+_READOUT_EDGES = f"{const.EDGES}/{READOUT}/"
+_OUT, _IN = "out_degree", "in_degree"
 _QUANTILE_ERROR = 0.01
-
-
 _MANY_VALUES = 1 << 32
-
-
 _FINE_QUANTILES = 1000
-
-
 _NUM_BUCKETS = 10
-
-
 _UNIQUE_BUCKETS = 1 << 14
-
-
 _FREQUENT_BUCKETS = 1 << 12
-
-
 _RANKS = 1000
-
-
 _TOP_VALUES = 20
-
-
 _NO_TEXT = "__BYTES_VALUE__"
-
-
 _LONG_TEXT = "__LARGE_BYTES__"
-
-
 _MAX_TEXT_BYTES = 1024
 
 
@@ -80,11 +69,7 @@ class NumberSummary:
     sketch: Any = dataclasses.field(default_factory=lambda: sketches.QuantilesSketch(_QUANTILE_ERROR, _MANY_VALUES, 1))
 
     def add(self, values: npt.NDArray[np.generic]) -> None:
-        """Takes more numbers in.
-
-        Args:
-            values: numbers of any dtype, shape [n].
-        """
+        """Takes more numbers in, of any dtype."""
         numbers = values.astype(np.float64)
         self.num_nan += int(np.isnan(numbers).sum())
         finite = numbers[np.isfinite(numbers)]
@@ -109,6 +94,7 @@ class NumberSummary:
         self.sketch.Merge(other.sketch)
 
     def _add_moments(self, count: int, mean: float, squares: float) -> None:
+        # Chan, Golub and LeVeque's update: sums of squares would cancel where the mean is large.
         total = self.count + count
         step = mean - self.mean
         self.squares += squares + step * step * self.count * count / total
@@ -121,12 +107,9 @@ class NumberSummary:
         return float(np.sqrt(self.squares / self.count)) if self.count else 0.0
 
     def histograms(self) -> list[statistics_pb2.Histogram]:
-        """Makes histograms with buckets of equal width and of equal count.
+        """Makes histograms of the quantile sketch, with buckets of equal width and of equal count, in this order.
 
         Nothing can be added afterwards.
-
-        Returns:
-            Both, in this order; counts are those of the quantile sketch.
         """
         equal_width = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.STANDARD)
         equal_count = statistics_pb2.Histogram(num_nan=self.num_nan, type=statistics_pb2.Histogram.QUANTILES)
@@ -176,11 +159,7 @@ class StringSummary:
     )
 
     def add(self, values: pa.Array) -> None:
-        """Takes more strings in.
-
-        Args:
-            values: large_binary array without nulls.
-        """
+        """Takes more strings in: a large_binary array without nulls."""
         if not len(values):
             return
         self.count += len(values)
@@ -196,11 +175,7 @@ class StringSummary:
         self.frequent.Merge(other.frequent)
 
     def write(self, stats: statistics_pb2.StringStatistics) -> None:
-        """Writes all but the common statistics.
-
-        Args:
-            stats: proto message to fill.
-        """
+        """Writes all but the common statistics."""
         if not self.count:
             return
         stats.unique = self.unique.Estimate()
@@ -217,12 +192,6 @@ def _add_buckets(
 ) -> None:
     for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
         histogram.buckets.add(low_value=low, high_value=high, sample_count=count)
-
-
-_READOUT_EDGES = f"{const.EDGES}/_readout/"
-
-
-_OUT, _IN = "out_degree", "in_degree"
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -243,11 +212,7 @@ class FeatureSummary:
     is_float: bool = False
 
     def add(self, column: Column) -> None:
-        """Takes the values of a batch in.
-
-        Args:
-            column: the values; always of the same kind.
-        """
+        """Takes the values of a batch in, always of the same kind."""
         self.num_present += int(column.is_present.sum())
         self.values_per_example.add(column.lengths[column.is_present])
         if column.kind == BYTES:
@@ -292,12 +257,7 @@ class SplitSummary:
     num_self_loops: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def add(self, batch: ExampleBatch, layout: GraphLayout) -> None:
-        """Takes examples in.
-
-        Args:
-            batch: examples that keep the schema.
-            layout: the keys of the schema; others are left out.
-        """
+        """Takes examples in that keep the schema; keys that it lacks are left out."""
         self.num_examples += batch.num_examples
         for key, column in batch.columns.items():
             if column.kind and key in layout.set_of_key:
@@ -342,54 +302,10 @@ class SplitSummary:
         self.num_self_loops[one_set.prefix] = self.num_self_loops.get(one_set.prefix, 0) + loops
 
 
-def flat_index(batch: ExampleBatch, key: str, node_set: str) -> npt.NDArray[np.int64]:
-    """Reads one end of the edges of all examples.
-
-    Args:
-        batch: examples that keep the schema.
-        key: a `#source` or `#target` key.
-        node_set: node set at this end.
-
-    Returns:
-        int64 [num_edges]: positions among the nodes of the set of all examples, one below the other.
-    """
-    column = batch.column(key)
-    if not len(column.values):
-        return np.zeros(0, np.int64)
-    return column.numbers + item_splits(batch, f"{const.NODES}/{node_set}")[column.owners()]
-
-
-def item_splits(batch: ExampleBatch, prefix: str) -> npt.NDArray[np.int64]:
-    """Where the items of each example begin among those of all.
-
-    Args:
-        batch: examples that keep the schema.
-        prefix: the set, as in "nodes/package".
-
-    Returns:
-        int64 [num_examples + 1].
-    """
-    if prefix == const.CONTEXT:
-        return np.arange(batch.num_examples + 1)
-    column = batch.column(f"{prefix}.{const.SIZE_NAME}")
-    sizes = np.zeros(batch.num_examples, np.int64)
-    sizes[column.lengths == 1] = column.numbers
-    return splits_of(sizes)
-
-
 def to_dataset_statistics(
     summary: SplitSummary, split: str, layout: GraphLayout
 ) -> statistics_pb2.DatasetFeatureStatistics:
-    """Writes a summary in the form of TensorFlow Data Validation. The summary is of no use afterwards.
-
-    Args:
-        summary: of a whole split.
-        split: its name.
-        layout: the keys of the schema.
-
-    Returns:
-        Statistics with one feature a key, in alphabetical order.
-    """
+    """Writes a summary, which is of no use afterwards, in the form of TensorFlow Data Validation; keys are sorted."""
     dataset = statistics_pb2.DatasetFeatureStatistics(name=split, num_examples=summary.num_examples)
     for key in sorted(summary.features):
         feature = dataset.features.add()
@@ -400,13 +316,7 @@ def to_dataset_statistics(
 
 
 def write_feature(feature: statistics_pb2.FeatureNameStatistics, summary: FeatureSummary, num_examples: int) -> None:
-    """Writes what tf.Examples hold under one key. The summary is of no use afterwards.
-
-    Args:
-        feature: proto message to fill; its path is left alone.
-        summary: what is known of the key.
-        num_examples: examples, with the key or without.
-    """
+    """Writes what tf.Examples hold under one key, save its path. The summary is of no use afterwards."""
     if summary.strings is not None:
         feature.type = statistics_pb2.FeatureNameStatistics.STRING
         common = feature.string_stats.common_stats
@@ -458,3 +368,37 @@ def _write_graph_statistics(
             isolated = summary.num_isolated[prefix]
             feature.custom_stats.add(name="isolated_nodes", num=isolated)
             feature.custom_stats.add(name="isolated_share", num=isolated / summary.num_nodes[prefix])
+
+
+def write_statistics(folder: str, dataset: statistics_pb2.DatasetFeatureStatistics, split: str) -> None:
+    """Writes the statistics of a split into the folder of an ExampleStatistics artifact."""
+    tf.io.gfile.makedirs(split_dir(folder, split))
+    content = statistics_pb2.DatasetFeatureStatisticsList(datasets=[dataset])
+    with tf.io.gfile.GFile(_statistics_path(folder, split), "wb") as file:
+        file.write(content.SerializeToString(deterministic=True))
+
+
+def read_statistics(folder: str, split: str) -> statistics_pb2.DatasetFeatureStatistics | None:
+    """Reads the statistics of a split; None if the folder has none of it."""
+    path = _statistics_path(folder, split)
+    if not tf.io.gfile.exists(path):
+        return None
+    with tf.io.gfile.GFile(path, "rb") as file:
+        content = file.read()
+    try:
+        found = statistics_pb2.DatasetFeatureStatisticsList.FromString(content)
+    except DecodeError as error:
+        raise ValueError(
+            f"`folder` must hold serialized DatasetFeatureStatisticsList messages; got {len(content)} other bytes in "
+            f"{path!r}. Point at statistics that StatisticsGen or GraphExampleValidator made."
+        ) from error
+    if len(found.datasets) != 1:
+        raise ValueError(
+            f"`folder` must hold statistics of one data set a split; got {len(found.datasets)} in {path!r}. "
+            "Point at statistics without slices."
+        )
+    return found.datasets[0]
+
+
+def _statistics_path(folder: str, split: str) -> str:
+    return os.path.join(split_dir(folder, split), STATISTICS_FILE)

@@ -12,19 +12,14 @@ import tensorflow as tf
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from tfx_gnn.io import options_json
-from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile
 
 
 def make_pipeline(beam_args: Sequence[str] = ()) -> beam.Pipeline:
-    """Makes an empty pipeline.
+    """Makes an empty pipeline from flags as on Beam's command line.
 
-    Args:
-        beam_args: flags as on Beam's command line. Without `--runner` the pipeline runs in this
-            process; and unless a `--direct_running_mode` asks for more, it stays there whatever the
-            version of Beam.
-
-    Returns:
-        Pipeline to be used in a `with` statement, which runs it and waits for it.
+    Without `--runner` the pipeline runs in this process; and unless a `--direct_running_mode` asks for more, it stays
+    there whatever the version of Beam.
     """
     args = list(beam_args)
     named = {arg.partition("=")[0] for arg in args}
@@ -48,18 +43,10 @@ def summarize_files(
     scratch_dir: str,
     beam_args: Sequence[str] = (),
 ) -> _Summary:
-    """Summarizes files on as many workers as Beam is given.
+    """Summarizes files on as many workers as Beam is given; each file is one unit of work.
 
-    Args:
-        files: what to read; each file is one unit of work.
-        summarize: makes the summary of one file; runs on a worker.
-        merge: adds up summaries, in any order; of none, it makes an empty one.
-        kind: class of a summary, a dataclass that `options_json` can write.
-        scratch_dir: existing folder that all workers and the caller see.
-        beam_args: command-line arguments of Apache Beam.
-
-    Returns:
-        The summary of all files.
+    `merge` adds up summaries in any order; of none, it makes an empty one. A summary is a dataclass that `options_json`
+    can write, and `scratch_dir` an existing folder that all workers and the caller see.
     """
     # A pipeline cannot return a value to its launcher on every runner; a file it can write.
     path = os.path.join(scratch_dir, f"summary-{uuid.uuid4().hex}.json")
@@ -72,42 +59,17 @@ def summarize_files(
 
 
 def write_merged(summaries: Any, merge: Callable[[Iterable[_Summary]], _Summary], path: str) -> Any:
-    """Adds the step that merges summaries and writes the result to a file.
-
-    Args:
-        summaries: PCollection of summaries.
-        merge: adds up summaries, in any order; of none, it makes an empty one.
-        path: file to write.
-
-    Returns:
-        PCollection with one None, there once the file is.
-    """
+    """Adds the step that merges summaries and writes the result to a file; gives one None once it is written."""
     return write_one(summaries | "Merge" >> beam.CombineGlobally(merge), path)
 
 
 def write_one(summary: Any, path: str) -> Any:
-    """Adds the step that writes a summary to a file.
-
-    Args:
-        summary: PCollection with one summary.
-        path: file to write.
-
-    Returns:
-        PCollection with one None, there once the file is.
-    """
+    """Adds the step that writes the only summary of a PCollection to a file; gives one None once it is written."""
     return summary | "Write" >> beam.Map(_write, path)
 
 
 def take_merged(path: str, kind: type[_Summary]) -> _Summary:
-    """Reads and removes what `write_merged` wrote.
-
-    Args:
-        path: the file.
-        kind: class of a summary.
-
-    Returns:
-        The summary.
-    """
+    """Reads and removes what `write_merged` wrote."""
     with tf.io.gfile.GFile(path, "r") as file:
         summary = options_json.from_json(file.read(), kind)
     tf.io.gfile.remove(path)

@@ -24,20 +24,12 @@ _TYPES = {tf.int64: schema_pb2.INT, tf.float32: schema_pb2.FLOAT, tf.string: sch
 
 
 def make_tfmd_schema(layout: GraphLayout, presence: Mapping[str, float] | None = None) -> schema_pb2.Schema:
-    """Makes the TensorFlow Metadata schema of a graph's tf.Examples.
+    """Makes the TensorFlow Metadata schema of a graph's tf.Examples, with one feature a key.
 
-    Args:
-        layout: the keys of the graph.
-        presence: share of examples that have each key, in [0, 1]. A key with share 1.0 is required
-            of all later examples; without this argument nothing is required.
-
-    Returns:
-        Schema with one feature a key. Its default tensor representation group holds one
-        `ragged_tensor` a feature of the graph, structure included; row lengths of ragged
-        dimensions are parts of those.
-
-    Raises:
-        ValueError: if a feature has a dimension of size 0, which such a schema cannot express.
+    Its default tensor representation group holds one `ragged_tensor` a feature of the graph, structure included; row
+    lengths of ragged dimensions are parts of those. `presence` is the share of examples that have each key: a key with
+    share 1.0 is required of all later examples. Raises ValueError for a dimension of size 0, which such a schema
+    cannot express.
     """
     schema = schema_pb2.Schema()
     for one_set in layout.sets:
@@ -52,29 +44,13 @@ def make_tfmd_schema(layout: GraphLayout, presence: Mapping[str, float] | None =
 
 
 def write_tfmd_schema(schema: schema_pb2.Schema, folder: str) -> None:
-    """Writes `schema.pbtxt` into an existing folder.
-
-    Args:
-        schema: the schema to write.
-        folder: where; the standard Schema artifact has this one file.
-    """
+    """Writes `schema.pbtxt`, the one file of a standard Schema artifact, into an existing folder."""
     with tf.io.gfile.GFile(os.path.join(folder, SCHEMA_FILE), "w") as file:
         file.write(text_format.MessageToString(schema))
 
 
 def read_tfmd_schema(folder: str) -> schema_pb2.Schema:
-    """Reads `schema.pbtxt` of a folder.
-
-    Args:
-        folder: folder of a Schema artifact, or a metadata folder of a TransformGraph.
-
-    Returns:
-        The schema.
-
-    Raises:
-        tf.errors.NotFoundError: if the folder holds no such file.
-        ValueError: if the file holds no such schema.
-    """
+    """Reads `schema.pbtxt` of a Schema artifact, or of a metadata folder of a TransformGraph."""
     path = os.path.join(folder, SCHEMA_FILE)
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()

@@ -16,27 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import tensorflow as tf
 
-from tfx_gnn.records.example_batches import ExampleBatch, splits_of
+from tfx_gnn.records.example_batches import ExampleBatch, item_splits, splits_of
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.graph_layout import FeatureColumn
-from tfx_gnn.records.record_files import RecordFile
-from tfx_gnn.records.split_statistics import item_splits
 from tfx_gnn.sampling.random_choice import hash_ids, hash_integers, mix
 
 Hashes = npt.NDArray[np.uint64]
-
-
-_MAX_EXACT = 2.0**53
+_MAX_EXACT = 2.0**53  # From here on a float64 does not have every integer.
 
 
 def hash_values(values: pa.Array) -> Hashes:
-    """Hashes values; a float that is a whole number has the hash of that integer.
-
-    Args:
-        values: large_binary, int64 or float32 array without nulls, shape [n].
-
-    Returns:
-        uint64, shape [n].
-    """
+    """Hashes a large_binary, int64 or float32 array; a float that is a whole number has the hash of that integer."""
     if pa.types.is_large_binary(values.type):
         return hash_ids(values.view(pa.large_string()))
     numbers = values.to_numpy(zero_copy_only=False)
@@ -45,33 +35,17 @@ def hash_values(values: pa.Array) -> Hashes:
     wide = numbers.astype(np.float64)
     is_whole = np.isfinite(wide) & (np.abs(wide) < _MAX_EXACT) & (wide == np.floor(wide))
     whole = hash_integers(np.where(is_whole, wide, 0.0).astype(np.int64))
+    # Inverted, so that the bits of a fraction are not those of an integer.
     return np.where(is_whole, whole, mix(~wide.view(np.uint64)))
 
 
 def hash_pairs(sources: Hashes, targets: Hashes) -> Hashes:
-    """Hashes ordered pairs.
-
-    Args:
-        sources: uint64, shape [n].
-        targets: uint64, shape [n].
-
-    Returns:
-        uint64, shape [n].
-    """
+    """Hashes ordered pairs, element by element."""
     return mix(mix(sources) ^ targets)
 
 
 def hash_items(batch: ExampleBatch, feature: FeatureColumn, prefix: str) -> Hashes:
-    """Hashes what each item of a set has as a feature; a scalar has the hash of its value.
-
-    Args:
-        batch: examples that keep the schema.
-        feature: the feature.
-        prefix: its set, as in "nodes/package".
-
-    Returns:
-        uint64 [num_items], items of all examples one below the other.
-    """
+    """Hashes what each item of a set has as a feature: uint64 [num_items]; a scalar has the hash of its value."""
     hashes = hash_values(batch.column(feature.key).values)
     if not feature.shape:
         return hashes
@@ -100,25 +74,26 @@ Rows = npt.NDArray[np.void]
 
 
 _BYTES_PER_BUCKET = 4 << 20  # of compressed records
-
-
 _MAX_BUCKETS = 1 << 16
-
-
 _MAX_PENDING = 1 << 19
 
 
 def num_buckets_for(files: Sequence[RecordFile]) -> int:
-    """Chooses how many buckets are enough.
-
-    Args:
-        files: the data.
-
-    Returns:
-        A power of two, at least 1.
-    """
+    """Chooses how many buckets are enough: a power of two, at least 1."""
     num_bytes = sum(tf.io.gfile.stat(file.path).length for file in files)
     return min(1 << max(0, (num_bytes // _BYTES_PER_BUCKET).bit_length()), _MAX_BUCKETS)
+
+
+def by_bucket(hashes: Hashes, num_buckets: int) -> dict[int, npt.NDArray[np.int64]]:
+    """Parts hashes by their highest bits: positions in ascending order, by bucket; `num_buckets` is a power of two."""
+    if not len(hashes):
+        return {}
+    # A shift by all 64 bits would be none at all.
+    shift = np.uint64(64 - (num_buckets - 1).bit_length())
+    buckets = hashes >> shift if num_buckets > 1 else np.zeros(len(hashes), np.uint64)
+    order = np.argsort(buckets, kind="stable")
+    found, starts = np.unique(buckets[order], return_index=True)
+    return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 class RowCollector:
@@ -127,13 +102,7 @@ class RowCollector:
     def __init__(
         self, key: Callable[[Rows], npt.NDArray[np.uint64]], reduce: Callable[[Rows], Rows], num_buckets: int
     ) -> None:
-        """Makes an empty collector.
-
-        Args:
-            key: gives the hashes of rows.
-            reduce: makes fewer rows that say the same.
-            num_buckets: a power of two.
-        """
+        """Takes functions that hash rows, and that merge equal ones; `num_buckets` is a power of two."""
         self._key = key
         self._reduce = reduce
         self._num_buckets = num_buckets
@@ -141,14 +110,7 @@ class RowCollector:
         self._num_pending = 0
 
     def add(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
-        """Takes rows.
-
-        Args:
-            rows: structured array, shape [n].
-
-        Yields:
-            Buckets with rows, if there are many now.
-        """
+        """Takes rows; yields buckets with rows if there are many now."""
         if len(rows):
             self._pending.append(rows)
             self._num_pending += len(rows)
@@ -156,36 +118,17 @@ class RowCollector:
             yield from self.flush()
 
     def flush(self) -> Iterator[tuple[int, Rows]]:
-        """Hands out all rows that are left.
-
-        Yields:
-            Buckets with rows.
-        """
+        """Yields all rows that are left by bucket."""
         if not self._pending:
             return
         rows = self._reduce(np.concatenate(self._pending))
         self._pending, self._num_pending = [], 0
-        shift = np.uint64(64 - (self._num_buckets - 1).bit_length())
-        # A shift by all 64 bits would be none at all.
-        keys = self._key(rows)
-        buckets = keys >> shift if self._num_buckets > 1 else np.zeros(len(rows), np.uint64)
-        order = np.argsort(buckets, kind="stable")
-        found, starts = np.unique(buckets[order], return_index=True)
-        for bucket, part in zip(found.tolist(), np.split(rows[order], starts[1:]), strict=True):
-            yield int(bucket), part
+        for bucket, positions in by_bucket(self._key(rows), self._num_buckets).items():
+            yield bucket, rows[positions]
 
 
 def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any) -> Rows:
-    """Puts the rows of a bucket together without ever holding many more than remain.
-
-    Args:
-        chunks: structured arrays.
-        reduce: makes fewer rows that say the same.
-        dtype: dtype of the rows.
-
-    Returns:
-        The reduced rows of all chunks.
-    """
+    """Reduces the rows of a bucket without ever holding many more than remain."""
     kept: Rows = np.zeros(0, dtype)
     pending: list[Rows] = []
     num_pending = 0
@@ -198,31 +141,13 @@ def fold_rows(chunks: Iterable[Rows], reduce: Callable[[Rows], Rows], dtype: Any
 
 
 def first_of_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = ()) -> Rows:
-    """Keeps one of each group of rows that are equal in some fields.
-
-    Args:
-        rows: structured array, shape [n].
-        names: fields that make rows equal.
-        order_by: fields by which the first one is chosen.
-
-    Returns:
-        The rows that are kept, ordered by `names`.
-    """
+    """Keeps the first row, by `order_by`, of each group with equal `names`; the result is ordered by `names`."""
     ordered, starts = group_equal(rows, names, order_by)
     return ordered[starts]
 
 
 def group_equal(rows: Rows, names: Sequence[str], order_by: Sequence[str] = ()) -> tuple[Rows, npt.NDArray[np.int64]]:
-    """Puts rows that are equal in some fields next to one another.
-
-    Args:
-        rows: structured array, shape [n].
-        names: fields that make rows equal.
-        order_by: fields that order equal rows.
-
-    Returns:
-        The ordered rows, and int64 [num_groups], where each group begins.
-    """
+    """Orders rows by `names`, then `order_by`; returns them, and where each group of equal `names` begins."""
     if not len(rows):
         return rows, np.zeros(0, np.int64)
     ordered = rows[np.lexsort([rows[name] for name in (*reversed(order_by), *reversed(names))])]

@@ -2,7 +2,7 @@
 
 This file is run as a script by `verify_saved_model`, in a new interpreter that
 may import TensorFlow and the standard library and nothing else: what works here
-works for a server that has never heard of this package. It therefore imports
+works for a server without this package. It therefore imports
 nothing of the package itself; the file `warmup_requests.py` beside it, which
 needs no more, is loaded by its path.
 """
@@ -56,11 +56,7 @@ class _ForbiddenImports(importlib.abc.MetaPathFinder):
 
 
 def main(argv: Sequence[str]) -> None:
-    """Runs the checks and writes the report.
-
-    Args:
-        argv: command line, without the program's name.
-    """
+    """Runs the checks and writes the report."""
     arguments = _parse(argv)
     sys.meta_path.insert(0, _ForbiddenImports())
     import tensorflow as tf
@@ -201,15 +197,7 @@ class _Caller:
 
 
 def tolerance_of(tf: Any, function: Any) -> float:
-    """Tells by how much two answers of a model to one example may differ.
-
-    Args:
-        tf: the module tensorflow.
-        function: a signature of the model.
-
-    Returns:
-        The largest `largest_difference` that is a rounding error in the precision of the model.
-    """
+    """The largest `largest_difference` that is a rounding error in the precision of a signature's model."""
     graph = function.graph.as_graph_def()
     nodes = itertools.chain(graph.node, *(inner.node_def for inner in graph.library.function))
     half = {tf.bfloat16.as_datatype_enum, tf.float16.as_datatype_enum}
@@ -225,19 +213,14 @@ def _difference_of_rows(rows: Any, alone: list[Any]) -> float:
 
 
 def largest_difference(found: Any, expected: Any) -> float:
-    """Compares two answers to the same examples.
+    """The largest difference of two answers to the same examples, relative to the scale of its row.
 
     The rounding error of a number grows with the numbers that were summed for it, and these are about as large as the
     largest one of its row, however small the number itself is: so each row has one scale. It is not less than
     `SMALLEST_SCALE`, for the only number of a row may be a small difference of large ones.
 
-    Args:
-        found: numpy array, shape [num_examples, ...]; its rows may be padded beyond those of `expected`.
-        expected: numpy array, shape [num_examples, ...].
-
-    Returns:
-        The largest difference, relative to the scale of its row; infinity where numbers are missing or NaN, or where
-        values other than floats differ.
+    Both have shape [num_examples, ...]; rows of `found` may be padded beyond those of `expected`. Infinity where
+    numbers are missing or NaN, or where values other than floats differ.
     """
     if expected.ndim > 1:
         found = found[:, : expected.shape[1]]

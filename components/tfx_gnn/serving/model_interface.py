@@ -1,17 +1,25 @@
-"""The names of signatures, inputs, outputs and files of an exported model.
+"""The interface of an exported model: names of signatures, inputs, outputs and files, and what its answers are about.
 
 A model of several tasks puts "<task>/" before the names of each task's outputs.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import os
 import re
+from typing import Any
+
+import tensorflow as tf
+
+from tfx_gnn.io.text_files import read_json
 
 SERVING_SIGNATURE = "serving_default"
 """Signature that answers predictions."""
 
 EMBEDDINGS_SIGNATURE = "embeddings"
-"""Signature that answers what the network's last layer sees, for models that tell it."""
+"""Signature that answers the input of the network's last layer, for models that give it."""
 
 TRANSFORMED_GRAPH_SIGNATURE = "transformed_graph"
 """Signature that answers what the model computes its predictions from: the transformed examples, merged into one graph.
@@ -74,7 +82,7 @@ MODEL_ARTIFACT_FOLDER = "Format-Serving"
 """Where TFX's standard Model artifact keeps its SavedModel."""
 
 SERVED_TASK_FILE = "assets.extra/served_task.json"
-"""Beside the SavedModel, what its answers are about: see `tfx_gnn.serving.served_task`."""
+"""Beside the SavedModel, what its answers are about: a `ServedTask`."""
 
 TRAINING_OUTPUT_PREFIX = "output/"
 """Prefix of the model's outputs in the training reference, whose other outputs are the keys of the graph."""
@@ -82,18 +90,64 @@ TRAINING_OUTPUT_PREFIX = "output/"
 TRAINING_REFERENCE_FOLDER = "training_reference"
 """Where a model run keeps the SavedModel of what training saw."""
 
+_FORMAT_VERSION = 1
+
 
 def tensor_input_name(key: str) -> str:
     """Writes the key of a plain tensor as the name of an input; TensorFlow allows no other characters.
-
-    Args:
-        key: a key of `tfx_gnn.graph.codec.flat_tensors`.
-
-    Returns:
-        The key with `_` for all but letters and digits.
 
     Example:
         >>> tensor_input_name("nodes/paper.#size")
         'nodes_paper__size'
     """
     return re.sub("[^0-9A-Za-z]", "_", key)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServedTask:
+    """What the answers of a model are about.
+
+    Attributes:
+        task: the task as JSON, as `GraphTrainerOptions.task` is written.
+        label_keys: features of tf.Examples that requests need not have.
+        roots: edge sets `_readout/<root>` that say what each answer is about: "seed", or "source" and
+            "target"; empty if answers are about whole graphs.
+        tensor_inputs: keys of `tfx_gnn.graph.codec.flat_tensors` by the names of the inputs of signature `tensors`;
+            empty if there is none.
+    """
+
+    task: dict[str, Any]
+    label_keys: tuple[str, ...]
+    roots: tuple[str, ...]
+    tensor_inputs: dict[str, str]
+
+
+def write_served_task(served: ServedTask, saved_model_dir: str) -> None:
+    """Writes the file beside `saved_model.pb`."""
+    path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
+    tf.io.gfile.makedirs(os.path.dirname(path))
+    with tf.io.gfile.GFile(path, "w") as file:
+        file.write(json.dumps({"format_version": _FORMAT_VERSION, **dataclasses.asdict(served)}, indent=2) + "\n")
+
+
+def read_served_task(saved_model_dir: str) -> ServedTask | None:
+    """Reads the file; None if the model was exported by something else, or by an earlier version."""
+    path = os.path.join(saved_model_dir, SERVED_TASK_FILE)
+    if not tf.io.gfile.exists(path):
+        return None
+    content = read_json(path)
+    version = content.get("format_version") if isinstance(content, dict) else None
+    if version != _FORMAT_VERSION:
+        raise ValueError(
+            f"`saved_model_dir` must hold {SERVED_TASK_FILE} of version {_FORMAT_VERSION}; got "
+            f"{version!r} in {saved_model_dir!r}. Use the library's version that exported it."
+        )
+    missing = [field.name for field in dataclasses.fields(ServedTask) if field.name not in content]
+    if missing:
+        raise ValueError(f"`{path}` must have the fields of a served task; got none for {missing}. Export again.")
+    return ServedTask(
+        task=content["task"],
+        label_keys=tuple(content["label_keys"]),
+        roots=tuple(content["roots"]),
+        tensor_inputs=content["tensor_inputs"],
+    )

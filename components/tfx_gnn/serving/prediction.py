@@ -19,18 +19,11 @@ _Outputs = Mapping[str, npt.NDArray[Any]]
 
 
 def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
-    """Arranges the outputs of a request by example.
+    """Arranges the outputs of `serving_default`, each of shape [n, ...], by example.
 
-    Args:
-        outputs: arrays of `serving_default` by name, each of shape [n, ...].
-
-    Returns:
-        For each example, `id` if it is known, and what was asked: `label` and `score` of a classification,
-        `prediction` of a regression, a number or a list; of link prediction `candidates`, from the best, each with
-        `source_id`, `target_id` and `score`. Of several tasks, such dicts by their names.
-
-    Raises:
-        ValueError: if the model answers nothing of this.
+    Each has `id` if it is known, and what was asked: `label` and `score` of a classification, `prediction` of a
+    regression, a number or a list; of link prediction `candidates`, from the best, each with `source_id`, `target_id`
+    and `score`. Of several tasks, such dicts by their names. Raises ValueError if the model answers nothing of this.
     """
     names = sorted({name.rpartition("/")[0] for name in outputs if "/" in name}) or [""]
     num_examples = len(next(iter(outputs.values())))
@@ -46,14 +39,7 @@ def plain_answers(outputs: _Outputs) -> list[dict[str, Any]]:
 
 
 def as_text(value: Any) -> Any:
-    """Decodes bytes; other values stay as they are.
-
-    Args:
-        value: an item of an output.
-
-    Returns:
-        str for bytes.
-    """
+    """Decodes bytes; other values stay as they are."""
     return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
 
 
@@ -161,8 +147,8 @@ class ServingModel:
             ) from error
         except tf.errors.InvalidArgumentError as error:
             records = [bytes(record) for record in serialized.numpy()]
-            told = explain_refusal(error.message, records, parsed_keys(self._call))
-            raise tf.errors.InvalidArgumentError(None, None, told) from error
+            explained = explain_refusal(error.message, records, parsed_keys(self._call))
+            raise tf.errors.InvalidArgumentError(None, None, explained) from error
         return outputs
 
     def classify(self, records: Iterable[bytes], *, batch_size: int = 64) -> Iterator[Prediction]:

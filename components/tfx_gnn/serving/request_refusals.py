@@ -26,14 +26,7 @@ _ADVICE = "Take examples of the schema that the model was trained on."
 
 
 def parsed_keys(function: Any) -> tuple[str, ...]:
-    """Lists what a model reads from tf.Examples.
-
-    Args:
-        function: a signature of the model.
-
-    Returns:
-        Keys of the features, sorted.
-    """
+    """Lists the keys of tf.Examples that a signature of a model reads, sorted."""
     keys: set[str] = set()
     for body in function.graph.as_graph_def().library.function:
         constants = {node.name: node.attr["value"].tensor for node in body.node_def if node.op == "Const"}
@@ -46,15 +39,10 @@ def parsed_keys(function: Any) -> tuple[str, ...]:
 
 
 def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str] = ()) -> str:
-    """Says what is wrong with a request.
+    """Says in one line what is wrong with a request, given the message of the error that TensorFlow raised.
 
-    Args:
-        message: of the error that TensorFlow raised.
-        records: the request: serialized tf.Examples.
-        keys: what the model reads from them; empty if that is unknown.
-
-    Returns:
-        One line. Features and their sets are named, and the first example at fault by its position.
+    Features and their sets are named, and the first example at fault by its position. `keys` are what the model reads;
+    empty if that is unknown.
     """
     plain = plain_message(message)
     if found := _OTHER_DTYPE.search(plain):
@@ -69,25 +57,12 @@ def explain_refusal(message: str, records: Sequence[bytes], keys: Collection[str
 
 
 def plain_message(message: str) -> str:
-    """Leaves the names of functions, nodes and operations out of a message of TensorFlow's.
-
-    Args:
-        message: the message.
-
-    Returns:
-        The rest, in one line.
-    """
+    """Leaves the names of functions, nodes and operations out of a message of TensorFlow's; the rest is one line."""
     return " ".join(_NOISE.sub("", message).split())
 
 
 def feature_in_words(key: str) -> str:
     """Names a feature as its users know it.
-
-    Args:
-        key: its key in a tf.Example.
-
-    Returns:
-        The feature and its set.
 
     Example:
         >>> feature_in_words("nodes/paper.venue"), feature_in_words("context/year")
@@ -99,8 +74,8 @@ def feature_in_words(key: str) -> str:
 
 
 def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: Collection[str]) -> str:
-    if _ABOUT_STRUCTURE.search(assertion["rule"]) and (told := _other_sets(keys, records)):
-        return told
+    if _ABOUT_STRUCTURE.search(assertion["rule"]) and (missing_set := _other_sets(keys, records)):
+        return missing_set
     features = [key for key in _QUOTED_KEY.findall(assertion["more"] or "") if not key.endswith(".#size")]
     for key in features:
         position = _first_without(key, records)
@@ -112,9 +87,9 @@ def _broken_assertion(assertion: re.Match[str], records: Sequence[bytes], keys: 
             f"more or fewer of {', '.join(map(feature_in_words, features))}",
         )
     rule = assertion["rule"].replace("`serialized`", f"`{model_interface.EXAMPLES_INPUT}`").rstrip(" .")
-    # TensorFlow's assertions on two tensors tell what they compared.
-    is_told = assertion["more"] and not assertion["more"].startswith("Condition ")
-    return f"{rule}: {assertion['more']}. {_ADVICE}" if is_told else f"{rule}."
+    # TensorFlow's assertions on two tensors begin with what they compared.
+    has_detail = assertion["more"] and not assertion["more"].startswith("Condition ")
+    return f"{rule}: {assertion['more']}. {_ADVICE}" if has_detail else f"{rule}."
 
 
 def _absent(key: str, position: int | None) -> str:

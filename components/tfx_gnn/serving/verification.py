@@ -14,9 +14,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tfx_gnn.serving.domain_requests import DomainAnswer, out_of_domain_requests
-from tfx_gnn.serving.request_records import label_keys
-from tfx_gnn.serving.served_task import read_served_task
+from tfx_gnn.serving.model_interface import read_served_task
+from tfx_gnn.serving.request_records import DomainAnswer, label_keys, out_of_domain_requests
 from tfx_gnn.serving.warmup_requests import WARMUP_FILE, read_warmup_requests
 
 _SCRIPT = Path(__file__).with_name("fresh_process_check.py")

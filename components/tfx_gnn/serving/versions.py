@@ -1,18 +1,40 @@
-"""Version folders of a push destination: `<destination>/<integer>/saved_model.pb`.
+"""Version folders of a push destination: `<destination>/<integer>/saved_model.pb`, published atomically.
 
 This is the layout that TensorFlow Serving watches. Everything whose name is not
 a plain integer is invisible to it, and to the functions here.
+
+A version is written and checked under a hidden name, then appears by one
+rename. A lock file beside it is held by the process that writes; the lock dies
+with the process, so a hidden folder whose lock is free is the leftover of a
+dead one. Before the rename the lock file names the version, the
+model, and the folder of the push's record. Where only the lock file is
+left of a dead process, its version was published but perhaps never recorded:
+the same push, started again, finds it there.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import json
 import os
 import re
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
 
 import tensorflow as tf
 
+from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
+INCOMING_MARK = ".incoming-"
+"""Begin of the names of versions that are still being written."""
+
+_LOCK_SUFFIX = ".lock"
+_TARGET_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
 _VERSION_NAME = re.compile(r"0|[1-9][0-9]*")
 
 
@@ -51,3 +73,221 @@ def resolve_saved_model(path: str) -> str:
         f"neither {SAVED_MODEL_FILE}, nor {MODEL_ARTIFACT_FOLDER}, nor a version folder with a model. "
         "Push a model first, or name another folder."
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PushOrigin:
+    """What the push of a version is known by.
+
+    Attributes:
+        model: text that is equal for equal models.
+        record: folder that will hold the push's record; a retry may use another folder with the same parent.
+    """
+
+    model: str
+    record: str
+
+    def is_same_push(self, other: PushOrigin) -> bool:
+        """Tells whether a push of `other` may be this one, started again."""
+        return self.model == other.model and os.path.dirname(self.record) == os.path.dirname(other.record)
+
+
+@contextlib.contextmanager
+def incoming_version(destination: str) -> Iterator[str]:
+    """Yields a hidden, locked folder inside a push destination; removes it afterwards if it was not published.
+
+    Until the block ends, a published version counts as not recorded yet; an error or a kill leaves it so.
+
+    Leftovers of dead processes are removed first, those of living ones left alone.
+    """
+    if re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", destination):
+        raise ValueError(
+            "`destination` must be a folder of a local or mounted disk, where one rename publishes a version; got "
+            f"{destination!r}. Push to a local folder and copy the new version from there."
+        )
+    os.makedirs(destination, exist_ok=True)
+    remove_leftovers(destination)
+    path, lock = _make_locked_folder(destination)
+    is_published = False
+    try:
+        yield path
+    except BaseException:
+        is_published = not os.path.isdir(path)
+        raise
+    finally:
+        if is_published:
+            os.close(lock)
+        else:
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            _release(path, lock)
+
+
+def forget_recorded_versions(destination: str, is_recorded: Callable[[str], bool]) -> None:
+    """Removes notes of pushes that were killed after they were recorded, and of versions that are not the newest.
+
+    `is_recorded` tells whether a folder has the record of its push.
+    """
+    for path, version, origin in _notes(destination):
+        lock = _try_lock(path, os.O_RDWR)
+        if lock is None:
+            continue
+        if is_recorded(origin.record) or version != max(list_versions(destination), default=0):
+            _release(path, lock)
+        else:
+            os.close(lock)
+
+
+@contextlib.contextmanager
+def unrecorded_version(
+    destination: str, origin: PushOrigin, is_recorded: Callable[[str], bool]
+) -> Iterator[int | None]:
+    """Yields a version that the same push had published before it was killed, or None: then it must be pushed.
+
+    It is found only while it is the newest: behind a newer one it is not what a server serves. It counts as recorded
+    when the block ends well.
+    """
+    forget_recorded_versions(destination, is_recorded)
+    found = None
+    held: list[tuple[str, int]] = []
+    for path, version, other in _notes(destination):
+        lock = _try_lock(path, os.O_RDWR) if other.is_same_push(origin) else None
+        if lock is not None:
+            found = version
+            held.append((path, lock))
+    try:
+        yield found
+    except BaseException:
+        for _, lock in held:
+            os.close(lock)
+        raise
+    for path, lock in held:
+        _release(path, lock)
+
+
+def publish_version(incoming: str, destination: str, origin: PushOrigin | None = None) -> int:
+    """Renames a hidden folder, which `incoming_version` gave, to the next version number; the first is 1.
+
+    Two processes never get the same number: the rename onto a folder with files fails, and the next number is tried.
+    Nothing is ever overwritten. By `origin` the version is found if this process is killed before the block of
+    `incoming_version` ends.
+    """
+    sync_tree(incoming)
+    version = max(list_versions(destination), default=0) + 1
+    while True:
+        if origin is not None:
+            _write_note(incoming, version, origin)
+        try:
+            os.rename(incoming, os.path.join(destination, str(version)))
+        except OSError as error:
+            if error.errno not in _TARGET_TAKEN:
+                raise
+            version += 1
+        else:
+            sync_path(destination)
+            return version
+
+
+def leave_unrecorded(destination: str, version: int, origin: PushOrigin) -> None:
+    """Makes a published version count as not recorded: the same push, started again, finds it.
+
+    Does nothing if its note still exists, as after a push that was killed once it was recorded.
+    """
+    if (version, origin) not in [(noted, other) for _, noted, other in _notes(destination)]:
+        _write_note(os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex), version, origin)
+
+
+def remove_leftovers(destination: str) -> list[str]:
+    """Removes hidden folders whose process is dead, and the lock files of those that were never published.
+
+    Returns the names of the removed folders, sorted.
+    """
+    removed = []
+    for name in sorted(os.listdir(destination)):
+        if not (name.startswith(INCOMING_MARK) and name.endswith(_LOCK_SUFFIX)):
+            continue
+        path = os.path.join(destination, name.removesuffix(_LOCK_SUFFIX))
+        lock = _try_lock(path, os.O_RDWR)
+        if lock is None:
+            continue
+        note = _read_note(path)
+        if not os.path.isdir(path) and note is not None and os.path.isdir(os.path.join(destination, str(note[0]))):
+            # Published but perhaps not recorded: the same push, started again, needs the note.
+            os.close(lock)
+            continue
+        try:
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+                removed.append(os.path.basename(path))
+        finally:
+            _release(path, lock)
+    return removed
+
+
+def _notes(destination: str) -> list[tuple[str, int, PushOrigin]]:
+    """Finds versions that were published and not recorded yet: path of what was the hidden folder, and its note."""
+    found = []
+    for name in sorted(os.listdir(destination)) if os.path.isdir(destination) else ():
+        if name.startswith(INCOMING_MARK) and name.endswith(_LOCK_SUFFIX):
+            path = os.path.join(destination, name.removesuffix(_LOCK_SUFFIX))
+            note = _read_note(path)
+            if note is not None and not os.path.isdir(path):
+                found.append((path, *note))
+    return found
+
+
+def _write_note(path: str, version: int, origin: PushOrigin) -> None:
+    with open(path + _LOCK_SUFFIX, "w", encoding="utf-8") as file:
+        file.write(json.dumps({"version": version, **dataclasses.asdict(origin)}) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_note(path: str) -> tuple[int, PushOrigin] | None:
+    """Reads a note; None if there is none that was written to its end."""
+    try:
+        with open(path + _LOCK_SUFFIX, encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    if not text.endswith("\n"):
+        return None
+    content = json.loads(text)
+    return content["version"], PushOrigin(model=content["model"], record=content["record"])
+
+
+def _make_locked_folder(destination: str) -> tuple[str, int]:
+    while True:
+        path = os.path.join(destination, INCOMING_MARK + uuid.uuid4().hex)
+        # None: between creation and lock another pusher took the file for a leftover.
+        lock = _try_lock(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if lock is not None:
+            os.mkdir(path)
+            return path, lock
+
+
+def _try_lock(path: str, flags: int) -> int | None:
+    """Locks the lock file of a folder; None if another process has it, or has removed it."""
+    lock_file = path + _LOCK_SUFFIX
+    try:
+        descriptor = os.open(lock_file, flags)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between open and lock another process may have removed the file, and a third one made it anew.
+        if os.path.samestat(os.stat(lock_file), os.fstat(descriptor)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def _release(path: str, lock: int) -> None:
+    """Removes the lock file, which must come after the folder is gone, and frees the lock."""
+    os.unlink(path + _LOCK_SUFFIX)
+    os.close(lock)

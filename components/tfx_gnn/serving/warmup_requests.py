@@ -73,11 +73,7 @@ def write_warmup_requests(saved_model_dir: str, records: Sequence[bytes]) -> int
 
 
 def has_warmup_requests(saved_model_dir: str) -> bool:
-    """Tells whether a SavedModel has a warm-up file.
-
-    Args:
-        saved_model_dir: folder that holds `saved_model.pb`.
-    """
+    """Whether a SavedModel has a warm-up file."""
     found: bool = tf.io.gfile.exists(os.path.join(saved_model_dir, WARMUP_FILE))
     return found
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
+from tfx_gnn.records.example_batches import describe_item_id
+from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.graph_layout import ID_NAME, SetLayout
-from tfx_gnn.records.record_files import RecordFile, place_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -65,14 +65,7 @@ class NumberCounts:
         return self.num_nan + self.num_infinite + self.num_negative_infinite
 
     def merge(self, other: NumberCounts) -> NumberCounts:
-        """Adds up the counts of other examples.
-
-        Args:
-            other: of the same feature.
-
-        Returns:
-            Counts of both.
-        """
+        """Adds up the counts of the same feature in other examples."""
         return NumberCounts(
             num_values=self.num_values + other.num_values,
             num_nan=self.num_nan + other.num_nan,
@@ -83,7 +76,7 @@ class NumberCounts:
         )
 
     def words(self) -> str:
-        """Tells the counts, and the place of the first value that is not finite."""
+        """The counts in words, with the place of the first value that is not finite."""
         kinds = {"NaN": self.num_nan, "inf": self.num_infinite, "-inf": self.num_negative_infinite}
         counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if count)
         return f"{counts} of {self.num_values} values, first {self.first[0].text}"
@@ -112,13 +105,8 @@ class BatchPlaces:
     ) -> NumberCounts:
         """Counts the numbers of a feature.
 
-        Args:
-            flat_values: numbers, shape [num_rows, ...].
-            row_splits: partitions of the rows, the outermost first; none for a dense feature.
-            finds_lowest: whether to look for the place of the lowest number.
-
-        Returns:
-            The counts.
+        `flat_values` has shape [num_rows, ...]; `row_splits` partition the rows, the outermost first, none for a dense
+        feature. `finds_lowest` asks for the place of the lowest number, too.
         """
         numbers = flat_values.reshape(-1)
         is_finite = np.isfinite(numbers)
@@ -143,30 +131,21 @@ class BatchPlaces:
         self, position: int, flat_values: npt.NDArray[Any], row_splits: Sequence[npt.NDArray[np.int64]]
     ) -> NumberPlace:
         item = position // int(np.prod(flat_values.shape[1:], dtype=np.int64))
+        # side="right" passes over empty rows, which begin where the row with the value does.
         for splits in reversed(row_splits):
             item = int(np.searchsorted(splits, item, "right")) - 1
         example = int(np.searchsorted(self.item_splits, item, "right")) - 1
         record = self.first_record + example
         text = f"{flat_values.reshape(-1)[position]} in {place_of(self.file, record)}"
-        features = tf.train.Example.FromString(self.records[example]).features.feature
-        ids = features[self.one_set.key_of(ID_NAME)]
-        found = list(getattr(ids, ids.WhichOneof("kind") or "bytes_list").value)
         number = item - int(self.item_splits[example])
-        if number < len(found):
-            known = found[number]
-            text += f", item {known.decode(errors='replace') if isinstance(known, bytes) else known!r}"
+        item_id = describe_item_id(self.records[example], self.one_set.key_of(ID_NAME), number)
+        if item_id:
+            text += f", item {item_id}"
         return NumberPlace(split=self.file.split, shard=self.file.shard, record=record, text=text)
 
 
 def merge_counts(parts: Sequence[Mapping[str, NumberCounts]]) -> dict[str, NumberCounts]:
-    """Adds up counts by tf.Example key.
-
-    Args:
-        parts: counts of disjoint examples.
-
-    Returns:
-        Counts of all.
-    """
+    """Adds up counts of disjoint examples by tf.Example key."""
     merged: dict[str, NumberCounts] = {}
     for part in parts:
         for key, counts in part.items():
@@ -183,14 +162,7 @@ def check_finite(
 ) -> None:
     """Refuses transformed features with NaN or infinite values, and logs those that are allowed.
 
-    Args:
-        transformed: counts of features after the transform, by tf.Example key.
-        raw: the same of features before it.
-        allowed: keys of transformed features that may have such values.
-        made_of: tells which raw keys a transformed feature depends on.
-
-    Raises:
-        ValueError: if another feature has such a number; it tells where, and what the feature is made of.
+    `made_of` gives the raw keys a transformed feature depends on, so that the message can name the cause.
     """
     nonfinite = {key: counts for key, counts in sorted(transformed.items()) if counts.num_nonfinite}
     for key in set(nonfinite) & set(allowed):

@@ -290,13 +290,8 @@ class GraphView:
 def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: GraphLayout) -> GraphView:
     """Makes the view of a batch of parsed tf.Examples.
 
-    Args:
-        tensors: by tf.Example key, structure keys included; shape `[num_graphs, (num_items),
-            *feature_shape]` each.
-        layout: the keys of the graph.
-
-    Returns:
-        The view.
+    `tensors` has every key of the layout, structure keys included, in shape `[num_graphs, (num_items),
+    *feature_shape]`.
     """
 
     def row_splits_of(one_set: SetLayout) -> Callable[[], tf.Tensor]:
@@ -334,14 +329,9 @@ def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: Graph
 
 
 def ragged_from_graph_view(graph: GraphView) -> dict[str, tf.RaggedTensor]:
-    """Cuts the features of a view back into graphs.
+    """Cuts the features of a view back into graphs, by tf.Example key and without structure keys.
 
-    Args:
-        graph: the view.
-
-    Returns:
-        Features by tf.Example key, without structure keys; shape `[num_graphs, (num_items),
-        *feature_shape]` each.
+    They have shape `[num_graphs, (num_items), *feature_shape]`.
     """
     pieces: list[tuple[SetLayout, ItemsView]] = [(SetLayout(set_type=const.CONTEXT, name=""), graph.context)]
     pieces += [(SetLayout(set_type=const.NODES, name=name), view) for name, view in graph.node_sets.items()]
@@ -364,7 +354,7 @@ def _checked_feature(label: str, name: str, value: Any) -> const.Field:
     if not name:
         raise ValueError(f"`name` must not be empty; got {place}. Name the feature.")
     if isinstance(value, tf.SparseTensor) and value.shape.rank == 2:
-        # tf.Transform's functions of words give these, with the shape of the values left open.
+        # tf.Transform's text functions return these, with an unknown shape of the values.
         rows, values = value.indices[:, 0], tf.reshape(value.values, [-1])
         value = tf.RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
     if not isinstance(value, (tf.Tensor, tf.RaggedTensor)):

@@ -62,31 +62,14 @@ def tensor_preprocessing_fn(preprocessing_fn: GraphPreprocessingFn, layout: Grap
 
 
 def analyzed_keys(preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]) -> frozenset[str]:
-    """Finds what full-pass statistics are taken of.
-
-    Args:
-        preprocessing_fn: the wrapped function.
-        type_specs: its inputs.
-
-    Returns:
-        tf.Example keys of features, and of sizes and ends of edges; empty if the function uses no analyzer.
-    """
+    """Finds the tf.Example keys of features, sizes and edge ends that full-pass statistics depend on."""
     return frozenset(tft.get_analyze_input_columns(preprocessing_fn, dict(type_specs)))
 
 
 def keys_of_transformed(
     preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec], key: str
 ) -> frozenset[str]:
-    """Finds what a transformed feature is made of.
-
-    Args:
-        preprocessing_fn: the wrapped function.
-        type_specs: its inputs.
-        key: tf.Example key of the transformed feature.
-
-    Returns:
-        tf.Example keys of raw features, and of sizes and ends of edges.
-    """
+    """Finds the tf.Example keys of raw features, sizes and edge ends that a transformed feature is made of."""
     return frozenset(
         tft.get_transform_input_columns(lambda tensors: {key: preprocessing_fn(tensors)[key]}, dict(type_specs))
     )
@@ -95,16 +78,7 @@ def keys_of_transformed(
 def check_nonfinite_features(
     names: Collection[str], preprocessing_fn: TensorPreprocessingFn, type_specs: Mapping[str, tf.TypeSpec]
 ) -> None:
-    """Refuses names of features that the transform does not make.
-
-    Args:
-        names: tf.Example keys of transformed features that may be NaN or infinite.
-        preprocessing_fn: the wrapped function.
-        type_specs: its inputs.
-
-    Raises:
-        ValueError: if one is not the key of a transformed feature of floats.
-    """
+    """Refuses names that are no tf.Example keys of transformed features of floats."""
     known: set[str] = set()
 
     def note(tensors: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -123,15 +97,9 @@ def check_nonfinite_features(
 
 
 def check_statistics_of_items(keys: Collection[str], layout: GraphLayout) -> None:
-    """Refuses statistics of the structure of graphs.
+    """Refuses statistics of sizes and ends of edges.
 
-    Args:
-        keys: what statistics are taken of, by `analyzed_keys`.
-        layout: the keys of the graph before the transform.
-
-    Raises:
-        ValueError: if one is a size or an end of edges. Where every node and edge is counted once, apart from
-            the subgraphs it was sampled into, these have no meaning.
+    Where every node and edge is counted once, apart from the subgraphs it was sampled into, these have no meaning.
     """
     structure = sorted(set(keys) & {key for one_set in layout.sets for key in one_set.structure_keys})
     if structure:

@@ -19,8 +19,8 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_batches import splits_of
+from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.graph_layout import FeatureColumn, GraphLayout
-from tfx_gnn.records.record_files import RecordFile, place_of
 from tfx_gnn.sampling.examples.record_encoder import RecordEncoder
 from tfx_gnn.transform.application import EXAMPLES_AT_ONCE, SavedGraphTransform, transform_merged_features
 from tfx_gnn.transform.finite_values import BatchPlaces, NumberCounts, merge_counts
@@ -86,13 +86,8 @@ class TransformFiles(beam.PTransform):
     ) -> None:
         """Names the folders.
 
-        Args:
-            transform_graph_dir: folder with the saved transform; read when the first file comes.
-            output_dir: examples folder to write to.
-            written: PCollection that is there once the transform is.
-            representatives: PCollection of the items to summarize, as `UniqueItems` gives them; None for none.
-            summarized_splits: splits in which items are summarized after the transform.
-            as_sampled: whether every occurrence of an item is summarized.
+        `written` is a PCollection that is there once the transform is, which is read when the first file comes.
+        `representatives` are the items to summarize, as `UniqueItems` gives them; None for none.
         """
         super().__init__()
         self._written, self._representatives = written, representatives
@@ -101,14 +96,7 @@ class TransformFiles(beam.PTransform):
         )
 
     def expand(self, input_or_inputs: Any) -> dict[str, Any]:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: PCollection of `RecordFile`.
-
-        Returns:
-            PCollections by name. `SHARDS`: `TransformedShards`. `SUMMARIES`: (split, `ItemSummaries`).
-        """
+        """Maps `RecordFile`s to `SHARDS` (`TransformedShards`) and `SUMMARIES` (split, `ItemSummaries`)."""
         files: Any = input_or_inputs | "ByFile" >> beam.Map(lambda file: ((file.split, file.shard), file))
         if self._representatives is None:
             with_items = files | "WithoutItems" >> beam.MapTuple(lambda _, file: (file, []))

@@ -19,9 +19,8 @@ from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.records.example_batches import Column, list_column
 from tfx_gnn.records.graph_layout import GraphLayout
-from tfx_gnn.records.split_statistics import FeatureSummary, write_feature
-from tfx_gnn.records.statistics_files import write_statistics
-from tfx_gnn.transform.item_identities import identity_rule
+from tfx_gnn.records.split_statistics import FeatureSummary, write_feature, write_statistics
+from tfx_gnn.transform.items import identity_rule
 
 PlacesOfSet = tuple[str, npt.NDArray[np.int64]]
 """Prefix of a set, and positions among all of its items in a file."""
@@ -40,11 +39,7 @@ class ItemSummaries:
     features: dict[str, FeatureSummary] = dataclasses.field(default_factory=dict)
 
     def add(self, columns: Mapping[str, Column]) -> None:
-        """Takes items in.
-
-        Args:
-            columns: by tf.Example key, one entry an item.
-        """
+        """Takes items in: columns by tf.Example key, one entry an item."""
         for key, column in columns.items():
             self.features.setdefault(key, FeatureSummary()).add(column)
 
@@ -74,18 +69,15 @@ class ItemChoice:
     def __init__(self, layout: GraphLayout, places: Iterable[PlacesOfSet], *, as_sampled: bool) -> None:
         """Chooses items.
 
-        Args:
-            layout: the keys of the graph before the transform.
-            places: positions among the items of a set in the file, of sets whose items are known again;
-                of other sets all items are chosen.
-            as_sampled: whether all items of all sets are chosen.
+        `places` are positions among the items of a set in the file, of sets whose items are recognized; of other sets,
+        or with `as_sampled`, all items are chosen.
         """
         self.layout = layout
         self.summaries = ItemSummaries()
         self._places = {
             one_set.prefix: [np.zeros(0, np.int64)]
             for one_set in layout.sets
-            if not as_sampled and identity_rule(one_set, layout).knows_items
+            if not as_sampled and identity_rule(one_set, layout).recognizes_items
         }
         for prefix, some in places:
             self._places[prefix].append(some)
@@ -93,13 +85,7 @@ class ItemChoice:
         self._num_items: dict[str, int] = {}
 
     def add(self, prefix: str, num_items: int, items: Mapping[str, pa.LargeListArray]) -> None:
-        """Takes the chosen ones of the items that come next in the file.
-
-        Args:
-            prefix: their set.
-            num_items: how many they are.
-            items: by tf.Example key, a list of values for each.
-        """
+        """Takes the chosen ones of the file's next items, which have lists of values by tf.Example key."""
         begin = self._num_items.get(prefix, 0)
         self._num_items[prefix] = begin + num_items
         if prefix in self._sorted:
@@ -113,24 +99,12 @@ class WriteItemStatistics(beam.PTransform):
     """Summaries to `Split-<name>/FeatureStats.pb`, as TFX's StatisticsGen writes them."""
 
     def __init__(self, folder: str, splits: Sequence[str]) -> None:
-        """Chooses where to write.
-
-        Args:
-            folder: existing folder that all workers see.
-            splits: splits that get a file in any case.
-        """
+        """Chooses an existing folder that all workers see, and splits that get a file in any case."""
         super().__init__()
         self._folder, self._splits = folder, tuple(splits)
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: PCollection of (split, `ItemSummaries`).
-
-        Returns:
-            PCollection with one None a split, there once its file is.
-        """
+        """Maps a PCollection of (split, `ItemSummaries`) to one None a split, there once its file is."""
         nothing = input_or_inputs.pipeline | "Splits" >> beam.Create(
             [(split, ItemSummaries()) for split in self._splits]
         )

@@ -2,7 +2,7 @@
 
 A table holds every node and every edge once, also those that no subgraph has. It is
 read in blocks, each of which becomes one record batch of the keys that the
-subgraphs' tf.Examples have, so that tf.Transform cannot tell it from them.
+subgraphs' tf.Examples have, so that it is the same to tf.Transform.
 
 Rows that the table rules refuse were refused when the examples were sampled, and are
 not looked for again. What they drop or pass over is left out here too: rows meet by the hash
@@ -26,6 +26,7 @@ from apache_beam.metrics import Metrics
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.records.graph_layout import ID_NAME, FeatureColumn, GraphLayout, SetLayout
+from tfx_gnn.records.value_hashes import Hashes, by_bucket
 from tfx_gnn.sampling.random_choice import hash_ids, mix
 from tfx_gnn.tables.bigquery_table import bigquery_blocks
 from tfx_gnn.tables.graph_tables import read_tables_schema
@@ -36,13 +37,9 @@ from tfx_gnn.tables.table_files import TableBlock, TableUnit, list_units, read_u
 from tfx_gnn.tables.table_layout import ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
 
 ROW_KEYS = (ID_FEATURE, SOURCE_KEY, TARGET_KEY)
-"""Columns that tell what a row is."""
-
+"""Columns that identify a row."""
 
 _NUM_BUCKETS = 64
-
-
-_Hashes = npt.NDArray[np.uint64]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,26 +59,13 @@ class TableRows:
     columns: pa.Table
 
     def take(self, positions: npt.NDArray[np.int64]) -> TableRows:
-        """Chooses rows.
-
-        Args:
-            positions: int64 [n], which ones, ascending.
-
-        Returns:
-            Those rows.
-        """
+        """Chooses rows by ascending positions, int64 [n]."""
         # What is sliced would travel as a whole.
         return dataclasses.replace(self, rows=self.rows[positions], columns=self.columns.take(pa.array(positions)))
 
 
 def count_dropped(label: str, rule: str, count: int = 1) -> None:
-    """Counts rows that statistics leave out, as a counter of the Beam pipeline.
-
-    Args:
-        label: label of their table.
-        rule: the rule that they break.
-        count: how many.
-    """
+    """Counts rows that statistics leave out for a rule, as a counter of the Beam pipeline."""
     Metrics.counter("tfx_gnn.GraphTransform", f"{label}:{rule}").inc(count)
 
 
@@ -89,25 +73,12 @@ class KeptRows(beam.PTransform):
     """`TableRows` to those that the rules keep."""
 
     def __init__(self, rules: RowRules, ends: Mapping[str, tuple[str, str]]) -> None:
-        """Takes the rules.
-
-        Args:
-            rules: what to do with rows that break a rule.
-            ends: by label of an edge table, labels of the node tables at its ends.
-        """
         super().__init__()
         self._rules = rules
         self._ends = ends
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps; none if no rule needs them.
-
-        Args:
-            input_or_inputs: PCollection of `TableRows`.
-
-        Returns:
-            The same, without rows that are not kept.
-        """
+        """Drops rows of a PCollection of `TableRows`; adds no step if no rule needs one."""
         rules = self._rules
         if (rules.duplicate_nodes, rules.dangling_edges) == (
             "refuse",
@@ -145,7 +116,7 @@ class _KeepFirst(beam.PTransform):
         )
 
     def _by_ids(self, rows: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
-        for bucket, positions in _buckets(_hash_rows(rows, self._keys)):
+        for bucket, positions in by_bucket(_hash_rows(rows, self._keys), _NUM_BUCKETS).items():
             yield (rows.label, bucket), rows.take(positions)
 
     def _first(self, element: tuple[tuple[str, int], Iterable[TableRows]]) -> Iterator[TableRows]:
@@ -181,10 +152,10 @@ class _DropDangling(beam.PTransform):
         )
 
     def _by_node(self, edges: TableRows) -> Iterator[tuple[tuple[str, int], TableRows]]:
-        for bucket, positions in _buckets(_hash_rows(edges, (self._key,))):
+        for bucket, positions in by_bucket(_hash_rows(edges, (self._key,)), _NUM_BUCKETS).items():
             yield (self._node_sets[edges.label], bucket), edges.take(positions)
 
-    def _known(self, element: tuple[tuple[str, int], Iterable[TableRows | _Hashes]]) -> Iterator[TableRows]:
+    def _known(self, element: tuple[tuple[str, int], Iterable[TableRows | Hashes]]) -> Iterator[TableRows]:
         parts = list(element[1])
         nodes = np.concatenate([np.zeros(0, np.uint64), *(part for part in parts if isinstance(part, np.ndarray))])
         for part in parts:
@@ -198,24 +169,17 @@ def _is_of_nodes(rows: TableRows) -> bool:
     return rows.label.startswith(f"{const.NODES}/")
 
 
-def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], _Hashes]]:
+def _ids_by_bucket(nodes: TableRows) -> Iterator[tuple[tuple[str, int], Hashes]]:
     hashes = _hash_rows(nodes, (ID_FEATURE,))
-    for bucket, positions in _buckets(hashes):
+    for bucket, positions in by_bucket(hashes, _NUM_BUCKETS).items():
         yield (nodes.label, bucket), hashes[positions]
 
 
-def _hash_rows(rows: TableRows, keys: Sequence[str]) -> _Hashes:
+def _hash_rows(rows: TableRows, keys: Sequence[str]) -> Hashes:
     hashes = np.zeros(len(rows.rows), np.uint64)
     for key in keys:
         hashes = mix(hashes) ^ hash_ids(rows.columns.column(key).combine_chunks())
     return hashes
-
-
-def _buckets(hashes: _Hashes) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
-    """Yields buckets, and the positions of what is in them."""
-    buckets = (mix(hashes) % np.uint64(_NUM_BUCKETS)).astype(np.int64)
-    for bucket in np.unique(buckets).tolist():
-        yield bucket, np.flatnonzero(buckets == bucket)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -250,20 +214,9 @@ def plan_table_reading(
 ) -> TableReading:
     """Finds the tables of the features that statistics are taken of.
 
-    Args:
-        tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        layout: the keys of the examples.
-        keys: features of the examples that statistics are taken of. Nothing else is taken from
-            the tables, so neither labels nor the column of splits are.
-        rules: what to do with rows that break a rule, as when the examples were sampled.
-        access: another name of the schema, and which files may be read.
-
-    Returns:
-        What to read; features of the context, and of readouts that have no table, are left out.
-
-    Raises:
-        ValueError: if the tables do not fit their schema, a set has no table, or its table lacks one of
-            its features or has it with another type or shape.
+    Nothing else is taken from the tables, so neither labels nor the column of splits are; features of the context, and
+    of readouts that have no table, are left out. Raises ValueError if the tables do not fit their
+    schema, a set has no table, or its table lacks a feature or has it with another type or shape.
     """
     schema = read_tables_schema(tables_dir, access=access)
     declared = layouts_of(schema, tables_dir, access=access)
@@ -298,25 +251,13 @@ class TableBatches(beam.PTransform):
     """Record batches of one row each, which holds items of one set from a block of its table."""
 
     def __init__(self, reading: TableReading, schema: pa.Schema) -> None:
-        """Chooses what to read.
-
-        Args:
-            reading: what to read.
-            schema: columns that each batch shall have; others than those read are null.
-        """
+        """Takes the columns that each batch shall have in `schema`; others than those read are null."""
         super().__init__()
         self._reading = reading
         self._schema = schema
 
     def expand(self, input_or_inputs: Any) -> Any:
-        """Builds the steps.
-
-        Args:
-            input_or_inputs: the pipeline.
-
-        Returns:
-            PCollection of pa.RecordBatch.
-        """
+        """Reads from the pipeline into a PCollection of pa.RecordBatch."""
         reading = self._reading
         in_files = [(label, table) for label, table in reading.layouts.items() if table.bigquery is None]
         units = [(label, unit) for label, table in in_files for unit in list_units(table)]

@@ -19,19 +19,11 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records import examples_folder
-from tfx_gnn.transform.application import SavedGraphTransform, transform_merged_features
-from tfx_gnn.transform.transform_record import TRANSFORMED_METADATA_DIR
+from tfx_gnn.transform.application import TRANSFORMED_METADATA_DIR, SavedGraphTransform, transform_merged_features
 
 
 def check_numeric_features(spec: GraphTensorSpec) -> None:
-    """Checks that transformed graphs hold what a model can compute with.
-
-    Args:
-        spec: spec of one transformed graph.
-
-    Raises:
-        ValueError: if a feature is no number, save those whose names begin with `#`.
-    """
+    """Refuses a spec of transformed graphs with strings, save in features whose names begin with `#`."""
     strings = []
     for kind, sets in (("nodes", spec.node_sets_spec), ("edges", spec.edge_sets_spec)):
         for set_name, set_spec in sets.items():
@@ -45,14 +37,7 @@ def check_numeric_features(spec: GraphTensorSpec) -> None:
 
 
 def without_reserved_features(graph: GraphTensor) -> GraphTensor:
-    """Removes the features whose names begin with `#`, such as original ids.
-
-    Args:
-        graph: any graph.
-
-    Returns:
-        The graph without them.
-    """
+    """Removes the features whose names begin with `#`, such as original ids."""
     return graph.remove_features(
         context=_reserved(graph.context.features),
         node_sets={name: _reserved(node_set.features) for name, node_set in graph.node_sets.items()},
@@ -61,17 +46,9 @@ def without_reserved_features(graph: GraphTensor) -> GraphTensor:
 
 
 def with_declared_shapes(value: const.Field, spec: Any) -> const.Field:
-    """Gives a feature the dtype, and all its items the static shape, that a spec declares.
+    """Gives a feature of a scalar graph the dtype and the static item shape that a spec of one graph declares.
 
-    Args:
-        value: feature of a scalar graph with any number of items.
-        spec: spec of the feature in one graph, TensorSpec or RaggedTensorSpec.
-
-    Returns:
-        The feature. Its number of items is as static as before.
-
-    Raises:
-        tf.errors.InvalidArgumentError: at run time, if the items have another shape.
+    Its number of items is as static as before; items of another shape raise an error at run time.
     """
     value = tf.cast(value, spec.dtype)
     if isinstance(value, tf.RaggedTensor):
@@ -144,20 +121,10 @@ class GraphTransformLayer(tf_keras.layers.Layer):
 def transform_graph_tensor(
     raw: GraphTensor, transform: SavedGraphTransform, spec: GraphTensorSpec, *, labels: Collection[str] = ()
 ) -> GraphTensor:
-    """Transforms the features of a graph.
+    """Transforms a scalar graph of any number of components; the result has the features of `spec`.
 
-    Args:
-        raw: scalar graph of the schema before the transform, with any number of components. Features of
-            auxiliary sets, and labels, may be absent.
-        transform: the saved transform.
-        spec: spec of one transformed graph: the features to give, with their dtypes and shapes.
-        labels: keys in a tf.Example of labels that do not lie in an auxiliary set.
-
-    Returns:
-        The same graph with the features of `spec`.
-
-    Raises:
-        ValueError: if the graph is a batch, or lacks a feature or has another than the schema.
+    `spec` is of one transformed graph. Features of auxiliary sets, and labels, may be absent; `labels` are tf.Example
+    keys of labels that lie in other sets.
     """
     if raw.rank != 0:
         raise ValueError(

@@ -20,8 +20,7 @@ from tfx_gnn.keras.layers import MapFeatures, StructuredReadout
 from tfx_gnn.models.tasks import Task
 from tfx_gnn.records.graph_layout import graph_layout
 from tfx_gnn.training.export.served_model import ServedModel
-from tfx_gnn.transform.application import SavedGraphTransform
-from tfx_gnn.transform.transform_record import TransformRecord
+from tfx_gnn.transform.application import SavedGraphTransform, TransformRecord
 
 _ITEMS = """
 node_sets { key: "item" value {

@@ -9,8 +9,8 @@ from tfx_gnn.components.graph_example_validator.checks import make_anomaly
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.records.batch_check import READABLE, UNDECLARED_FEATURE, BatchChecker
 from tfx_gnn.records.example_batches import ExampleDecoder
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.findings import Findings, merge_findings
-from tfx_gnn.records.record_files import RecordFile
 
 SCHEMA = text_format.Parse(
     """

@@ -4,7 +4,7 @@ import pytest
 
 from tfx_gnn.records.example_batches import ExampleDecoder, group_records
 from tfx_gnn.records.graph_layout import FeatureColumn
-from tfx_gnn.records.value_hashes import hash_items, hash_pairs, hash_values
+from tfx_gnn.records.value_hashes import by_bucket, hash_items, hash_pairs, hash_values
 from tfx_gnn.sampling.random_choice import hash_ids
 
 
@@ -56,3 +56,11 @@ def test_records_come_in_pieces_of_bounded_size(monkeypatch):
 
     assert [(first, len(piece)) for first, piece in pieces] == [(0, 3), (3, 1), (4, 1), (5, 1), (6, 1)]
     assert [record for _, piece in pieces for record in piece] == records
+
+
+def test_buckets_are_the_highest_bits():
+    values = np.array([1, 3 << 62, 2 << 62, (3 << 62) + 5], np.uint64)
+
+    assert {key: rows.tolist() for key, rows in by_bucket(values, 4).items()} == {0: [0], 2: [2], 3: [1, 3]}
+    assert {key: rows.tolist() for key, rows in by_bucket(values, 1).items()} == {0: [0, 1, 2, 3]}
+    assert by_bucket(np.zeros(0, np.uint64), 4) == {}

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfx_gnn.transform.application import SavedGraphTransform, transform_merged_features
+from tfx_gnn.transform.application import (
+    TRANSFORM_RECORD_FILE,
+    SavedGraphTransform,
+    TransformRecord,
+    check_transformed_by,
+    read_transform_record,
+    transform_merged_features,
+)
 
 SIZES = ("nodes/item", "nodes/_readout", "edges/link", "edges/_readout/seed")
 
@@ -165,3 +172,29 @@ def test_sizes_of_another_graph_are_refused(transform, star_graph):
 def test_a_folder_without_a_transform_of_graphs_is_refused(tmp_path):
     with pytest.raises(ValueError, match="`transform_graph_dir` must be an output of GraphTransform"):
         SavedGraphTransform(str(tmp_path))
+
+
+def test_note_is_read_back(tmp_path):
+    record = TransformRecord(transform="1", raw_examples="2", nonfinite_features=("nodes/item.x",))
+
+    record.write(str(tmp_path))
+
+    assert read_transform_record(str(tmp_path)) == record
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"transform": "1", "raw_examples": "2", "nonfinite_features": 3}'])
+def test_another_file_of_the_name_is_refused(tmp_path, text):
+    (tmp_path / TRANSFORM_RECORD_FILE).write_text(text)
+
+    with pytest.raises(ValueError, match=r"graph_transform.json` must be a note of GraphTransform; got something else"):
+        read_transform_record(str(tmp_path))
+
+
+def test_outputs_of_releases_without_notes_are_taken(tmp_path):
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "graph").mkdir()
+    TransformRecord(transform="1", raw_examples="2").write(str(tmp_path / "graph"))
+
+    check_transformed_by(str(tmp_path / "examples"), str(tmp_path / "graph"))
+
+    assert read_transform_record(str(tmp_path / "examples")) is None

@@ -10,8 +10,8 @@ import tensorflow_transform as tft
 
 from tfx_gnn.components.graph_transform.options import GraphTransformOptions
 from tfx_gnn.components.graph_transform.stage import transform_graphs
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.records.record_files import RecordFile
 from tfx_gnn.transform.finite_values import (
     BatchPlaces,
     NumberCounts,

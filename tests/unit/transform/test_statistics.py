@@ -7,8 +7,8 @@ import tensorflow_data_validation as tfdv
 from google.protobuf import text_format
 
 from tfx_gnn.graph.proto import graph_schema_pb2
+from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.records.record_files import record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.transform.shards import TransformFiles
 from tfx_gnn.transform.statistics import WriteItemStatistics

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from tfx_gnn.components.graph_evaluator.measures import EvaluationSums, ExampleSums, Measure, SliceKey
 from tfx_gnn.components.graph_evaluator.ranking import KnownLinks, RankingMeasure
 from tfx_gnn.components.graph_evaluator.slices import slice_value
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.serving.prediction import ServingModel
 

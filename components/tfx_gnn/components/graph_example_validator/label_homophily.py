@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from tfx_gnn.components.graph_example_validator.split_leaks import SeedsOfBatch
 from tfx_gnn.graph import graph_constants as const
+from tfx_gnn.records.example_batches import flat_index
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.readout_roots import READOUT_PREFIX, RootSets, node_hashes
-from tfx_gnn.records.split_statistics import flat_index
 from tfx_gnn.records.value_hashes import Hashes, Rows, first_of_equal, group_equal, hash_items
 from tfx_gnn.sampling.plan.hop import SEED
 from tfx_gnn.sampling.random_choice import mix

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.graph import graph_constants as const
-from tfx_gnn.records.example_batches import ExampleBatch
+from tfx_gnn.records.example_batches import ExampleBatch, flat_index, item_splits
 from tfx_gnn.records.findings import MAX_PLACES, Findings, Place
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.readout_roots import ReadoutRoots, RootSets, node_hashes
-from tfx_gnn.records.split_statistics import flat_index, item_splits
 from tfx_gnn.records.value_hashes import Hashes, Rows, first_of_equal, hash_pairs
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 from tfx_gnn.sampling.random_choice import mix

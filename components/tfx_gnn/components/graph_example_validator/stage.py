@@ -29,10 +29,9 @@ from tfx_gnn.components.graph_example_validator.validation_pass import PassRepor
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
-from tfx_gnn.records.examples_folder import graph_schema_path
+from tfx_gnn.records.examples_folder import fingerprint_examples_folder, graph_schema_path, record_files
 from tfx_gnn.records.findings import Finding
-from tfx_gnn.records.record_files import fingerprint_examples_folder, record_files
-from tfx_gnn.records.statistics_files import read_statistics, write_statistics
+from tfx_gnn.records.split_statistics import read_statistics, write_statistics
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 
 

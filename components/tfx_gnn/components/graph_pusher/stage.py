@@ -15,11 +15,10 @@ from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import blessing, examples_folder
-from tfx_gnn.serving.domain_requests import DomainAnswer
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
-from tfx_gnn.serving.request_records import without_labels
+from tfx_gnn.serving.request_records import DomainAnswer, without_labels
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
-from tfx_gnn.serving.version_push import (
+from tfx_gnn.serving.versions import (
     PushOrigin,
     forget_recorded_versions,
     incoming_version,

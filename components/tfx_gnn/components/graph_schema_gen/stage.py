@@ -30,9 +30,9 @@ from tfx_gnn.records.example_summary import (
     row_length_axes,
     row_length_key,
 )
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.findings import Finding, Findings
 from tfx_gnn.records.graph_layout import graph_layout, prefix_of_key, schema_features
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
 from tfx_gnn.records.summary_pass import summarize_files
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 

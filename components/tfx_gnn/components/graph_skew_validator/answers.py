@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.domain_requests import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
+from tfx_gnn.serving.request_records import FAILED, REFUSED, DomainAnswer, DomainRequest, answer_kind
 
 Answer = Callable[[Sequence[bytes]], dict[str, npt.NDArray[Any]]]
 """Serialized tf.Examples to arrays by output: float64, int64, or objects for strings."""

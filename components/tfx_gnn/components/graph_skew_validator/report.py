@@ -13,7 +13,7 @@ import tensorflow as tf
 import tfx_gnn
 from tfx_gnn.components.graph_skew_validator.comparison import FeatureSkew
 from tfx_gnn.io import options_json
-from tfx_gnn.serving.domain_requests import DomainAnswer
+from tfx_gnn.serving.request_records import DomainAnswer
 
 SKEW_FILE = "skew.json"
 

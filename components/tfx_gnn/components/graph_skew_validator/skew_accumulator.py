@@ -28,7 +28,7 @@ from tfx_gnn.components.graph_skew_validator.comparison import (
     pad_to_same_width,
     stack_answers,
 )
-from tfx_gnn.records.record_files import RecordFile, place_of, read_records, record_files
+from tfx_gnn.records.examples_folder import RecordFile, place_of, read_records, record_files
 from tfx_gnn.transform.application import EXAMPLES_AT_ONCE
 
 

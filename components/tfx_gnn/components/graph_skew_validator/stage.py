@@ -19,9 +19,8 @@ from tfx_gnn.components.graph_skew_validator.skew_accumulator import SkewAccumul
 from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records import blessing
-from tfx_gnn.serving.domain_requests import WRONG_SHAPE, DomainAnswer, out_of_domain_requests
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER
-from tfx_gnn.serving.request_records import label_keys
+from tfx_gnn.serving.request_records import WRONG_SHAPE, DomainAnswer, label_keys, out_of_domain_requests
 
 _MAX_REASONS = 20
 _MAX_SOURCES = 32

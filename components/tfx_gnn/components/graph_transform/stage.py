@@ -21,18 +21,24 @@ from tfx_gnn.io.atomic_folder import atomic_folders
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.examples_folder import RecordFile, fingerprint_examples_folder, record_files
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.records.record_files import RecordFile, fingerprint_examples_folder, record_files
 from tfx_gnn.records.summary_pass import make_pipeline, take_merged, write_merged
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema, write_tfmd_schema
 from tfx_gnn.transform.analysis import (
     AS_SAMPLED,
     TABLES,
     AnalyzedData,
+    CacheFolders,
     analyze,
 )
-from tfx_gnn.transform.application import RAW_METADATA_DIR, TRANSFORM_FN_DIR
-from tfx_gnn.transform.cache import CacheFolders
+from tfx_gnn.transform.application import (
+    RAW_METADATA_DIR,
+    TRANSFORM_FN_DIR,
+    TRANSFORMED_METADATA_DIR,
+    TransformRecord,
+    rewrite_transformed_metadata,
+)
 from tfx_gnn.transform.finite_values import check_finite
 from tfx_gnn.transform.preprocessing import (
     TensorPreprocessingFn,
@@ -51,7 +57,6 @@ from tfx_gnn.transform.shards import (
 )
 from tfx_gnn.transform.statistics import WriteItemStatistics
 from tfx_gnn.transform.tables import plan_table_reading
-from tfx_gnn.transform.transform_record import TRANSFORMED_METADATA_DIR, TransformRecord, rewrite_transformed_metadata
 from tfx_gnn.transform.unique_items import REPRESENTATIVES
 from tfx_gnn.transform.unique_items import SUMMARIES as ITEM_SUMMARIES
 

@@ -26,7 +26,7 @@ from tfx_gnn.components.size_constraint_learner.size_summary import (
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import READOUT
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
-from tfx_gnn.records.record_files import RecordFile, place_of
+from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.summary_pass import make_pipeline
 
 _READ_BATCH = 1024

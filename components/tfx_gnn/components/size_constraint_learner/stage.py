@@ -21,7 +21,7 @@ from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.size_constraints_file import (
     Budget,
     SizeConstraintsFile,

@@ -42,7 +42,7 @@ from tfx_gnn.graph.codec.example_parsing import parse_merge_and_pad
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import Objective
-from tfx_gnn.records.record_files import RecordFile, ordered_records, shuffled_records
+from tfx_gnn.records.examples_folder import RecordFile, ordered_records, shuffled_records
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.padded_batches import PaddedBatch, empty_batches, padded_batches
 from tfx_gnn.transform.transform_layer import with_declared_shapes, without_reserved_features

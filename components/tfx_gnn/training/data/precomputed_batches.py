@@ -24,7 +24,7 @@ from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.text_files import parse_json
 from tfx_gnn.records import examples_folder
-from tfx_gnn.records.record_files import record_files, shuffled_records
+from tfx_gnn.records.examples_folder import record_files, shuffled_records
 from tfx_gnn.records.size_constraints_file import (
     FIT_OR_SKIP,
     Budget,

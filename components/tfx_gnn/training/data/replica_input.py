@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from tfx_gnn.distribution.distributed_datasets import distribute
 from tfx_gnn.distribution.sharding import Sharding, shard_files, shard_records
-from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs

@@ -26,7 +26,7 @@ from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 from tfx_gnn.io import options_json
 from tfx_gnn.models.tasks import Objective
 from tfx_gnn.serving import model_interface
-from tfx_gnn.serving.served_task import ServedTask, write_served_task
+from tfx_gnn.serving.model_interface import ServedTask, write_served_task
 from tfx_gnn.training.export.request_parts import RequestForm, by_example, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform

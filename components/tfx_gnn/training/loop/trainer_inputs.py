@@ -16,15 +16,14 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.models.tasks import GraphClassification, GraphRegression, LabelSummary, MultiTask, Objective, Task
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.records.blessing import BlessingSubject, check_blessing_subject, is_blessed, read_reasons
-from tfx_gnn.records.examples_folder import graph_schema_path
-from tfx_gnn.records.record_files import RecordFile, record_files
+from tfx_gnn.records.examples_folder import RecordFile, graph_schema_path, record_files
 from tfx_gnn.records.size_constraints_file import TIGHT, Budget
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 from tfx_gnn.training.data.padded_batches import BUDGET_KINDS, read_matching_size_constraints
 from tfx_gnn.training.data.precomputed_batches import read_manifest
 from tfx_gnn.training.options import GraphTrainerOptions
+from tfx_gnn.transform.application import check_transformed_by, read_transform_record
 from tfx_gnn.transform.transform_layer import check_numeric_features
-from tfx_gnn.transform.transform_record import check_transformed_by, read_transform_record
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ import tf_keras
 
 from tfx_gnn.distribution.sharding import choose_sharding, num_input_pipelines
 from tfx_gnn.io.user_code import load_function
-from tfx_gnn.records.record_files import ordered_records
+from tfx_gnn.records.examples_folder import ordered_records
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
 from tfx_gnn.training.data.padded_batches import PaddedBatch

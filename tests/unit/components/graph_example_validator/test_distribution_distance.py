@@ -4,8 +4,7 @@ from google.protobuf import text_format
 from tensorflow_metadata.proto.v0 import statistics_pb2
 
 from tfx_gnn.components.graph_example_validator.distribution_shifts import JENSEN_SHANNON, L_INFINITY, distance
-from tfx_gnn.records.split_statistics import NumberSummary
-from tfx_gnn.records.statistics_files import read_statistics, write_statistics
+from tfx_gnn.records.split_statistics import NumberSummary, read_statistics, write_statistics
 
 
 def numbers(values):

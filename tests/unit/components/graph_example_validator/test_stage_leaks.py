@@ -12,7 +12,7 @@ import pytest
 
 from tfx_gnn.components.graph_example_validator.options import GraphExampleValidatorOptions
 from tfx_gnn.components.graph_example_validator.stage import validate_graph_examples
-from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile
 from tfx_gnn.records.value_hashes import RowCollector, first_of_equal, fold_rows, group_equal, num_buckets_for
 
 SCHEMA = """

@@ -17,7 +17,7 @@ from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.records.blessing import INFRA_PREFIX, BlessingSubject, write_blessing
 from tfx_gnn.serving.prediction import ServingModel
 from tfx_gnn.serving.verification import ServingVerificationError, VerificationReport, verify_saved_model
-from tfx_gnn.serving.version_push import PushOrigin, leave_unrecorded
+from tfx_gnn.serving.versions import PushOrigin, leave_unrecorded
 from tfx_gnn.serving.warmup_requests import has_warmup_requests, read_warmup_requests
 
 

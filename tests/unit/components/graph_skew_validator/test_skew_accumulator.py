@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfx_gnn.components.graph_skew_validator.answers import ServedAnswers, TrainingAnswer, TrainingAnswers
 from tfx_gnn.components.graph_skew_validator.skew_accumulator import ExampleBlock, ExamplePair, SkewAccumulator
-from tfx_gnn.records.record_files import RecordFile
+from tfx_gnn.records.examples_folder import RecordFile
 
 FILE = RecordFile(split="val", shard=0, num_shards=1, path="/examples/Split-val/graphs.gz")
 

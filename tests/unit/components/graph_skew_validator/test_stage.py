@@ -21,7 +21,7 @@ from tfx_gnn.components.graph_skew_validator.stage import validate_skew
 from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.blessing import INFRA_PREFIX, is_blessed, read_reasons
-from tfx_gnn.records.record_files import read_records, record_files
+from tfx_gnn.records.examples_folder import read_records, record_files
 
 TASK = NodeClassification(label_feature="topic", class_vocabulary="topic")
 STRING_KEYS = {"nodes/paper.#id"}

@@ -25,8 +25,8 @@ from tfx_gnn.models.tasks import GraphClassification, GraphRegression, MultiTask
 from tfx_gnn.records.examples_folder import read_split
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.serving.model_interface import read_served_task
 from tfx_gnn.serving.prediction import ServingModel
-from tfx_gnn.serving.served_task import read_served_task
 from tfx_gnn.serving.verification import verify_saved_model
 from tfx_gnn.training.data.precomputed_batches import (
     PrecomputedBatchesOptions,

@@ -12,8 +12,8 @@ from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.keras.feature_encoders.category_values import category_count
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.size_constraints_file import fingerprint_examples
-from tfx_gnn.records.statistics_files import read_statistics
-from tfx_gnn.transform.transform_record import check_transformed_by, read_transform_record
+from tfx_gnn.records.split_statistics import read_statistics
+from tfx_gnn.transform.application import check_transformed_by, read_transform_record
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,7 @@ from tfx_gnn.models.tasks import (
     NodeRegression,
     Task,
 )
-from tfx_gnn.records.examples_folder import split_dir, write_split_shard
-from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.examples_folder import record_files, split_dir, write_split_shard
 from tfx_gnn.training.data.labels import LabelReader, check_train_labels
 
 CLASSES: Task = NodeClassification(label_feature="y", num_classes=3)

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
-from tfx_gnn.records.record_files import record_files, shuffled_records
+from tfx_gnn.records.examples_folder import record_files, shuffled_records
 from tfx_gnn.records.size_constraints_file import (
     Budget,
     SizeConstraintsFile,

@@ -26,9 +26,8 @@ from tfx_gnn.models.tasks import (
     NodeClassification,
     NodeRegression,
 )
-from tfx_gnn.serving.model_interface import tensor_input_name
+from tfx_gnn.serving.model_interface import ServedTask, read_served_task, tensor_input_name
 from tfx_gnn.serving.prediction import ServingModel, plain_answers
-from tfx_gnn.serving.served_task import ServedTask, read_served_task
 from tfx_gnn.training.loop.fast_tracing import libraries_traced_as_written
 
 PRICE = NodeRegression(label_feature="price", num_outputs=2, mean=(1.0, 0.0), std=(2.0, 1.0))

@@ -21,7 +21,7 @@ from tfx_gnn.distribution.strategies import StrategyOptions, make_strategy
 from tfx_gnn.graph.schema.schema_io import parse_schema
 from tfx_gnn.graph.schema.schema_spec import create_graph_spec_from_schema_pb
 from tfx_gnn.models.tasks import NodeClassification
-from tfx_gnn.records.record_files import record_files
+from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.size_constraints_file import Budget
 from tfx_gnn.training.data.input_pipeline import LabelledGraphs, evaluation_dataset, expected_steps
 from tfx_gnn.training.data.replica_input import (

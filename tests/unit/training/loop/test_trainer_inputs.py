@@ -8,7 +8,7 @@ from tfx_gnn.models.tasks import NodeClassification
 from tfx_gnn.records.blessing import BlessingSubject, write_blessing
 from tfx_gnn.training.loop.trainer_inputs import TrainerFolders, check_blessing, read_inputs
 from tfx_gnn.training.options import GraphTrainerOptions
-from tfx_gnn.transform.transform_record import TransformRecord
+from tfx_gnn.transform.application import TransformRecord
 
 OPTIONS = GraphTrainerOptions(
     model_fn="nowhere:model_fn", task=NodeClassification(label_feature="color", num_classes=2)

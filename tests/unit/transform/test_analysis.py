@@ -18,13 +18,13 @@ from tfx_gnn.components.graph_transform.stage import transform_graphs
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema.schema_io import read_schema
 from tfx_gnn.records import examples_folder
+from tfx_gnn.records.examples_folder import record_files
 from tfx_gnn.records.graph_layout import graph_layout
-from tfx_gnn.records.record_files import record_files
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.records.tfmd_schema import make_tfmd_schema
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules
-from tfx_gnn.transform.cache import CacheFolders, datasets_to_read, span_keys, tables_key
+from tfx_gnn.transform.analysis import CacheFolders, datasets_to_read, span_keys, tables_key
 from tfx_gnn.transform.preprocessing import tensor_preprocessing_fn
 from tfx_gnn.transform.tables import plan_table_reading
 

@@ -8,7 +8,7 @@ from ml_metadata import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as mlmd
 
 from tfx_gnn_pipelines.lineage import close_abandoned_executions, read_latest_run
-from tfx_gnn_pipelines.run_lock import locked_root
+from tfx_gnn_pipelines.local_runs import locked_root
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""One run at a time under one root, and order after a run that was killed."""
+"""Runs a pipeline in this process: one run at a time under one root, which is first cleared of what a kill left."""
 
 from __future__ import annotations
 
@@ -7,28 +7,34 @@ import fcntl
 import os
 from collections.abc import Iterator
 
+from tfx.orchestration.beam.beam_dag_runner import BeamDagRunner
+from tfx.orchestration.local.local_dag_runner import LocalDagRunner
+
+from tfx_gnn_pipelines.assembly import build_pipeline
 from tfx_gnn_pipelines.config import PipelineConfig, is_uri
 from tfx_gnn_pipelines.lineage import close_abandoned_executions
 
 _LOCK_FILE = ".lock"
 
 
+def run_locally(config: PipelineConfig) -> None:
+    """Runs the pipeline to its end, one component after another; raises whatever a component raises."""
+    with locked_root(config):
+        LocalDagRunner().run(build_pipeline(config, sqlite_metadata=True))
+
+
+def run_on_beam(config: PipelineConfig) -> None:
+    """Runs the pipeline to its end as an Apache Beam job on the direct runner; errors come as Beam passes them on."""
+    with locked_root(config):
+        BeamDagRunner().run(build_pipeline(config, sqlite_metadata=True))
+
+
 @contextlib.contextmanager
 def locked_root(config: PipelineConfig) -> Iterator[None]:
     """Holds the root of a local run, after cleaning up what a killed run left there.
 
-    The lock goes with the process, however it ends. Whoever holds it knows that
-    executions still marked as running belong to dead processes.
-
-    Args:
-        config: paths and options.
-
-    Yields:
-        Nothing.
-
-    Raises:
-        ValueError: if the root is remote or the config leaves parameters open.
-        BlockingIOError: if another run holds the root.
+    The lock goes with the process, however it ends. While it is held, executions that are still marked as running
+    belong to dead processes. Raises BlockingIOError if another run holds the root.
     """
     if is_uri(config.root):
         raise ValueError(

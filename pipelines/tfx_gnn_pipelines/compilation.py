@@ -9,25 +9,24 @@ from typing import Any
 import yaml
 from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
-from tfx_gnn_pipelines.assembly import build_pipeline
+from tfx_gnn_pipelines.assembly import build_pipeline, open_values
 from tfx_gnn_pipelines.config import PipelineConfig
-from tfx_gnn_pipelines.open_parameters import open_values
+
+
+def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
+    """Writes the compiled pipeline, see `write_pipeline`.
+
+    Kubeflow's containers need the local paths of `config`, on a mounted volume or in the image; Vertex AI wants a root
+    on Cloud Storage.
+    """
+    write_pipeline(compile_pipeline(config, image=image, display_name=config.pipeline_name), output)
 
 
 def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
-    """Compiles a pipeline.
+    """Compiles a pipeline into a PipelineJob as plain JSON values.
 
-    Args:
-        config: paths and options.
-        image: container image that holds this project with the extra `kfp`.
-        display_name: name that the service shows.
-
-    Returns:
-        A PipelineJob as plain JSON values: the spec under "pipelineSpec", the
-        root and the values of open parameters under "runtimeConfig".
-
-    Raises:
-        ValueError: if the tables, or a parameter left open, do not exist.
+    The spec is under "pipelineSpec", the root and the values of open parameters under "runtimeConfig". `image` holds
+    this project with the extra `kfp`.
     """
     runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
         config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
@@ -43,11 +42,8 @@ def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -
 def write_pipeline(job: dict[str, Any], output: str) -> None:
     """Writes a compiled pipeline, whole or not at all.
 
-    Args:
-        job: what `compile_pipeline` gave.
-        output: file to write. A name that ends in `.yaml` or `.yml` gets the bare
-            pipeline spec, as Kubeflow's user interface and client take it; any
-            other name gets the whole job as JSON, as Vertex AI takes it.
+    A name that ends in `.yaml` or `.yml` gets the bare pipeline spec, as Kubeflow's user interface and client take it;
+    any other name gets the whole job as JSON, as Vertex AI takes it.
     """
     if output.endswith((".yaml", ".yml")):
         text = yaml.safe_dump(job["pipelineSpec"], sort_keys=True)
@@ -58,3 +54,10 @@ def write_pipeline(job: dict[str, Any], output: str) -> None:
     with open(partial, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(partial, output)
+
+
+def mounted_path(uri: str) -> str:
+    """Names the folder under which Vertex AI mounts a Cloud Storage path in every container."""
+    if not uri.startswith("gs://"):
+        raise ValueError(f"`uri` must be on Cloud Storage; got {uri!r}. Use gs://BUCKET/FOLDER.")
+    return "/gcs/" + uri.removeprefix("gs://")

@@ -1,1 +1,0 @@
-"""The same pipeline on four runners, one file each."""
