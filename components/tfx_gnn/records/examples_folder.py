@@ -11,7 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gzip
 import os
+import re
+import zlib
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import tensorflow as tf
@@ -28,6 +32,10 @@ _SPLIT_PREFIX = "Split-"
 _RECORDS_SUFFIX = ".gz"
 _RECORDS_AT_ONCE = 32
 _GZIP_TRAILER_BYTES = 8
+_EMPTY_GZIP_BYTES = 20
+# A gzip stream that is cut off later than this has given the head of a record, and TensorFlow then reports the damage.
+_SMALL_FILE_BYTES = 1024
+_SHARD_NAME = re.compile(r"(?P<prefix>.*)-(?P<shard>\d{5})-of-(?P<total>\d{5})(?P<suffix>.*)")
 _MAX_OPEN_FILES = 16
 _SEEDS = 2**31  # Seeds are below this, so no two pipelines share one.
 
@@ -103,6 +111,43 @@ def split_files(examples_dir: str, split: str, *, argument: str = "split") -> li
     return files
 
 
+def _whole_split_files(examples_dir: str, split: str, *, argument: str = "split") -> list[str]:
+    """Lists the record files of one split, and refuses a split of which shards, or ends of files, are lost."""
+    files = split_files(examples_dir, split, argument=argument)
+    found = defaultdict(set)
+    for file in files:
+        if match := _SHARD_NAME.fullmatch(os.path.basename(file)):
+            found[match["prefix"], int(match["total"]), match["suffix"]].add(int(match["shard"]))
+    for (prefix, total, suffix), shards in found.items():
+        if missing := sorted(set(range(total)) - shards):
+            name = f"{prefix}-{missing[0]:05d}-of-{total:05d}{suffix}"
+            raise ValueError(
+                f"`{split_dir(examples_dir, split)}` must hold all {total} shards; got {len(shards)}, without "
+                f"{name!r}. Copy the missing files, or make the examples again."
+            )
+    for file in files:
+        # Copies of object stores are whole or absent, and to ask about each file would take long there.
+        if has_locks(file) and _is_cut_off(file):
+            raise ValueError(
+                f"`{split_dir(examples_dir, split)}` must hold whole gzipped TFRecord files; got "
+                f"{os.path.basename(file)!r}, which ends early. Copy it again, or make the examples again."
+            )
+    return files
+
+
+def _is_cut_off(path: str) -> bool:
+    """Whether a file is so short that TensorFlow takes its stump for a file without records."""
+    size = os.path.getsize(path)
+    if size >= _SMALL_FILE_BYTES:
+        return False
+    try:
+        with gzip.open(path) as file:
+            file.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        return True
+    return size < _EMPTY_GZIP_BYTES
+
+
 def write_split_shard(examples_dir: str, split: str, shard: int, num_shards: int, records: Iterable[bytes]) -> int:
     """Writes one gzipped TFRecord file of a split.
 
@@ -142,7 +187,7 @@ def read_split(examples_dir: str, split: str, *, argument: str = "split") -> tf.
     Returns:
         Dataset of scalar string tensors, one serialized tf.Example each.
     """
-    return tf.data.TFRecordDataset(split_files(examples_dir, split, argument=argument), compression_type="GZIP")
+    return tf.data.TFRecordDataset(_whole_split_files(examples_dir, split, argument=argument), compression_type="GZIP")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -169,7 +214,7 @@ def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str
         raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
     files = []
     for split in sorted(names):
-        paths = split_files(examples_dir, split, argument=argument)
+        paths = _whole_split_files(examples_dir, split, argument=argument)
         files += [
             RecordFile(split=split, shard=shard, num_shards=len(paths), path=path) for shard, path in enumerate(paths)
         ]

@@ -15,6 +15,7 @@ from tfx_gnn.records.examples_folder import (
     ordered_records,
     place_of,
     read_records,
+    read_split,
     record_files,
     shuffled_records,
     write_split_shard,
@@ -221,3 +222,40 @@ def test_pipelines_share_the_records_of_an_epoch_before_they_mix_them(files, epo
 def test_pipelines_mix_in_orders_of_their_own(files):
     assert sorted(_epochs(files, 0, pipeline=1)) == sorted(_epochs(files, 0))
     assert _epochs(files, 0, pipeline=1) != _epochs(files, 0)
+
+
+@pytest.fixture
+def two_shards(tmp_path):
+    for shard in range(2):
+        examples_folder.write_split_shard(str(tmp_path), "train", shard, 2, [b"a record", b"another"])
+    return tmp_path
+
+
+_LISTINGS = pytest.mark.parametrize("read", [record_files, lambda folder: read_split(folder, "train")])
+
+
+@_LISTINGS
+@pytest.mark.parametrize("num_bytes", [0, 12, 19, 30])
+def test_a_file_that_was_cut_off_is_named(two_shards, num_bytes, read):
+    file = two_shards / "Split-train" / "graphs-00001-of-00002.gz"
+    file.write_bytes(file.read_bytes()[:num_bytes])
+
+    with pytest.raises(
+        ValueError, match=r"whole gzipped TFRecord files; got 'graphs-00001-of-00002.gz', which ends early"
+    ):
+        read(str(two_shards))
+
+
+@_LISTINGS
+def test_a_shard_that_is_lost_is_named(two_shards, read):
+    (two_shards / "Split-train" / "graphs-00001-of-00002.gz").unlink()
+
+    with pytest.raises(ValueError, match=r"must hold all 2 shards; got 1, without 'graphs-00001-of-00002.gz'"):
+        read(str(two_shards))
+
+
+def test_a_shard_without_records_and_files_of_other_names_are_no_loss(tmp_path):
+    examples_folder.write_split_shard(str(tmp_path), "train", 0, 1, [])
+    shutil.copy(tmp_path / "Split-train" / "graphs-00000-of-00001.gz", tmp_path / "Split-train" / "more.gz")
+
+    assert [len(list(read_records(file))) for file in record_files(str(tmp_path))] == [0, 0]
