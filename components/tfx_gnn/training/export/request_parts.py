@@ -17,6 +17,10 @@ from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.serving import model_interface
 
+#: Nodes of a set without features that a request may have. Only `#size` tells their number, so a few bytes can ask
+#: for any; with 64 units a state of so many takes 256 MiB.
+MAX_NODES_WITHOUT_FEATURES = 2**20
+
 _ID = "#id"
 _SEED, _SOURCE, _TARGET = "seed", "source", "target"
 
@@ -55,7 +59,10 @@ class RequestForm:
         return cls(spec=spec, label_keys=tuple(sorted(keys[0] - keys[1])), roots=roots)
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
-        """Makes operations that assert that every example of the merged graph can be read out."""
+        """Makes operations that assert that every example of the merged graph can be read out, in bounded memory."""
+        return [*_bare_node_checks(raw), *self._readout_checks(raw)]
+
+    def _readout_checks(self, raw: GraphTensor) -> list[tf.Operation]:
         if not self.roots:
             return []
         readouts = raw.node_sets[READOUT_NODE_SET].sizes
@@ -99,6 +106,28 @@ class RequestForm:
             for root, ids in read.items()
             if ids is not None
         }
+
+
+def _bare_node_checks(raw: GraphTensor) -> list[tf.Operation]:
+    """Bounds the node sets whose number of nodes nothing else in a request confirms.
+
+    Features hold as many values as there are nodes, and edges as many indices; a node set of width 0 has neither.
+    """
+    checks = []
+    for name, node_set in raw.node_sets.items():
+        is_confirmed = name == READOUT_NODE_SET or any(0 not in value.shape for value in node_set.features.values())
+        if not is_confirmed:
+            message = (
+                f"`{model_interface.EXAMPLES_INPUT}` must have at most {MAX_NODES_WITHOUT_FEATURES} nodes in node set "
+                f"`{name}`, which has no features; got more. Send fewer examples at once."
+            )
+            total = tf.reduce_sum(tf.cast(node_set.sizes, tf.int64))
+            checks.append(
+                tf.debugging.assert_less_equal(
+                    total, tf.constant(MAX_NODES_WITHOUT_FEATURES, tf.int64), message=message
+                )
+            )
+    return checks
 
 
 def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Operation]:
