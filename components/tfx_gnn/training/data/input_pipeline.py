@@ -234,7 +234,8 @@ def training_batches(
     records = shuffled_records(
         files, epochs=epochs, shuffle_buffer_size=shuffle_buffer_size, seed=seed, pipeline=pipeline, shard=shard
     )
-    return padded_batches(records, graph_spec, budget, batching, keep=keep)
+    # LabelReader has read all of them before, without trust in their bytes.
+    return padded_batches(records, graph_spec, budget, batching, keep=keep, trusted=True)
 
 
 def training_dataset(batches: tf.data.Dataset, labelled: LabelledGraphs, budget: Budget) -> tf.data.Dataset:
@@ -264,7 +265,8 @@ def evaluation_dataset(
     the batches of a pass the mean over the labels that count, `num_counted` by output ("" for the only one).
     """
     keep = None if num_pipelines == 1 else lambda number: number % num_pipelines == pipeline
-    batches = padded_batches(ordered_records(files), labelled.graph_spec, budget, "tight", keep=keep)
+    records = ordered_records(files)
+    batches = padded_batches(records, labelled.graph_spec, budget, "tight", keep=keep, trusted=True)
 
     def weigh(labels: LabelledBatch) -> Any:
         scale = [num_batches / max(num_counted[name], 1) for name in sorted(num_counted)]

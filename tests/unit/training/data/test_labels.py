@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -144,7 +145,10 @@ def test_file_of_other_records_is_named(tmp_path, record):
 
 
 def test_file_that_is_cut_off_is_named(tmp_path):
-    _look(tmp_path, [[_example(1, 0)] * 50])
+    # So much that the head of the file is read before its end is missed.
+    noise = tf.train.Feature(bytes_list=tf.train.BytesList(value=[np.random.default_rng(0).bytes(4096)]))
+    note = tf.train.Example(features=tf.train.Features(feature={"note": noise})).SerializeToString()
+    _look(tmp_path, [[_example(1, 0) + note] * 2])
     path = f"{split_dir(str(tmp_path), 'train')}/graphs-00000-of-00001.gz"
     with open(path, "rb") as file:
         content = file.read()
@@ -190,3 +194,14 @@ def test_labels_that_can_be_learned_pass():
     known = LabelSummary(num_labels=3, num_counted=2, minimum=(1.0,), maximum=(2.0,), mean=(1.5,), std=(0.5,))
 
     check_train_labels({"": known}, NodeRegression(label_feature="z").objective(), split="train")
+
+
+def test_a_feature_of_false_length_is_refused_though_it_is_no_label(tmp_path):
+    feature = {"nodes/item.#size": _ints([1]), "nodes/item.x": _floats([1.0])}
+    example = tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+    # Four bytes of floats, which say that they are 127.
+    damaged = example.replace(b"\x0a\x04\x00\x00\x80\x3f", b"\x0a\x7f\x00\x00\x80\x3f")
+    assert damaged != example
+
+    with pytest.raises(ValueError, match=r"others in graphs-00000-of-00001.gz \(split 'train'\)"):
+        _look(tmp_path, [[_example(1, 0), _example(1, 1) + damaged]])
