@@ -19,3 +19,4 @@ from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec as plan_
 from tfx_gnn.sampling.plan.sampling_spec import read_sampling_spec as read_sampling_spec
 from tfx_gnn.sampling.plan.split_plan import SplitPlan as SplitPlan
 from tfx_gnn.sampling.plan.split_tables import rank_edges as rank_edges
+from tfx_gnn.tables.graph_tables import read_tables as read_tables

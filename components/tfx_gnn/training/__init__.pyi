@@ -1,3 +1,4 @@
+from tfx_gnn.tpu_check.check import check_step as check_step
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteBatch as NonfiniteBatch
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError as NonfiniteError
 from tfx_gnn.training.checkpoints.nonfinite_guard import read_nonfinite_batch as read_nonfinite_batch

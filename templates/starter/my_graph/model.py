@@ -3,8 +3,7 @@
 import tensorflow_transform as tft
 import tf_keras
 import tfx_gnn as tfgnn
-from tfx_gnn.keras import layers
-from tfx_gnn.keras.feature_encoders import DenseEmbedding
+from tfx_gnn.keras import feature_encoders, layers
 
 UNITS = 32
 DROPOUT_RATE = 0.1
@@ -33,7 +32,7 @@ def model_fn(graph_spec: tfgnn.GraphTensorSpec, tft_output: tft.TFTransformOutpu
         """Makes a vector for each node from its own features; called once for each node set."""
         parts = [node_set["numbers"]]
         if node_set_name == "product":
-            parts.append(DenseEmbedding(num_categories, UNITS)(node_set["category"]))
+            parts.append(feature_encoders.DenseEmbedding(num_categories, UNITS)(node_set["category"]))
         return tf_keras.layers.Dense(UNITS, activation="relu")(tf_keras.layers.Concatenate()(parts))
 
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)

@@ -15,9 +15,8 @@ from typing import Any
 import tensorflow_transform as tft
 import tf_keras
 
-from tfx_gnn.graph import GraphTensorSpec
-from tfx_gnn.keras import layers
-from tfx_gnn.keras.feature_encoders import DenseEmbedding
+import tfx_gnn as tfgnn
+from tfx_gnn.keras import feature_encoders, layers
 from tfx_gnn.models import ForgetIdentity, HideSeedFeature, SmoothedCrossEntropy, relational_graph_update, state_block
 from tfx_gnn_pipelines.tasks.debian_sections.preprocessing import KNOWN_LABEL
 
@@ -37,7 +36,7 @@ DEFAULTS = {
 
 
 def model_fn(
-    graph_spec: GraphTensorSpec,
+    graph_spec: tfgnn.GraphTensorSpec,
     tft_output: tft.TFTransformOutput,
     *,
     hyperparameters: Mapping[str, Any],
@@ -91,11 +90,13 @@ def _first_state(
     """Numbers, embedded categories and the embedded identity, mixed by one layer."""
     identity = f"{node_set_name}_id"
     known = ForgetIdentity(float(chosen["forget_rate"]), _unknown_row(tft_output, identity))(node_set[identity])
-    parts = [DenseEmbedding(_hidden_row(tft_output, identity) + 1, int(chosen["identity_units"]))(known)]
+    parts = [
+        feature_encoders.DenseEmbedding(_hidden_row(tft_output, identity) + 1, int(chosen["identity_units"]))(known)
+    ]
     for category in sorted(set(node_set.features) - {identity, "numbers"}):
         # One row for what the vocabulary lacks, and one for what is hidden.
         num_rows = _hidden_row(tft_output, category) + 1
-        parts.append(DenseEmbedding(num_rows, int(chosen["category_units"]))(node_set[category]))
+        parts.append(feature_encoders.DenseEmbedding(num_rows, int(chosen["category_units"]))(node_set[category]))
     if "numbers" in node_set.features:
         parts.append(node_set["numbers"])
     state = tf_keras.layers.Dense(int(chosen["units"]), activation="relu")(tf_keras.layers.Concatenate()(parts))
