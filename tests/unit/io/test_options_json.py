@@ -75,6 +75,32 @@ def test_what_is_no_whole_number_is_not_cut_to_one(number):
         from_json(f'{{"name": "a", "fan_out": {number}}}', Step)
 
 
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "1e300", "1" + "0" * 400])
+def test_an_integer_that_64_bits_do_not_hold_is_refused(number):
+    with pytest.raises(ValueError, match=r"^`fan_out` must be an integer of at most 64 bits; got .* in `--plan`\."):
+        from_json(f'{{"name": "a", "fan_out": {number}}}', Step, name="--plan")
+
+
+def test_the_largest_integer_of_64_bits_is_read():
+    step = from_json('{"name": "a", "fan_out": 9223372036854775807}', Step)
+
+    assert step.fan_out == 9223372036854775807
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weight:
+    weight: float
+
+
+def test_an_integer_that_no_float_holds_is_refused():
+    with pytest.raises(ValueError, match=r"^`weight` must be a number that a float can hold; got 1000"):
+        from_json(f'{{"weight": 1{"0" * 400}}}', Weight)
+
+
+def test_a_large_integer_is_a_float():
+    assert from_json(f'{{"weight": 1{"0" * 300}}}', Weight).weight == 1e300
+
+
 def test_a_whole_float_is_an_integer():
     step = from_json('{"name": "a", "fan_out": 2.0}', Step)
 
