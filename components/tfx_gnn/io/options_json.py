@@ -161,6 +161,8 @@ class _JsonCheck:
             if key_kind is int and not key.removeprefix("-").isdecimal():
                 raise self._refusal(path, "have whole numbers for keys", key, "Write them as strings of digits.")
             self(value, value_kind, (*path, key))
+        if key_kind is int and len({int(key) for key in plain}) < len(plain):
+            raise self._refusal(path, "have each whole number once for a key", sorted(plain), "Remove one of them.")
 
     def _list(self, plain: Any, kinds: tuple[Any, ...], path: tuple[str, ...]) -> None:
         if not isinstance(plain, list):

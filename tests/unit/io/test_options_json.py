@@ -61,6 +61,10 @@ def test_nested_options_come_back_equal():
             '{"steps": [{"nam": "a"}]}',
             r"`steps.0` must have no fields but \['fan_out', 'name'\]; got \['nam'\] in `--p",
         ),
+        (
+            '{"steps": [{"name": "a", "fan_out": 1, "fan_out": 2}]}',
+            "`--plan` must be JSON that describes a Plan; got .*: objects must have each key once; got 'fan_out' again",
+        ),
         ('{"steps": [], "split": 3}', "`split` must be a string; got 3 in `--plan`"),
     ],
 )
@@ -138,6 +142,13 @@ def test_keys_may_be_integers_although_json_has_only_strings():
 def test_a_key_that_is_no_integer_is_refused():
     with pytest.raises(ValueError, match="`by_number` must have whole numbers for keys; got 'one' in `text`"):
         from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)
+
+
+def test_a_key_that_is_spelled_in_two_ways_is_refused():
+    step = '{"name": "a", "fan_out": 1}'
+
+    with pytest.raises(ValueError, match=r"`by_number` must have each whole number once for a key; got \['01', '1'\]"):
+        from_json(f'{{"by_number": {{"1": {step}, "01": {step}}}}}', Steps)
 
 
 CLASSES = NodeClassification(label_feature="y", class_vocabulary="y", class_weights={"a": 2.0})
