@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import flags_of, name_flags
@@ -183,7 +184,7 @@ def _show_schema(schema: GraphSchema) -> None:
             sizes = [dim.size for dim in feature.shape.dim]
             features.append(f"{feature_name} {tf.dtypes.as_dtype(feature.dtype).name}{sizes or ''}")
         label = f"{kind}/{name}" if name else kind
-        shown.add_row(label, f"{declared.metadata.cardinality:,}", ", ".join(features).replace("[", r"\["))
+        shown.add_row(label, f"{declared.metadata.cardinality:,}", ", ".join(features))
     arguments.console.print(shown)
     for place, note in schema_notes(schema):
         arguments.console.print(f"{place}: {note}", style="yellow", markup=False, soft_wrap=True)
@@ -203,7 +204,7 @@ def _show_reports(read: TablesCheck) -> None:
             label,
             f"{report.rows_read:,}",
             f"{report.rows_used:,}",
-            *(f"[red]{report.dropped[rule]:,}[/red]" if report.dropped.get(rule) else "" for rule in rules),
+            *(Text(f"{report.dropped[rule]:,}" if report.dropped.get(rule) else "", style="red") for rule in rules),
             f"{report.duplicate_edges:,}" if is_edges else "",
             f"{report.self_loops:,}" if is_edges else "",
         )

@@ -1,0 +1,39 @@
+"""Consoles that print any text as it is: names come from files, and may hold what means something else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal obeys; not the tab and the end of a line."""
+
+
+class PlainConsole(Console):
+    r"""A console without markup: `[red]` and `:smile:` are printed as they are, and control characters escaped.
+
+    Example:
+        >>> PlainConsole(width=40).print("[red]u[/v] :smile:" + chr(27) + "[2J")
+        [red]u[/v] :smile:\x1b[2J
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """Takes the settings of `rich.console.Console`."""
+        super().__init__(**{"markup": False, "emoji": False, "highlight": False, **settings})
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Makes what is printed of a text, also of a cell or title of a table."""
+        return super().render_str(escape_controls(text), **settings)
+
+
+def escape_controls(text: str) -> str:
+    r"""Writes control characters as Python's escapes, so that a terminal shows them instead of obeying.
+
+    Example:
+        >>> print(escape_controls("a" + chr(27) + "[2J"))
+        a\x1b[2J
+    """
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
