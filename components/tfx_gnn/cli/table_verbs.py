@@ -140,11 +140,11 @@ def check_tables_verb(
         schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
     )
     found = check_tables(tables_dir, access=access)
+    written = write_dead_letters(dead_letters_dir, found.problems) if dead_letters_dir else ()
     _show_reports(found)
     _show_problems(found, limit, {**flags_of(context.command), **_RULES_OF_SAMPLE})
-    if dead_letters_dir:
-        for path in write_dead_letters(dead_letters_dir, found.problems):
-            arguments.say_written(dead_letters=path)
+    for path in written:
+        arguments.say_written(dead_letters=path)
     if not found.is_good:
         raise typer.Exit(arguments.REFUSED_EXIT_CODE)
 

@@ -1,8 +1,10 @@
-"""Consoles that print any text as it is: names come from files, and may hold what means something else."""
+"""Consoles and streams that print any text as it is: names come from files, and may hold what means something else."""
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from typing import Any
 
 from rich.console import Console
@@ -37,3 +39,13 @@ def escape_controls(text: str) -> str:
         a\x1b[2J
     """
     return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """Makes stdout and stderr of this process write an escape for what their encoding lacks, instead of failing.
+
+    Under LC_ALL=POSIX that is everything but ASCII; under UTF-8, bytes of file names that are no UTF-8.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -239,6 +239,18 @@ def test_names_are_printed_as_they_are_and_control_characters_escaped(folder, na
         assert "\x1b" not in output
 
 
+def test_dead_letters_are_written_before_anything_is_printed(folder):
+    _infer_with_default(folder)
+    (folder / "users.csv").write_text("id,age,code\nann,日,12\nbob,1,2\n")
+
+    failed = CliRunner(charset="ascii").invoke(
+        tables, ["check", "--tables-dir", str(folder), "--dead-letters-dir", str(folder / "bad")]
+    )
+
+    assert isinstance(failed.exception, UnicodeEncodeError)
+    assert [path.name for path in (folder / "bad").iterdir()] == ["nodes.user.jsonl"]
+
+
 PACKAGES = """\
 Package: app
 Version: 1

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.table import Table
 
-from tfx_gnn.io.plain_console import PlainConsole, escape_controls
+from tfx_gnn.io.plain_console import PlainConsole, escape_controls, escape_what_cannot_be_encoded
 
 
 def _printed(shown):
@@ -42,3 +43,26 @@ def test_control_characters_are_escaped(text, shown):
     for character in "\x00\r\x7f\x9b":
         assert character not in _printed(table)
     assert "\x1b[2J" not in _printed(table)
+
+
+def test_what_a_stream_cannot_encode_is_escaped(monkeypatch):
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for encoding in ("ascii", "utf-8")]
+    monkeypatch.setattr(sys, "stdout", streams[0])
+    monkeypatch.setattr(sys, "stderr", streams[1])
+
+    escape_what_cannot_be_encoded()
+    for stream in streams:
+        stream.write("日\udcff")
+        stream.flush()
+
+    assert streams[0].buffer.getvalue() == rb"\u65e5\udcff"
+    assert streams[1].buffer.getvalue() == "日".encode() + rb"\udcff"
+
+
+def test_streams_of_another_kind_stay(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+
+    escape_what_cannot_be_encoded()
+
+    sys.stdout.write("日")
+    assert sys.stdout.getvalue() == "日"
