@@ -113,7 +113,8 @@ class _JsonCheck:
         elif kind in _PLAIN:
             is_one, rule = _PLAIN[kind]
             if not is_one(plain):
-                rule = _RANGES.get(kind, rule) if _is_number(plain) else rule
+                is_whole = _is_number(plain) and (isinstance(plain, int) or plain.is_integer())
+                rule = _RANGES.get(kind, rule) if is_whole else rule
                 raise self._refusal(path, f"be {rule}", plain, "Write one.")
         elif origin is Literal:
             if plain not in arguments:
