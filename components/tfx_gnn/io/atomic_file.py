@@ -24,20 +24,20 @@ def write_whole_file(path: str, text: str) -> None:
     folder, name = os.path.split(place)
     is_replaceable = has_locks(path) and os.path.isdir(folder) and (os.path.isfile(place) or not os.path.exists(place))
     if not is_replaceable:
-        _write(path, text)
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write(text)
         return
     partial = os.path.join(folder, _PARTIAL.format(name=name))
     try:
-        _write(partial, text)
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
         sync_path(partial)
         os.replace(partial, place)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.remove(partial)
+        if isinstance(error, OSError):
+            # The user knows the file by its name.
+            raise OSError(error.errno, error.strerror, path) from error
         raise
     sync_path(folder)
-
-
-def _write(path: str, text: str) -> None:
-    with tf.io.gfile.GFile(path, "w") as file:
-        file.write(text)
