@@ -9,6 +9,7 @@ if "--debug" not in sys.argv:
     quiet_start()
 
 try:
+    from tfx_gnn.io.plain_console import escape_what_cannot_be_encoded
     from tfx_gnn_pipelines.command import app
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -17,4 +18,5 @@ except ModuleNotFoundError as error:
     ) from error
 
 if __name__ == "__main__":
+    escape_what_cannot_be_encoded()
     app(prog_name="python -m tfx_gnn_pipelines")

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from tfx_gnn.io.plain_console import PlainConsole
+
 if TYPE_CHECKING:
     from tfx_gnn_pipelines.config import PipelineConfig
 
@@ -75,7 +77,7 @@ def run(
     usage, 3 if everything ran but the model was not good enough to be pushed.
     """
     started_at = time.monotonic()
-    console = Console()
+    console = PlainConsole()
     remote_options = {"--output": output, "--image": image, "--open-parameter": open_parameter}
     _check_usage(runner, [name for name, value in remote_options.items() if value], compile_only=compile_only)
     try:
@@ -210,7 +212,7 @@ def _list_tasks(console: Console) -> None:
 
 
 def _print_error(error: Exception) -> None:
-    console = Console(stderr=True)
+    console = PlainConsole(stderr=True)
     console.print(f"{type(error).__name__}: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
     hint = "Run the command again with --debug for the traceback."
     if isinstance(error, ModuleNotFoundError) and error.name and error.name.split(".")[0] in ("tfx", "kfp"):

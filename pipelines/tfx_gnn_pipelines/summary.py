@@ -16,6 +16,7 @@ from rich.text import Text
 from tfx_gnn.components.graph_evaluator.stage import METRICS_FILE
 from tfx_gnn.components.graph_evaluator.thresholds import shown_metric
 from tfx_gnn.components.graph_skew_validator.report import SKEW_FILE, read_skew_report
+from tfx_gnn.io.plain_console import escape_controls
 from tfx_gnn.records import graph_schema_path
 from tfx_gnn.records.blessing import INFRA_PREFIX, is_blessed, read_reasons
 from tfx_gnn.records.examples_folder import split_dir
@@ -92,7 +93,7 @@ def _metrics_table(metrics: Mapping[str, Any], task: str, split: str) -> Table:
         table.add_column(shown_metric(name), justify="right")
     table.add_row("this model", *(f"{metrics[name]:.3f}" for name in names), style="bold")
     shown = _BASELINES[kind].format(**baseline)
-    table.add_row(Text(shown), *(f"{baseline[name]:.3f}" for name in names))
+    table.add_row(Text(escape_controls(shown)), *(f"{baseline[name]:.3f}" for name in names))
     return table
 
 
@@ -154,7 +155,9 @@ def _program(name: str) -> str:
 
 
 def _print_line(console: Console, name: str, value: str) -> None:
-    console.print(Text(f"{name:<13} ", style="dim"), Text(value), sep="", soft_wrap=True, highlight=False)
+    console.print(
+        Text(f"{name:<13} ", style="dim"), Text(escape_controls(value)), sep="", soft_wrap=True, highlight=False
+    )
 
 
 def _print_command(console: Console, title: str, command: Sequence[str], options: Sequence[str]) -> None:

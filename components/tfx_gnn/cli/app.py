@@ -19,6 +19,7 @@ from tfx_gnn.cli import (
     training_verbs,
 )
 from tfx_gnn.cli.errors import OneLineErrors
+from tfx_gnn.io.plain_console import escape_what_cannot_be_encoded
 from tfx_gnn.io.quiet_libraries import quiet_start
 
 _ORDER = (
@@ -95,4 +96,5 @@ def _global_options(
 
 def main() -> None:
     """Runs the command line of this process; does not return."""
+    escape_what_cannot_be_encoded()
     app()

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
+
+from tfx_gnn.io.plain_console import PlainConsole
 
 if TYPE_CHECKING:
     from tfx_gnn.models.tasks import Task
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 REFUSED_EXIT_CODE = 1
 """Exit code of a verb that did its work and says no; that of an error or of a wrong command line is 2."""
 
-console = Console(highlight=False)
+console = PlainConsole()
 """Where verbs print their results."""
 
 _TABLES = "Files of the tables"

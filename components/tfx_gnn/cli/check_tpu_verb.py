@@ -7,7 +7,6 @@ import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
@@ -109,7 +108,7 @@ def _show_readiness(readiness: TpuReadiness, model_fn: str) -> None:
     if readiness.problems:
         table = Table("operation", "where", "why", "what to do", title=f"'{model_fn}' on a TPU", show_lines=True)
         for problem in readiness.problems:
-            table.add_row(*(escape(cell) for cell in _cells_of_problem(problem)))
+            table.add_row(*_cells_of_problem(problem))
         console.print(table)
     console.print(_memory_table(readiness.memory))
     uneven = [tensor for tensor in readiness.memory.batch if not tensor.fits_tiles]

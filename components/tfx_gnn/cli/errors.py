@@ -13,8 +13,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
+
+from tfx_gnn.io.plain_console import PlainConsole
 
 ERROR_EXIT_CODE = 2
 """Exit code after an error that the user can mend; that of a wrong command line, too."""
@@ -72,7 +73,7 @@ class OneLineErrors(TyperGroup):
             if line is None:
                 raise
             line = name_flags(line, *ctx.meta.get(_VERB, ({}, {})))
-            Console(stderr=True, highlight=False).print(line, style="bold red", markup=False, soft_wrap=True)
+            PlainConsole(stderr=True).print(line, style="bold red", soft_wrap=True)
             raise typer.Exit(ERROR_EXIT_CODE) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
@@ -359,12 +359,12 @@ def validate(
         table = Table("", "split", "check", "about", "count", "what, and where first", show_lines=True)
         for item in validation.anomalies:
             table.add_row(
-                "[red]error[/red]" if item.is_error else "[yellow]warning[/yellow]",
-                escape(item.split),
+                Text("error", style="red") if item.is_error else Text("warning", style="yellow"),
+                item.split,
                 item.check,
-                escape(item.about),
+                item.about,
                 str(item.num_examples or ""),
-                escape(item.description),
+                item.description,
             )
         arguments.console.print(table)
     arguments.say_written(statistics=statistics_dir, anomalies=anomalies_dir, blessing=blessing_dir)

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
@@ -137,7 +136,7 @@ def _table_of_metrics(task: TaskEvaluation, title: str) -> Table:
 
     def add(name: str, num_examples: int, values: Mapping[str, float]) -> None:
         shown = (f"{values[key]:.4f}" if key in values else "" for key in metrics)
-        table.add_row(escape(name), str(num_examples), *shown)
+        table.add_row(name, str(num_examples), *shown)
 
     majority = task.quality.report.get("majority_baseline")
     add("model", task.num_examples, metrics)
@@ -203,7 +202,7 @@ def skew(
     differing = [feature for feature in report.features if feature.num_differing]
     for row in (*differing, report.rounding, *report.outputs, *_renamed(report.one_by_one)):
         counted = (str(row.num_values), str(row.num_differing), f"{row.largest_difference:.3g}")
-        table.add_row(escape(row.key), row.kind, *counted)
+        table.add_row(row.key, row.kind, *counted)
     equal = len(report.features) - len(differing)
     arguments.console.print(f"features and parts of the structure without any difference: {equal}", markup=False)
     arguments.console.print(table)
@@ -311,9 +310,9 @@ def predict(
         return
     rows = [_cells_of_answer(answer) for answer in answers]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(*map(escape, columns), caption=f"answered by {saved_model_dir}", caption_justify="left")
+    table = Table(*columns, caption=f"answered by {saved_model_dir}", caption_justify="left")
     for row in rows:
-        table.add_row(*(escape(row.get(name, "")) for name in columns))
+        table.add_row(*(row.get(name, "") for name in columns))
     arguments.console.print(table)
 
 

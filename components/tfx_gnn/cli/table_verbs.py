@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from tfx_gnn.cli import arguments
 from tfx_gnn.cli.errors import flags_of, name_flags
@@ -139,11 +140,11 @@ def check_tables_verb(
         schema_file=schema_file, allow_outside_files=allow_outside_files, max_record_mib=max_record_mib
     )
     found = check_tables(tables_dir, access=access)
+    written = write_dead_letters(dead_letters_dir, found.problems) if dead_letters_dir else ()
     _show_reports(found)
     _show_problems(found, limit, {**flags_of(context.command), **_RULES_OF_SAMPLE})
-    if dead_letters_dir:
-        for path in write_dead_letters(dead_letters_dir, found.problems):
-            arguments.say_written(dead_letters=path)
+    for path in written:
+        arguments.say_written(dead_letters=path)
     if not found.is_good:
         raise typer.Exit(arguments.REFUSED_EXIT_CODE)
 
@@ -183,7 +184,7 @@ def _show_schema(schema: GraphSchema) -> None:
             sizes = [dim.size for dim in feature.shape.dim]
             features.append(f"{feature_name} {tf.dtypes.as_dtype(feature.dtype).name}{sizes or ''}")
         label = f"{kind}/{name}" if name else kind
-        shown.add_row(label, f"{declared.metadata.cardinality:,}", ", ".join(features).replace("[", r"\["))
+        shown.add_row(label, f"{declared.metadata.cardinality:,}", ", ".join(features))
     arguments.console.print(shown)
     for place, note in schema_notes(schema):
         arguments.console.print(f"{place}: {note}", style="yellow", markup=False, soft_wrap=True)
@@ -203,7 +204,7 @@ def _show_reports(read: TablesCheck) -> None:
             label,
             f"{report.rows_read:,}",
             f"{report.rows_used:,}",
-            *(f"[red]{report.dropped[rule]:,}[/red]" if report.dropped.get(rule) else "" for rule in rules),
+            *(Text(f"{report.dropped[rule]:,}" if report.dropped.get(rule) else "", style="red") for rule in rules),
             f"{report.duplicate_edges:,}" if is_edges else "",
             f"{report.self_loops:,}" if is_edges else "",
         )

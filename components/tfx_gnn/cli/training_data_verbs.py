@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 from tfx_gnn.tables.table_access import SCHEMA_FILE, TableAccess
 
@@ -322,7 +322,7 @@ def _show_budgets(content: SizeConstraintsFile) -> None:
             as_bytes(budget.bytes_per_batch),
         )
     # Ten columns; where lines are shorter, cut names and numbers would tell nothing.
-    Console(highlight=False, width=max(arguments.console.width, _TABLE_WIDTH)).print(shown, crop=False)
+    PlainConsole(width=max(arguments.console.width, _TABLE_WIDTH)).print(shown, crop=False)
     for warning in content.warnings:
         arguments.console.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
 

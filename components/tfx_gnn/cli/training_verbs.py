@@ -7,10 +7,10 @@ import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tfx_gnn.cli import arguments
+from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.io.quiet_libraries import quiet_first_compilation
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _show_trials(summary: TuningSummary) -> None:
             str(len(trial.epochs)),
             as_duration(trial.seconds),
         )
-    Console(highlight=False, markup=False, width=max(arguments.console.width, 100)).print(shown, crop=False)
+    PlainConsole(width=max(arguments.console.width, 100)).print(shown, crop=False)
 
 
 def train(

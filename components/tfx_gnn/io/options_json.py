@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -112,6 +113,8 @@ class _JsonCheck:
         elif kind in _PLAIN:
             is_one, rule = _PLAIN[kind]
             if not is_one(plain):
+                is_whole = _is_number(plain) and (isinstance(plain, int) or plain.is_integer())
+                rule = _RANGES.get(kind, rule) if is_whole else rule
                 raise self._refusal(path, f"be {rule}", plain, "Write one.")
         elif origin is Literal:
             if plain not in arguments:
@@ -159,6 +162,8 @@ class _JsonCheck:
             if key_kind is int and not key.removeprefix("-").isdecimal():
                 raise self._refusal(path, "have whole numbers for keys", key, "Write them as strings of digits.")
             self(value, value_kind, (*path, key))
+        if key_kind is int and len({int(key) for key in plain}) < len(plain):
+            raise self._refusal(path, "have each whole number once for a key", sorted(plain), "Remove one of them.")
 
     def _list(self, plain: Any, kinds: tuple[Any, ...], path: tuple[str, ...]) -> None:
         if not isinstance(plain, list):
@@ -184,16 +189,29 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def _is_integer(value: Any) -> bool:
+    # A whole float is an integer: ints come back from ML Metadata and protobuf Structs as floats.
+    is_whole = _is_number(value) and (isinstance(value, int) or value.is_integer())
+    return is_whole and -(2**63) <= value < 2**63
+
+
+def _is_float(value: Any) -> bool:
+    # JSON has integers of any size.
+    return _is_number(value) and (isinstance(value, float) or abs(value) <= sys.float_info.max)
+
+
 _PLAIN: dict[Any, tuple[Callable[[Any], bool], str]] = {
     str: (lambda value: isinstance(value, str), "a string"),
-    # A whole float is an integer: ints come back from ML Metadata and protobuf Structs as floats.
-    int: (lambda value: _is_number(value) and float(value).is_integer(), "an integer"),
-    float: (_is_number, "a number"),
+    int: (_is_integer, "an integer"),
+    float: (_is_float, "a number"),
     # Wire formats without bools store them as 0 and 1.
     bool: (lambda value: value in (0, 1) and not isinstance(value, str), "true or false"),
     types.NoneType: (lambda value: value is None, "null"),
 }
 """By plain type, what is one in JSON, and what that is in words."""
+
+_RANGES = {int: "an integer of at most 64 bits", float: "a number that a float can hold"}
+"""What a number must be that is none of a type."""
 
 
 def _name_of(kind: Any) -> str:

@@ -6,6 +6,7 @@ which cannot be read from beginning to end, are refused.
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import re
@@ -53,7 +54,10 @@ _MAX_SHOWN = 240
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Reads JSON that may be anything; a ValueError if it is none, or nested more than 100 levels deep.
+    """Reads JSON that may be anything.
+
+    A ValueError if it is none, is nested more than 100 levels deep, or has an object with a key twice, of whose values
+    Python's reader would keep the last.
 
     Example:
         >>> parse_json('{"batch_size": 32}')
@@ -61,7 +65,7 @@ def parse_json(text: str | bytes) -> Any:
     """
     too_deep = f"objects and lists must be nested at most {_DEEPEST} deep; got more"
     try:
-        value: Any = json.loads(text)
+        value: Any = json.loads(text, object_pairs_hook=_object_of_pairs)
     except RecursionError as error:
         raise ValueError(too_deep) from error
     level = [value]
@@ -76,6 +80,14 @@ def parse_json(text: str | bytes) -> Any:
         if not level:
             return value
     raise ValueError(too_deep)
+
+
+def _object_of_pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        again, _ = collections.Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"objects must have each key once; got {again[:_MAX_SHOWN]!r} again")
+    return found
 
 
 def read_json(path: str) -> Any:

@@ -247,9 +247,11 @@ def _convert_lists(array: pa.Array, column: TableColumn, problems: _Problems) ->
     spelled = column.default if column.default is not None else _neutral(column.dtype)
     filler = pa.array([spelled], pa.large_string()).cast(column.dtype)
     positions = np.full((num_rows, column.num_values), len(values), np.int64)
-    positions[~is_missing & ~is_bad] = np.flatnonzero(is_kept).reshape(-1, column.num_values)
+    is_filled = ~is_missing & ~is_bad
+    positions[is_filled] = np.flatnonzero(is_kept).reshape(int(is_filled.sum()), column.num_values)
     filled = pa.concat_arrays([values, filler]).take(pa.array(positions.ravel()))
-    return pa.FixedSizeListArray.from_arrays(filled, column.num_values)
+    # `from_arrays` derives the number of rows from that of values, which tells nothing where rows have none.
+    return pa.FixedSizeListArray.from_buffers(column.arrow_type, num_rows, [None], children=[filled])
 
 
 def _flatten(array: pa.Array, column: TableColumn, problems: _Problems) -> tuple[pa.Array, _Positions]:

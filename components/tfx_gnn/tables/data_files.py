@@ -63,6 +63,11 @@ def resolve_table_files(
     The name is what `resolve_files` takes, or several of these joined by commas, each for a file of its own.
     `place` says in messages what declares it, as in "node set 'user' in schema.pbtxt".
     """
+    if "\0" in filename:
+        raise ValueError(
+            f"`metadata.filename` must be a name without zero bytes; got {filename!r}"
+            f"{f' for {place}' if place else ''}. Correct the name."
+        )
     if allow_outside_files:
         return _resolve_names(folder, filename)
     # What leads out by its name or by a link is not even looked for: whether it exists would be told otherwise.

@@ -143,8 +143,8 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
         The schema.
 
     Raises:
-        ValueError: if the schema is missing or invalid, names an absent file, or asks
-            for what cannot be read from tables.
+        ValueError: if the schema is missing or invalid, has no node set, names an absent
+            file, or asks for what cannot be read from tables.
     """
     access = access or TableAccess()
     path = access.schema_path(tables_dir)
@@ -162,6 +162,11 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
         raise ValueError(
             f"`tables_dir` must hold a valid {access.schema_file}; got a mistake in {path}. Correct it: {mistake}"
         ) from error
+    if not schema.node_sets:
+        raise ValueError(
+            f"`tables_dir` must hold a {access.schema_file} that declares a node set; got none in {path}. Describe the "
+            "tables there, or remove the file to infer another."
+        )
     if check_files:
         layouts_of(schema, tables_dir, access=access)
     return schema
@@ -381,7 +386,7 @@ def check_tables(tables_dir: str, *, access: TableAccess | None = None) -> Table
         What is there, and what is wrong with it.
 
     Raises:
-        ValueError: if the schema itself is missing or invalid.
+        ValueError: if the schema itself is missing or invalid, or has no node set.
     """
     schema = read_tables_schema(tables_dir, access=access, check_files=False)
     checker = _Checker(schema)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tfx_gnn.cli import app
+from tfx_gnn.cli import app, main
 from tfx_gnn.cli.errors import error_line
 from tfx_gnn.records.blessing import write_blessing
 
@@ -141,6 +142,17 @@ def test_a_pushed_version_is_the_last_line(tmp_path, toy_model_dir, toy_examples
 @pytest.mark.parametrize("verb", ["validate", "check-tpu", "evaluate", "skew", "push"])
 def test_help_of_each_verb_with_a_verdict_tells_its_exit_code(verb):
     assert "Exits with 1 if" in " ".join(_run(verb, "--help").stdout.split())
+
+
+def test_what_the_terminal_cannot_encode_is_escaped(monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys.modules["tfx_gnn.cli.app"], "app", lambda: sys.stdout.write("日"))
+
+    main()
+    terminal.flush()
+
+    assert terminal.buffer.getvalue() == rb"\u65e5"
 
 
 def test_error_is_one_line_on_stderr_and_exit_code_2(tmp_path):

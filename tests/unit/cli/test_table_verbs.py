@@ -223,6 +223,34 @@ def test_problems_are_told_in_the_words_of_the_command_line(folder):
     assert "or drop them by `sample --dangling-edges drop`." in allowed
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [("u[/v]", "u[/v]"), ("[red]u[/]", "[red]u[/]"), ("a:smile:", "a:smile:"), ("u\x1b[2J", r"u\x1b[2J")],
+)
+def test_names_are_printed_as_they_are_and_control_characters_escaped(folder, name, shown):
+    inferred = _run("infer-schema", "--tables-dir", str(folder), "--node", f"{name}=users.csv")
+    (folder / "users.csv").write_text("id,age,code\nann,x,12\nbob,1,2\n")
+
+    checked = _run("check", "--tables-dir", str(folder))
+
+    assert checked.exit_code == 1, checked.output
+    for output in (inferred.stdout, checked.stdout):
+        assert f"nodes/{shown} " in output
+        assert "\x1b" not in output
+
+
+def test_dead_letters_are_written_before_anything_is_printed(folder):
+    _infer_with_default(folder)
+    (folder / "users.csv").write_text("id,age,code\nann,日,12\nbob,1,2\n")
+
+    failed = CliRunner(charset="ascii").invoke(
+        tables, ["check", "--tables-dir", str(folder), "--dead-letters-dir", str(folder / "bad")]
+    )
+
+    assert isinstance(failed.exception, UnicodeEncodeError)
+    assert [path.name for path in (folder / "bad").iterdir()] == ["nodes.user.jsonl"]
+
+
 PACKAGES = """\
 Package: app
 Version: 1

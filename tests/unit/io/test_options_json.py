@@ -61,6 +61,10 @@ def test_nested_options_come_back_equal():
             '{"steps": [{"nam": "a"}]}',
             r"`steps.0` must have no fields but \['fan_out', 'name'\]; got \['nam'\] in `--p",
         ),
+        (
+            '{"steps": [{"name": "a", "fan_out": 1, "fan_out": 2}]}',
+            "`--plan` must be JSON that describes a Plan; got .*: objects must have each key once; got 'fan_out' again",
+        ),
         ('{"steps": [], "split": 3}', "`split` must be a string; got 3 in `--plan`"),
     ],
 )
@@ -73,6 +77,32 @@ def test_text_that_describes_no_such_value_is_refused(text, message):
 def test_what_is_no_whole_number_is_not_cut_to_one(number):
     with pytest.raises(ValueError, match="must be an integer"):
         from_json(f'{{"name": "a", "fan_out": {number}}}', Step)
+
+
+@pytest.mark.parametrize("number", ["9223372036854775808", "-9223372036854775809", "1e300", "1" + "0" * 400])
+def test_an_integer_that_64_bits_do_not_hold_is_refused(number):
+    with pytest.raises(ValueError, match=r"^`fan_out` must be an integer of at most 64 bits; got .* in `--plan`\."):
+        from_json(f'{{"name": "a", "fan_out": {number}}}', Step, name="--plan")
+
+
+def test_the_largest_integer_of_64_bits_is_read():
+    step = from_json('{"name": "a", "fan_out": 9223372036854775807}', Step)
+
+    assert step.fan_out == 9223372036854775807
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Weight:
+    weight: float
+
+
+def test_an_integer_that_no_float_holds_is_refused():
+    with pytest.raises(ValueError, match=r"^`weight` must be a number that a float can hold; got 1000"):
+        from_json(f'{{"weight": 1{"0" * 400}}}', Weight)
+
+
+def test_a_large_integer_is_a_float():
+    assert from_json(f'{{"weight": 1{"0" * 300}}}', Weight).weight == 1e300
 
 
 def test_a_whole_float_is_an_integer():
@@ -112,6 +142,13 @@ def test_keys_may_be_integers_although_json_has_only_strings():
 def test_a_key_that_is_no_integer_is_refused():
     with pytest.raises(ValueError, match="`by_number` must have whole numbers for keys; got 'one' in `text`"):
         from_json('{"by_number": {"one": {"name": "a", "fan_out": 1}}}', Steps)
+
+
+def test_a_key_that_is_spelled_in_two_ways_is_refused():
+    step = '{"name": "a", "fan_out": 1}'
+
+    with pytest.raises(ValueError, match=r"`by_number` must have each whole number once for a key; got \['01', '1'\]"):
+        from_json(f'{{"by_number": {{"1": {step}, "01": {step}}}}}', Steps)
 
 
 CLASSES = NodeClassification(label_feature="y", class_vocabulary="y", class_weights={"a": 2.0})

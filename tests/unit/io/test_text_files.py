@@ -21,6 +21,20 @@ def test_json_of_some_depth_is_read():
     assert parse_json(b'{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
 
 
+def test_an_object_with_a_key_twice_is_refused():
+    with pytest.raises(ValueError, match="objects must have each key once; got 'b' again"):
+        parse_json('{"a": [{"b": 1, "c": 2, "b": 1}]}')
+
+
+def test_a_long_key_that_is_there_twice_is_cut():
+    key = "x" * 10_000
+
+    with pytest.raises(ValueError, match=r"x{240}' again$") as got:
+        parse_json(f'{{"{key}": 1, "{key}": 2}}')
+
+    assert len(str(got.value)) < 400
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [

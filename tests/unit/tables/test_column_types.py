@@ -134,6 +134,27 @@ def test_a_bad_list_leaves_the_others_where_they_are():
     assert [values[row].as_py() for row in good] == [[1, 2], [0, 0], [6, 7]]
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0)])
+@pytest.mark.parametrize("dtype", [pa.float32(), TEXT])
+def test_lists_of_width_zero_keep_the_number_of_rows(shape, dtype):
+    array = pa.array([[], None, []], pa.list_(dtype))
+
+    values, problems = _convert(array, dtype, shape=shape)
+    filled, no_problems = _convert(array, dtype, shape=shape, default="1")
+
+    assert problems == [(1, "missing", "no value")]
+    assert not no_problems
+    assert filled.to_pylist() == [[], [], []]
+    assert values.filter(pa.array([True, False, True])).to_pylist() == [[], []]
+    assert len(pa.concat_arrays([filled, filled]).take(pa.array([5, 0]))) == 2
+
+
+def test_a_value_where_the_width_is_zero_is_a_problem_of_its_row():
+    _, problems = _convert(pa.array([[], [1.0]]), pa.float32(), shape=(0,))
+
+    assert problems == [(1, "shape", "1 values where the shape has 0")]
+
+
 def test_a_ragged_list_has_any_number_of_values():
     array = pa.array([["a"], [], ["b", "c"], None, ["d", None]])
 

@@ -213,6 +213,18 @@ def test_a_folder_without_a_schema_is_refused(tmp_path):
         read_tables_schema(str(tmp_path))
 
 
+@pytest.mark.parametrize("text", ["", 'context { features { key: "c" value { dtype: DT_FLOAT } } }'])
+@pytest.mark.parametrize("read", [read_tables_schema, check_tables], ids=["sampling", "check"])
+def test_a_schema_without_a_node_set_is_refused(tmp_path, read, text):
+    (tmp_path / "graph_schema.pbtxt").write_text(text)
+
+    with pytest.raises(
+        ValueError,
+        match=r"^`tables_dir` must hold a graph_schema.pbtxt that declares a node set; got none in .*/graph_",
+    ):
+        read(str(tmp_path))
+
+
 def _edit(shop_dir, name, old, new):
     path = Path(shop_dir) / name
     assert old in path.read_text()

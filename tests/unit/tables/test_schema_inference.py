@@ -207,6 +207,15 @@ def test_tables_that_are_not_there_are_named(folder, changes, message):
         infer_schema(tables_dir=str(folder), **{**TABLES, **changes})
 
 
+@pytest.mark.parametrize("name", ["_readout", "_readout/user"])
+@pytest.mark.parametrize("kind", ["node_tables", "edge_tables"])
+def test_the_name_of_readouts_is_refused(folder, kind, name):
+    table = "users.csv" if kind == "node_tables" else ("user", "user", "buys.csv")
+
+    with pytest.raises(ValueError, match=f"^`{kind}` must not name a set _readout, which is .*; got '{name}'"):
+        infer_schema(tables_dir=str(folder), **{**TABLES, kind: {**TABLES[kind], name: table}})
+
+
 def test_files_of_a_table_have_the_same_columns(tmp_path):
     (tmp_path / "1.csv").write_text("id,x\na,1\n")
     (tmp_path / "2.csv").write_text("id,y\nc,1.5\n")

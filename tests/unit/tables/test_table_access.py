@@ -50,6 +50,16 @@ def test_files_outside_of_the_folder_are_refused(tmp_path, filename):
     assert "for node set 'user' in " in str(got.value)
 
 
+@pytest.mark.parametrize("access", [None, ANYWHERE])
+def test_a_file_name_with_a_zero_byte_is_refused_by_set_and_schema(tmp_path, access):
+    (tmp_path / "graph_schema.pbtxt").write_text(
+        'node_sets { key: "user" value { metadata { filename: "u\\000.csv" } } }'
+    )
+
+    with pytest.raises(ValueError, match=r"without zero bytes; got 'u\\x00.csv' for node set 'user' in /.*schema"):
+        read_tables(str(tmp_path), access=access)
+
+
 @pytest.mark.parametrize("filename", ["../outside.csv", "{}/outside.csv", "link.csv", "../out*.csv"])
 def test_files_outside_of_the_folder_are_read_where_that_is_allowed(tmp_path, filename):
     folder = _folder(tmp_path, filename.format(tmp_path))

@@ -12,12 +12,13 @@ import tf_keras
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from tfx_gnn.io.plain_console import PlainConsole
 from tfx_gnn.training.loop.training_loop import TrainingState
 
 
 def say(line: str) -> None:
     """Shows a line on stderr where no training is shown yet, or none any more."""
-    Console(stderr=True, highlight=False).print(line, markup=False, soft_wrap=True)
+    PlainConsole(stderr=True).print(line, soft_wrap=True)
 
 
 class TrainingProgress(tf_keras.callbacks.Callback):
@@ -40,13 +41,13 @@ class TrainingProgress(tf_keras.callbacks.Callback):
         self._num_epochs = num_epochs
         self._steps_per_epoch = steps_per_epoch
         self._notes = tuple(notes)
-        self._console = console or Console(stderr=True, highlight=False, quiet=is_quiet)
+        self._console = console or PlainConsole(stderr=True, quiet=is_quiet)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", markup=False),
             console=self._console,
             disable=is_quiet or not self._console.is_terminal,
         )

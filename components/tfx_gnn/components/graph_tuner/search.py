@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tfx_gnn.components.graph_tuner.options import GRID, HYPERBAND, MEDIAN, TPE, GraphTunerOptions
 from tfx_gnn.components.graph_tuner.search_space import Choice, FloatRange, IntRange, SearchRange
 from tfx_gnn.components.graph_tuner.trials import COMPLETE, FAILED, PRUNED, Trial, TrialFolder
+from tfx_gnn.io.plain_console import PlainConsole
 
 if TYPE_CHECKING:
     import optuna
@@ -199,13 +200,13 @@ class TuningProgress:
 
     def __init__(self, options: GraphTunerOptions, console: Console | None = None) -> None:
         self._options = options
-        self._console = console or Console(stderr=True, highlight=False)
+        self._console = console or PlainConsole(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[figures]}", markup=False),
             console=self._console,
             disable=not self._console.is_terminal,
         )

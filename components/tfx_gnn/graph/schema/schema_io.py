@@ -13,6 +13,7 @@ from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.tensor.graph_checks import is_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.symbolic_calls import refuses_keras_tensors
+from tfx_gnn.io.atomic_file import write_whole_file
 from tfx_gnn.io.text_files import check_regular_file, describe_mistake
 
 SchemaOrGraph = Union[schema_pb2.GraphSchema, GraphTensor]
@@ -75,6 +76,8 @@ def read_schema(filename: str) -> schema_pb2.GraphSchema:
 def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
     """Writes a schema to a file in text format, replacing the file if it exists.
 
+    A killed run or a full disk leaves the earlier file, or none; see `write_whole_file`.
+
     Args:
         schema: the message to write. Map entries are written in the order of their keys, so equal
             schemas give equal files.
@@ -92,8 +95,7 @@ def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
         >>> tfx_gnn.read_schema(path) == schema
         True
     """
-    with tf.io.gfile.GFile(filename, "w") as file:
-        file.write(text_format.MessageToString(schema))
+    write_whole_file(filename, text_format.MessageToString(schema))
 
 
 @refuses_keras_tensors()

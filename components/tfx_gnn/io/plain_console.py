@@ -1,0 +1,51 @@
+"""Consoles and streams that print any text as it is: names come from files, and may hold what means something else."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Characters that a terminal obeys; not the tab and the end of a line."""
+
+
+class PlainConsole(Console):
+    r"""A console without markup: `[red]` and `:smile:` are printed as they are, and control characters escaped.
+
+    Example:
+        >>> PlainConsole(width=40).print("[red]u[/v] :smile:" + chr(27) + "[2J")
+        [red]u[/v] :smile:\x1b[2J
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        """Takes the settings of `rich.console.Console`."""
+        super().__init__(**{"markup": False, "emoji": False, "highlight": False, **settings})
+
+    def render_str(self, text: str, **settings: Any) -> Text:
+        """Makes what is printed of a text, also of a cell or title of a table."""
+        return super().render_str(escape_controls(text), **settings)
+
+
+def escape_controls(text: str) -> str:
+    r"""Writes control characters as Python's escapes, so that a terminal shows them instead of obeying.
+
+    Example:
+        >>> print(escape_controls("a" + chr(27) + "[2J"))
+        a\x1b[2J
+    """
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """Makes stdout and stderr of this process write an escape for what their encoding lacks, instead of failing.
+
+    Under LC_ALL=POSIX that is everything but ASCII; under UTF-8, bytes of file names that are no UTF-8.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
