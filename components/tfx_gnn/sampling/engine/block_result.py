@@ -47,14 +47,7 @@ class BlockEdges:
 
     @classmethod
     def union(cls, parts: Sequence[BlockEdges]) -> BlockEdges:
-        """Collects every edge once, sorted by subgraph, edge row, copy.
-
-        Args:
-            parts: edges, repeated or not.
-
-        Returns:
-            The union.
-        """
+        """Collects every edge once, sorted by subgraph, edge row, copy."""
         if not parts:
             none = np.zeros(0, np.int64)
             return cls(subgraphs=none, rows=none, copies=None, sources=none, targets=none)
@@ -121,15 +114,7 @@ class BlockResult:
     truncated: Mapping[str, TruncatedNodes]
 
     def with_rows(self, rows: Mapping[str, _Integers]) -> BlockResult:
-        """Replaces the numbers of nodes by rows of (local) node tables.
-
-        Args:
-            rows: by node set, int64 array, shape [number of handles]: the row of each of
-                `node_handles`, no two equal.
-
-        Returns:
-            The same block, whose node numbers are rows. Its nodes are sorted by them.
-        """
+        """Replaces the numbers of nodes by rows of (local) node tables, one for each of `node_handles`, and sorts by them."""
         nodes = {}
         for name, pairs in self.nodes.items():
             renamed = rows[name][pairs.nodes]
@@ -185,17 +170,10 @@ def _sorted_firsts(subgraphs: _Integers, rows: _Integers, copies: _Integers | No
 
 
 def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: SamplingPlan) -> SampledSubgraphs:
-    """Brings a block of sampled subgraphs into the form in which it is written.
+    """Converts a block, whose node numbers are rows of `tables`, into the form in which it is written.
 
-    Args:
-        result: what was found; numbers of nodes are rows of the tables.
-        seeds: the seeds of the block.
-        tables: the whole graph, or the part of it that the block has found: node tables
-            sorted by id, edge tables sorted by their rows as written.
-        plan: the plan by which the block was sampled.
-
-    Returns:
-        The subgraphs, in the order of the seeds.
+    The tables are the whole graph, or the part of it that the block has found: node tables sorted by id, edge
+    tables sorted by their rows as written.
     """
     num_subgraphs = result.num_subgraphs
     roots: dict[str, list[NodePairs]] = {}
@@ -234,15 +212,7 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
 
 
 def positions_of_rows(table: EdgeTable, rows: _Integers) -> _Integers:
-    """Finds edges, given by their rows as written, among those that a table holds.
-
-    Args:
-        table: an edge table; all `rows` are in it.
-        rows: int64 array, shape [n].
-
-    Returns:
-        int64 array, shape [n], values in [0, table.num_edges).
-    """
+    """Finds edges, given by their rows as written, among those that a table holds; all of them must be there."""
     if table.num_edges and int(table.rows[-1]) == table.num_edges - 1:
         return rows  # none is missing
     return np.searchsorted(table.rows, rows).astype(np.int64)

@@ -31,17 +31,11 @@ _Integers = npt.NDArray[np.int64]
 
 
 def rounds_of_plan(plan: SamplingPlan) -> tuple[tuple[Hop, ...], ...]:
-    """Lists the hops that each round asks for.
+    """Lists the hops that each round of `BlockSampling.next_requests` asks for.
 
     A hop is in the round after those that it starts from. Induced edges are asked
     for last of all, by hops of their own: all edges of every sampled node, between
     sampled nodes.
-
-    Args:
-        plan: any plan.
-
-    Returns:
-        Hops by round; the rounds of `BlockSampling.next_requests`.
     """
     rounds: list[list[Hop]] = []
     done_in = dict.fromkeys(plan.root_names, 0)
@@ -77,13 +71,8 @@ class BlockSampling:
     ) -> None:
         """Starts with the roots.
 
-        Args:
-            plan: what to sample; it fits the schema.
-            schema: schema of the whole graph.
-            seeds: the seeds of the block.
-            sampling_seed: seed of all random choices, in [0, 2**63).
-            node_codes: by node set that the plan reaches, uint64 array with the code of
-                each row, if handles of nodes are rows; None if handles are codes.
+        `node_codes` holds, by node set that the plan reaches, the code of each row if handles of nodes are rows;
+        None if handles are codes.
         """
         self._plan = plan
         self._seeds = seeds
@@ -124,14 +113,9 @@ class BlockSampling:
         return self._seeds
 
     def next_requests(self) -> list[EdgeRequests]:
-        """Asks for the edges of the next round.
+        """Asks for the edges of the next round; nothing once all rounds are over.
 
-        Returns:
-            One batch of requests for each hop of the round, sorted by subgraph, then
-            node number, even if it is empty; no batch at all once all rounds are over.
-
-        Raises:
-            RuntimeError: if the last requests have not been answered.
+        Each hop of the round has one batch of requests, even an empty one, sorted by subgraph, then node number.
         """
         if self._asked:
             raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more is asked. Call it.")
@@ -142,14 +126,7 @@ class BlockSampling:
         return requests
 
     def accept(self, answers: Iterable[FoundEdges]) -> None:
-        """Takes in the edges of a round.
-
-        Args:
-            answers: one for each batch of requests of the last `next_requests`, in any order.
-
-        Raises:
-            ValueError: if an answer is missing, or was not asked for.
-        """
+        """Takes in the edges of a round: one answer to each batch of the last requests, in any order."""
         by_hop = {answer.hop: answer for answer in answers}
         if sorted(by_hop) != sorted(self._asked):
             raise ValueError(
@@ -161,14 +138,7 @@ class BlockSampling:
             self._take_in(self._hops[name], by_hop[name], self._asked.pop(name))
 
     def finish(self) -> BlockResult:
-        """Collects what was found.
-
-        Returns:
-            The nodes and edges of every subgraph of the block.
-
-        Raises:
-            RuntimeError: if there is more to ask.
-        """
+        """Collects the nodes and edges of every subgraph of the block."""
         if self._asked or self._round < len(self._rounds):
             raise RuntimeError("`finish` must come after the last round. Call `next_requests` until it asks nothing.")
         if self._plan.keeps_seed_edge:

@@ -28,23 +28,12 @@ _Scores = npt.NDArray[np.float64]
 
 
 def bound_smallest(scores: _Scores, sizes: _Integers, count: int) -> _Scores:
-    """Bounds the `count`-th smallest score of each group from above, without sorting.
+    """Bounds the `count`-th smallest score of each group from above (float64), without sorting.
 
+    `scores` come group after group, `sizes` of each; groups of at most `count` scores have an infinite bound.
     A group is cut into `count` parts. Each part has a smallest score, so `count` of
     the group's scores are at most the largest of these. Of scores in random order,
     about `count * log(count)` are below the bound, however large the group is.
-
-    Args:
-        scores: float64 array, shape [total], group after group.
-        sizes: int64 array, shape [num_groups]: scores of each group; they sum to total.
-        count: how many are looked for, at least 1.
-
-    Returns:
-        float64 array, shape [num_groups]; infinite for groups of at most `count` scores.
-
-    Example:
-        >>> bound_smallest(np.array([4.0, 1.0, 3.0, 2.0, 9.0]), np.array([4, 1]), 2).tolist()
-        [2.0, inf]
     """
     bounds = np.full(len(sizes), np.inf)
     large = np.flatnonzero(sizes > count)
@@ -59,17 +48,7 @@ def bound_smallest(scores: _Scores, sizes: _Integers, count: int) -> _Scores:
 
 
 def find_smallest(group: _Integers, scores: _Scores, edge_rows: _Integers, count: int) -> _Integers:
-    """Finds the `count` smallest pairs of score and edge row in each group.
-
-    Args:
-        group: int64 array, shape [n], not negative: group of each score.
-        scores: float64 array, shape [n].
-        edge_rows: int64 array, shape [n]: what decides among equal scores.
-        count: how many to find in each group; smaller groups are taken whole.
-
-    Returns:
-        int64 array of positions in [0, n), by group, from small to large.
-    """
+    """Returns the positions of the `count` smallest pairs of (score, edge row) in each group: by group, ascending."""
     if not len(group):
         return np.zeros(0, np.int64)
     order = np.argsort(scores)
@@ -132,25 +111,9 @@ def build_adjacency(
     ranks: npt.NDArray[np.int8] | None = None,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Adjacency:
-    """Groups edges by the node that they start from.
+    """Groups edges by their start, in [0, num_nodes); `edge_rows`, all different, are 0, 1, ... if left out.
 
-    Args:
-        starts: int64 array, shape [num_edges], values in [0, num_nodes): the end to look up by.
-        ends: int64 array, shape [num_edges]: the other end.
-        num_nodes: number of nodes to look up.
-        edge_rows: int64 array, shape [num_edges], all different: row of each edge in its
-            table as written; 0, 1, ... if left out.
-        times: int64 array, shape [num_edges]: time of each edge.
-        ranks: int8 array, shape [num_edges]: rank of each edge.
-        weights: float64 array, shape [num_edges]: weight of each edge.
-
-    Returns:
-        The adjacency, which costs 16 bytes an edge and 8 bytes a node, and what times,
-        ranks and weights take.
-
-    Example:
-        >>> build_adjacency(np.array([1, 0, 1]), np.array([5, 6, 7]), 3).offsets.tolist()
-        [0, 1, 3, 3]
+    It costs 16 bytes an edge and 8 bytes a node, and what times, ranks and weights take.
     """
     rows = np.arange(len(starts), dtype=np.int64) if edge_rows is None else edge_rows
     order = np.lexsort((edge_hash(rows), starts))
@@ -173,15 +136,7 @@ _MAX_REQUESTS = 1 << 16
 
 
 def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
-    """Tells which requests look at every edge of their node rather than at drawn positions.
-
-    Args:
-        hop: the hop.
-        requests: its requests.
-
-    Returns:
-        Bool array, shape [num_requests].
-    """
+    """Tells which requests look at every edge of their node rather than at drawn positions."""
     if hop.strategy in ("uniform", "uniform_with_replacement"):
         return requests.is_filtered
     return np.ones(requests.num_requests, np.bool_)
@@ -192,15 +147,8 @@ def positions_of_requests(
 ) -> tuple[_Integers, _Integers, npt.NDArray[np.int16]]:
     """Draws positions among the edges of nodes, where all edges have equal chances.
 
-    Args:
-        hop: a hop with strategy "uniform" or "uniform_with_replacement".
-        keys: uint64 array, shape [num_requests]: keys of the choices.
-        degrees: int64 array, shape [num_requests]: number of edges of each node.
-
-    Returns:
-        Arrays of one length, one item for each edge: the request, ascending; the
-        position in [0, degree) among the edges in the order of their hashes; the
-        number of the draw.
+    Returns for each edge the request, ascending; the position in [0, degree) among the node's edges in the
+    order of their hashes; and the number of the draw.
     """
     if hop.strategy == "uniform_with_replacement":
         drawn = np.flatnonzero(degrees)
@@ -225,24 +173,12 @@ def find_edges(
     inclusive: bool = False,
     keeps_scores: bool = False,
 ) -> FoundEdges:
-    """Answers the requests of a hop from an adjacency.
+    """Answers the requests of a hop from an adjacency of its edge set in its direction.
 
-    Args:
-        hop: the hop.
-        adjacency: edges of the hop's edge set in the hop's direction, with the times,
-            ranks and weights that the requests and the strategy need.
-        local_nodes: int64 array, shape [num_requests]: position of each request's node in
-            the adjacency; -1 for a node without edges.
-        requests: the requests.
-        inclusive: whether edges of the very time of a request's limit may be chosen.
-        keeps_scores: whether the adjacency holds only some of a node's edges, so that
-            scores are needed to merge answers.
-
-    Returns:
-        The edges. Requests ascend among those with one kind of choice.
-
-    Raises:
-        ValueError: if scores are to be kept of requests that draw positions.
+    `local_nodes` are the positions of the requests' nodes in the adjacency, -1 for a node without edges.
+    `inclusive` lets edges of the very time of a request's limit be chosen. `keeps_scores` is for an adjacency
+    that holds only some of a node's edges, whose answers are merged by their scores.
+    Among requests with one kind of choice, those of the edges found ascend.
     """
     counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
     firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
@@ -284,21 +220,11 @@ def merge_scored(
     *,
     keeps_scores: bool = False,
 ) -> FoundEdges:
-    """Puts answers together that are about different nodes, or different edges of one node.
+    """Merges answers that are about different nodes, or different edges of one node.
 
-    Args:
-        hop: the hop.
-        parts: answers, at least one. Those without scores are complete for their
-            requests (or of a hop that takes all edges).
-        positions: by part, int64 array with the position among all requests of each of
-            the part's requests; one may be there several times, for several places
-            where its node has edges.
-        num_requests: number of all requests.
-        keeps_scores: whether these are not all answers yet, so that scores are needed to
-            merge again; then all parts have scores, or none has.
-
-    Returns:
-        The answers to all requests, without scores unless they are kept.
+    `positions` holds, for each part, the position of its requests among all requests; one may repeat, where
+    the edges of its node lie in several places. Parts without scores are complete for their requests.
+    `keeps_scores` is for a merge that others follow; then all parts have scores, or none has.
     """
     num_candidates = np.zeros(num_requests, np.int64)
     num_eligible = np.zeros(num_requests, np.int64)

@@ -18,15 +18,10 @@ _Integers = npt.NDArray[np.int64]
 
 
 def ranked_edge_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
-    """Lists the edge sets of a plan whose edges may be of a later split.
+    """Lists the edge sets of a plan whose edges may be of a later split, in alphabetical order.
 
-    Args:
-        plan: a plan that fits the schema.
-        schema: the graph's schema.
-
-    Returns:
-        Names in alphabetical order. Of a link plan: the seed edge set and its reverse
-        ones, unless `splits_edges` is False; of an inductive node plan: those that end in the seed node set.
+    Of a link plan: the seed edge set and its reverse ones, unless `splits_edges` is False; of an inductive
+    node plan: those that end in the seed node set.
     """
     if plan.is_link_plan:
         ranked = set(plan.split_edge_sets)
@@ -42,27 +37,15 @@ def ranked_edge_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]
 
 
 def timed_edge_sets(plan: SamplingPlan) -> tuple[str, ...]:
-    """Lists the edge sets of a plan that are filtered by time.
-
-    Args:
-        plan: any plan.
-
-    Returns:
-        Names in alphabetical order.
-    """
+    """Lists the edge sets of a plan that are filtered by time, in alphabetical order."""
     return tuple(sorted(plan.temporal.edge_times)) if plan.temporal else ()
 
 
 def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
     """Tells whether edges between the pairs that a subgraph reads out are hidden from it.
 
-    Args:
-        plan: any plan.
-        edge_set: name of an edge set.
-
-    Returns:
-        True for the seed edge set and its reverse ones in a link plan, unless the plan
-        keeps the seed edge, or time hides it: a seed edge is not older than itself.
+    They are in the seed edge set and its reverse ones, unless the plan keeps the seed edge, or time hides it:
+    a seed edge is not older than itself.
     """
     if not plan.is_link_plan or plan.keeps_seed_edge or edge_set not in {plan.seed_edge_set, *plan.reverse_edge_sets}:
         return False
@@ -70,17 +53,10 @@ def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
 
 
 def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers, _Integers, _Integers] | None:
-    """Lists between which nodes a hop must not follow edges.
+    """Lists between which nodes a hop must not follow edges; None if nothing is hidden.
 
-    Args:
-        plan: any plan.
-        hop: one of its hops.
-        seeds: the seeds of a block of subgraphs.
-
-    Returns:
-        The subgraph, the handle of the node where the hop starts and that of the node
-        where it must not end, each as int64 array, shape [num_pairs], pairs repeated
-        where the seeds repeat them; None if nothing is hidden.
+    Returns the subgraph, the node where the hop starts and the node where it must not end, as handles;
+    pairs repeat where the seeds repeat them.
     """
     if not hides_read_out_pairs(plan, hop.edge_set):
         return None

@@ -23,27 +23,12 @@ class AllowedNodes:
     nodes: _Integers
 
     def of_subgraphs(self, subgraphs: _Integers) -> AllowedNodes:
-        """Selects the sets of some subgraphs.
-
-        Args:
-            subgraphs: int64 array, any shape: positions of subgraphs.
-
-        Returns:
-            The pairs of these subgraphs.
-        """
+        """Selects the sets of some subgraphs."""
         kept = np.isin(self.subgraphs, subgraphs)
         return AllowedNodes(subgraphs=self.subgraphs[kept], nodes=self.nodes[kept])
 
     def contains(self, subgraphs: _Integers, nodes: _Integers) -> npt.NDArray[np.bool_]:
-        """Tells which pairs are among these.
-
-        Args:
-            subgraphs: int64 array, shape [n].
-            nodes: int64 array, shape [n].
-
-        Returns:
-            Bool array, shape [n].
-        """
+        """Tells which pairs of (subgraph, node) are among these."""
         distinct, numbers = np.unique(self.nodes, return_inverse=True)
         if not len(distinct):
             return np.zeros(len(nodes), np.bool_)
@@ -102,14 +87,7 @@ class EdgeRequests:
         return np.diff(self.excluded_splits) > 0
 
     def take(self, indices: _Integers) -> EdgeRequests:
-        """Selects requests.
-
-        Args:
-            indices: int64 array, shape [n], positions of requests.
-
-        Returns:
-            The requests at these positions, in that order.
-        """
+        """Selects the requests at some positions, in that order."""
         splits, excluded = self.excluded_splits, self.excluded_neighbors
         if splits is not None and excluded is not None:
             counts = splits[indices + 1] - splits[indices]
@@ -161,18 +139,6 @@ class FoundEdges:
 
 
 def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:
-    """Lists the members of ranges, range after range.
-
-    Args:
-        starts: int64 array, shape [n]: first member of each range.
-        counts: int64 array, shape [n]: members of each range, not negative.
-
-    Returns:
-        int64 array, shape [sum of counts].
-
-    Example:
-        >>> expand_ranges(np.array([5, 9, 2]), np.array([2, 0, 3])).tolist()
-        [5, 6, 2, 3, 4]
-    """
+    """Lists the members of ranges, range after range: starts [5, 2] and counts [2, 3] give [5, 6, 2, 3, 4]."""
     firsts = starts - (np.cumsum(counts) - counts)
     return np.repeat(firsts, counts) + np.arange(int(counts.sum()))

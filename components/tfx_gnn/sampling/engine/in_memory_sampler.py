@@ -159,18 +159,7 @@ class InMemorySampler:
 
 
 def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
-    """Gives the weights by which a hop chooses among edges.
-
-    Args:
-        hop: any hop.
-        table: the table of its edge set.
-
-    Returns:
-        float64 array, shape [num_edges]; None if the hop's strategy needs none.
-
-    Raises:
-        ValueError: if a weight is NaN.
-    """
+    """Returns the weights by which a hop chooses among its edge set's edges; None if its strategy needs none."""
     if hop.strategy == "in_degree":
         ends = table.targets if hop.direction == "forward" else table.sources
         return np.bincount(ends)[ends].astype(np.float64) if len(ends) else np.zeros(0)

@@ -31,37 +31,15 @@ class NodePairs:
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def packed(self, num_nodes: int) -> _Integers:
-        """Makes one integer of each pair, which ascends with subgraph, then node.
-
-        Args:
-            num_nodes: larger than every node's number.
-
-        Returns:
-            int64 array, shape [num_pairs].
-        """
+        """Makes one integer of each pair, in the order of subgraph, then node; `num_nodes` exceeds every number."""
         return self.subgraphs * num_nodes + self.nodes
 
     def select(self, kept: npt.NDArray[np.bool_]) -> NodePairs:
-        """Keeps some pairs.
-
-        Args:
-            kept: bool array, shape [num_pairs].
-
-        Returns:
-            The pairs where it is true.
-        """
+        """Keeps the pairs where `kept` is true."""
         return NodePairs(self.subgraphs[kept], self.nodes[kept])
 
     def without(self, others: NodePairs, num_nodes: int) -> NodePairs:
-        """Leaves out the pairs that are among others.
-
-        Args:
-            others: pairs to leave out.
-            num_nodes: larger than every node's number.
-
-        Returns:
-            The pairs that are left, in their order.
-        """
+        """Leaves out the pairs that are among others."""
         if not len(others) or not len(self):
             return self
         return self.select(~is_among(self.packed(num_nodes), np.sort(others.packed(num_nodes))))
@@ -75,11 +53,7 @@ class NodeNumbers:
     """
 
     def __init__(self, num_nodes: int | None = None) -> None:
-        """Starts with all nodes of a table, or with none.
-
-        Args:
-            num_nodes: rows of the node table if handles are rows; None if they are codes.
-        """
+        """Starts with all rows of a node table if handles are rows; with none (None) if they are codes."""
         self._num_rows = num_nodes
         self._handles = np.zeros(0, np.int64)
         self._order = np.zeros(0, np.int64)
@@ -90,14 +64,7 @@ class NodeNumbers:
         return max(len(self._handles) if self._num_rows is None else self._num_rows, 1)
 
     def number(self, handles: _Integers) -> _Integers:
-        """Numbers nodes; those that were not met before get new numbers.
-
-        Args:
-            handles: int64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n].
-        """
+        """Numbers nodes; those that were not met before get new numbers."""
         if self._num_rows is not None:
             return handles
         distinct, positions = np.unique(handles, return_inverse=True)
@@ -114,14 +81,7 @@ class NodeNumbers:
         return numbers[positions]
 
     def handles(self, numbers: _Integers) -> _Integers:
-        """Gives the handles of nodes.
-
-        Args:
-            numbers: int64 array, shape [n].
-
-        Returns:
-            int64 array, shape [n].
-        """
+        """Returns the handles of numbered nodes."""
         return numbers if self._num_rows is not None else self._handles[numbers]
 
     @property
@@ -131,15 +91,7 @@ class NodeNumbers:
 
 
 def union(parts: Sequence[NodePairs], num_nodes: int) -> NodePairs:
-    """Collects every pair once, sorted by subgraph, then node.
-
-    Args:
-        parts: pairs, repeated or not.
-        num_nodes: larger than every node's number.
-
-    Returns:
-        The union.
-    """
+    """Collects every pair once, sorted by subgraph, then node."""
     if not parts:
         return NodePairs.none()
     packed = [part.packed(num_nodes) for part in parts]
@@ -149,14 +101,7 @@ def union(parts: Sequence[NodePairs], num_nodes: int) -> NodePairs:
 
 
 def sorted_unique(values: _Integers) -> _Integers:
-    """Sorts integers and leaves out repetitions.
-
-    Args:
-        values: int64 array, shape [n].
-
-    Returns:
-        int64 array.
-    """
+    """Sorts integers and leaves out repetitions."""
     in_order = np.sort(values)
     first = np.ones(len(in_order), np.bool_)
     np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
@@ -164,15 +109,7 @@ def sorted_unique(values: _Integers) -> _Integers:
 
 
 def is_among(values: _Integers, in_order: _Integers) -> npt.NDArray[np.bool_]:
-    """Tells which values are in a sorted array.
-
-    Args:
-        values: int64 array, shape [n].
-        in_order: int64 array, ascending.
-
-    Returns:
-        Bool array, shape [n].
-    """
+    """Tells which values are in an ascending array."""
     if not len(in_order):
         return np.zeros(len(values), np.bool_)
     where = np.minimum(np.searchsorted(in_order, values), len(in_order) - 1)

@@ -78,20 +78,11 @@ class SubgraphStatisticsBuilder:
         self._hubs: dict[str, tuple[TruncatedHub, ...]] = defaultdict(tuple)
 
     def add_split(self, split: str) -> None:
-        """Names a split that may stay without subgraphs.
-
-        Args:
-            split: name of the split.
-        """
+        """Names a split that may stay without subgraphs."""
         self._num_subgraphs[split] += 0
 
     def add(self, split: str, subgraphs: SampledSubgraphs) -> None:
-        """Counts a batch.
-
-        Args:
-            split: the split that all of the batch belongs to.
-            subgraphs: the batch.
-        """
+        """Counts a batch of subgraphs, all of one split."""
         num_subgraphs = subgraphs.num_subgraphs
         self._num_subgraphs[split] += num_subgraphs
         if subgraphs.readouts is not None and subgraphs.readouts.labels is not None:
@@ -112,11 +103,7 @@ class SubgraphStatisticsBuilder:
             self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
 
     def merge(self, other: SubgraphStatisticsBuilder) -> None:
-        """Adds what another builder has counted.
-
-        Args:
-            other: a builder of other subgraphs of the same plan; it is left as it is.
-        """
+        """Adds what another builder has counted of other subgraphs of the same plan."""
         for split, number in other._num_subgraphs.items():
             self._num_subgraphs[split] += number
         for split, number in other._num_negatives.items():
@@ -133,11 +120,7 @@ class SubgraphStatisticsBuilder:
             self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
 
     def add_statistics(self, statistics: SubgraphStatistics) -> None:
-        """Adds what another builder has summed up.
-
-        Args:
-            statistics: of other subgraphs of the same plan.
-        """
+        """Adds what another builder has summed up."""
         part = SubgraphStatisticsBuilder()
         part._num_subgraphs.update(statistics.num_subgraphs)
         part._num_negatives.update(statistics.num_negatives)
@@ -150,11 +133,7 @@ class SubgraphStatisticsBuilder:
         self.merge(part)
 
     def build(self) -> SubgraphStatistics:
-        """Sums up.
-
-        Returns:
-            The statistics of all batches so far.
-        """
+        """Sums up all batches so far."""
         count = sum(self._num_subgraphs.values())
         return SubgraphStatistics(
             num_subgraphs=dict(self._num_subgraphs),
@@ -172,16 +151,10 @@ class SubgraphStatisticsBuilder:
 
 
 def largest_hubs(hubs: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
-    """Keeps the nodes of most edges; of equal ones, the first by id.
+    """Keeps the `MAX_TRUNCATED_HUBS` nodes of most edges; of equal ones, the first by id.
 
     A node that is among the largest of all is among the largest of every part that
     has it, so its times are complete whichever way parts are merged.
-
-    Args:
-        hubs: different nodes of one node set.
-
-    Returns:
-        At most `MAX_TRUNCATED_HUBS` of them, in that order.
     """
     return tuple(sorted(hubs, key=lambda hub: (-hub.degree, hub.node_id))[:MAX_TRUNCATED_HUBS])
 

@@ -64,22 +64,11 @@ class GroupedGraphs:
 def group_graphs(
     tables: Mapping[str, Table], spec: GraphLevelExamples, schema: GraphSchema, rules: RowRules
 ) -> GroupedGraphs:
-    """Parts tables into graphs.
+    """Parts tables, by label with all rows of the graphs in the order of the tables, into graphs.
 
-    Args:
-        tables: by label ("nodes/<set>", "edges/<set>", "context" if there is one), all
-            rows of the graphs, in the order of the tables.
-        spec: what to make of the tables.
-        schema: schema of the tables.
-        rules: `dangling_edges` is also for nodes and edges of graphs that the context
-            table lacks; `duplicate_nodes` is also for graphs. How much was dropped is
-            for the caller to check, who sees all graphs.
-
-    Returns:
-        The graphs.
-
-    Raises:
-        ValueError: if the rules refuse a row, or a graph has no nodes and may not.
+    The rule `dangling_edges` is also for nodes and edges of graphs that the context
+    table lacks; `duplicate_nodes` is also for graphs. How much was dropped is
+    for the caller to check, who sees all graphs.
     """
     grouping = _Grouping(tables, spec, rules)
     nodes = {name: grouping.find_nodes(name) for name in sorted(schema.node_sets)}

@@ -56,19 +56,7 @@ class GraphLevelConverter:
     def __init__(
         self, tables: Mapping[str, Table], spec: GraphLevelExamples, tables_schema: GraphSchema, rules: RowRules
     ) -> None:
-        """Parts the tables into graphs and finds the split of each.
-
-        Args:
-            tables: by label, all rows of the graphs; see `group_graphs`. Read as
-                `graph_level_layouts` describes them.
-            spec: what to make of the tables.
-            tables_schema: schema of the tables.
-            rules: what to do with rows that break a rule.
-
-        Raises:
-            ValueError: if the rules refuse a row, a graph has no split, or it has no
-                nodes and may not.
-        """
+        """Parts the tables, read as `graph_level_layouts` describes them, into graphs and finds the split of each."""
         self.schema = make_graph_level_schema(tables_schema, spec)
         self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
         self._tables = tables
@@ -83,29 +71,15 @@ class GraphLevelConverter:
         return {name: int((self._split_codes == code).sum()) for code, name in enumerate(self._split_names)}
 
     def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
-        """Lists the keys of the graphs of a split.
-
-        Args:
-            split: name of the split.
-
-        Returns:
-            uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
-        """
+        """Lists the keys of the graphs of a split, ascending: hashes of their ids."""
         return self.grouped.keys[self._graphs_of(split)]
 
     def convert(
         self, split: str, *, start: int = 0, stop: int | None = None, batch_size: int = _GRAPHS_AT_ONCE
     ) -> Iterator[GraphBatch]:
-        """Writes graphs of a split.
+        """Yields the graphs of a split from position `start` to `stop`, in batches of at most `batch_size`.
 
-        Args:
-            split: name of the split.
-            start: position of the first graph among those of the split.
-            stop: position after the last one; all by default.
-            batch_size: most graphs of a batch, at least 1.
-
-        Yields:
-            Batches, ascending by (key, row of the context table) within and from one to the next.
+        They ascend by (key, row of the context table) within a batch and from one to the next.
         """
         graphs = self._graphs_of(split)[start:stop]
         for first in range(0, len(graphs), batch_size):
@@ -184,19 +158,7 @@ def convert_graph_level_examples(
 ) -> tuple[GraphLevelConverter, GraphLevelReport]:
     """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
 
-    Args:
-        tables_dir: folder that the schema's file names are relative to.
-        tables_schema: schema of the tables.
-        spec: what to make of them.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The converter of all graphs, whose `convert` writes them split by split, and
-        what became of the rows. `report.num_graphs` names the splits to write.
-
-    Raises:
-        ValueError: if tables or spec break a rule, or a split has no graphs.
+    By default every row that breaks a rule is refused. `num_graphs` of the report names the splits to write.
     """
     rules = rules or RowRules()
     layouts = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
@@ -216,18 +178,7 @@ def convert_graph_level_examples(
 
 
 def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) -> dict[str, int]:
-    """Checks that splits have graphs, and leaves out those that need not.
-
-    Args:
-        num_graphs: by split, over all graphs.
-        spec: what to make of the tables.
-
-    Returns:
-        The splits to write, in the order of `spec.splits.names`.
-
-    Raises:
-        ValueError: if a split has no graphs and must have some.
-    """
+    """Checks that splits have graphs, and leaves out those that need not."""
     splits = {name: count for name, count in num_graphs.items() if count or not spec.splits.may_be_missing}
     empty = [name for name, count in splits.items() if not count]
     if not any(splits.values()) or (empty and not spec.splits.allows_empty_splits):

@@ -44,9 +44,8 @@ class RecordEncoder:
     def __init__(self, columns: Mapping[str, pa.Array]) -> None:
         """Encodes the values of all columns.
 
-        Args:
-            columns: by key of the records, an Arrow array without nulls: booleans,
-                numbers, large_string, large_binary, or (large or fixed-size) lists of these.
+        These are by key of the records, without nulls: booleans, numbers, large_string, large_binary, or
+        (large or fixed-size) lists of these.
         """
         self._columns: dict[str, _EncodedColumn] = {}
         self._sizes: dict[str, _Rows] = {}
@@ -57,15 +56,9 @@ class RecordEncoder:
         self._integers = _EncodedIntegers()
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
-        """Writes records.
+        """Writes one serialized tf.Example a record, with all these keys in each.
 
-        Args:
-            num_records: how many.
-            columns: by key of a column, its rows in each record.
-            integers: by further key, non-negative integers in each record.
-
-        Returns:
-            One serialized tf.Example a record, in order, with all these keys in each.
+        `columns` are rows of the encoded columns; `integers` are non-negative values of further keys.
         """
         entries: dict[str, Iterator[bytes]] = {}
         for key, (rows, splits) in columns.items():

@@ -127,18 +127,7 @@ def make_seeds(
 
 
 def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str, int]:
-    """Checks that splits have seeds, and leaves out those that need not.
-
-    Args:
-        splits: rule for splits.
-        counts: number of seeds by split, for all that the rule names.
-
-    Returns:
-        The counts of the splits to write, in the order of `splits.names`.
-
-    Raises:
-        ValueError: if a split has no seeds and must have some, or none has.
-    """
+    """Checks that splits have seeds, and leaves out those that need not; in the order of `splits.names`."""
     kept = {name: counts[name] for name in splits.names if counts[name] or not splits.may_be_missing}
     total = sum(kept.values())
     if not total:

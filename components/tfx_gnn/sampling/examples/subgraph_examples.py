@@ -44,16 +44,10 @@ class SubgraphExampleEncoder:
         *,
         seed_features: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """Encodes the values of all tables.
+        """Encodes the values of all tables: the graph, or the part of it that subgraphs have.
 
-        Args:
-            tables: the graph that subgraphs are sampled from, or the part of it that they have.
-            plan: the plan that they are sampled by.
-            seed_features: by name, the columns of the seed table that `plan.label_features`
-                names, each of shape [num_rows]; `SampledReadouts.seed_rows` are rows of these.
-
-        Raises:
-            ValueError: if the plan does not fit the graph, or a column is missing.
+        `seed_features` are the columns of the seed table that `plan.label_features` names;
+        `SampledReadouts.seed_rows` are rows of these.
         """
         self.schema: GraphSchema = make_subgraph_schema(tables.schema, plan)
         self._plan = plan
@@ -74,17 +68,7 @@ class SubgraphExampleEncoder:
         self._encoder = RecordEncoder(columns)
 
     def encode(self, subgraphs: SampledSubgraphs) -> list[bytes]:
-        """Writes subgraphs as records.
-
-        Args:
-            subgraphs: a batch that was sampled from the tables by the plan.
-
-        Returns:
-            One serialized tf.Example a subgraph, in order.
-
-        Raises:
-            ValueError: if the subgraphs have no readouts.
-        """
+        """Writes one serialized tf.Example a subgraph, in order."""
         readouts = subgraphs.readouts
         if readouts is None:
             raise ValueError("`subgraphs` must have readouts; got none. Sample them by the plan.")

@@ -19,14 +19,7 @@ _Ranks = npt.NDArray[np.int8]
 
 
 def rank_limit(split_code: int) -> int:
-    """Gives the highest rank that subgraphs of a split may hold.
-
-    Args:
-        split_code: position of the split in `SplitPlan.names`.
-
-    Returns:
-        An even number.
-    """
+    """Returns the highest rank that subgraphs of a split may hold: an even number."""
     return 2 * split_code
 
 
@@ -36,17 +29,6 @@ def link_edge_ranks(split_codes: npt.NDArray[np.int16], is_supervision_only: npt
     Edges of the first split are seen by all, unless they are supervision only:
     those are seen from the second split on. Edges of later splits are seen after
     their split. What is no seed is seen by all.
-
-    Args:
-        split_codes: int16 array, shape [num_edges].
-        is_supervision_only: bool array, shape [num_edges]; matters in the first split.
-
-    Returns:
-        int8 array, shape [num_edges].
-
-    Example:
-        >>> link_edge_ranks(np.array([0, 0, 1, 2, -1]), np.array([False, True, True, False, True])).tolist()
-        [0, 1, 3, 5, 0]
     """
     ranks = 2 * split_codes.astype(np.int8) + 1
     is_open = (split_codes == UNUSED) | ((split_codes == 0) & ~is_supervision_only)
@@ -56,26 +38,15 @@ def link_edge_ranks(split_codes: npt.NDArray[np.int16], is_supervision_only: npt
 def node_ranks(split_codes: npt.NDArray[np.int16]) -> _Ranks:
     """Ranks the nodes of the seed node set in an inductive plan.
 
-    Args:
-        split_codes: int16 array, shape [num_nodes].
-
-    Returns:
-        int8 array, shape [num_nodes]: a node is seen from its own split and later
-        ones; what is no seed is seen by all.
+    A node is seen from its own split and later ones; what is no seed is seen by all.
     """
     return np.where(split_codes == UNUSED, ALWAYS_VISIBLE, 2 * split_codes).astype(np.int8)
 
 
 def inductive_edge_ranks(source_ranks: _Ranks | None, target_ranks: _Ranks | None) -> _Ranks | None:
-    """Ranks edges by the nodes that they would show.
+    """Ranks edges by the nodes that they would show: the higher of both ends.
 
-    Args:
-        source_ranks: int8 array, shape [num_edges]: ranks of the sources; None if they
-            are of another node set than the seeds.
-        target_ranks: the same for the targets.
-
-    Returns:
-        int8 array, shape [num_edges]: the higher of both; None if all edges are seen by all.
+    An end of another node set than the seeds has None; None is returned if all edges are seen by all.
     """
     if source_ranks is None or target_ranks is None:
         return source_ranks if target_ranks is None else target_ranks

@@ -84,16 +84,7 @@ class GraphLevelExamples:
 
 
 def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) -> None:
-    """Checks that every name means something in the tables.
-
-    Args:
-        spec: what to make of the tables.
-        schema: their schema.
-
-    Raises:
-        ValueError: if a set or feature is unknown, or graphs have no context table where
-            labels or splits are looked up in it.
-    """
+    """Checks that every name means something in the tables."""
     for name in (*schema.node_sets, *schema.edge_sets):
         if name.startswith("_"):
             raise ValueError(
@@ -129,14 +120,7 @@ def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) ->
 
 
 def has_context_table(schema: GraphSchema) -> bool:
-    """Tells whether graphs have rows of their own.
-
-    Args:
-        schema: schema of the tables.
-
-    Returns:
-        Whether the schema declares a context table.
-    """
+    """Tells whether the schema declares a context table, with one row a graph."""
     metadata = schema.context.metadata
     return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
 
@@ -144,20 +128,7 @@ def has_context_table(schema: GraphSchema) -> bool:
 def graph_level_layouts(
     tables_dir: str, schema: GraphSchema, spec: GraphLevelExamples, *, access: TableAccess | None = None
 ) -> TableLayouts:
-    """Finds the tables of many graphs and what to read from them.
-
-    Args:
-        tables_dir: folder that the schema's file names are relative to.
-        schema: schema of the tables.
-        spec: what to make of them.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layouts of all tables, with the graph's id as text in each.
-
-    Raises:
-        ValueError: see `check_graph_level_examples` and `layouts_of`.
-    """
+    """Finds the tables of many graphs and what to read from them: with the graph's id as text in each."""
     check_graph_level_examples(spec, schema)
     return layouts_of(
         schema,
@@ -174,19 +145,11 @@ def graph_level_layouts(
 def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples) -> GraphSchema:
     """Describes the examples of whole graphs.
 
-    Args:
-        tables_schema: schema of the tables.
-        spec: what to make of them.
-
-    Returns:
-        Schema with all node sets and edge sets and their features, but for excluded
-        ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
-        Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
-        id, declare a feature with that column as its `source`. Where the tables came
-        from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
-
-    Raises:
-        ValueError: if the spec does not fit the tables.
+    The schema has all node sets and edge sets and their features, but for excluded
+    ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
+    Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
+    id, declare a feature with that column as its `source`. Where the tables came
+    from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
     """
     check_graph_level_examples(spec, tables_schema)
     schema = GraphSchema()

@@ -118,17 +118,7 @@ class Hop:
 
 
 def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
-    """Gives a name to each hop that has none.
-
-    Args:
-        hops: hops in the order of the plan.
-
-    Returns:
-        The same hops, all named and all differently.
-
-    Raises:
-        ValueError: if two hops were given the same name.
-    """
+    """Gives a name to each hop that has none; refuses names that repeat."""
     hops = tuple(hops)
     given = [hop.name for hop in hops if hop.name]
     taken = {SEED, SOURCE, TARGET, *given}

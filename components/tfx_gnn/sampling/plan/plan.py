@@ -151,31 +151,13 @@ class Negatives:
 
 
 def check_text(field: str, value: str, place: str) -> None:
-    """Checks that a field is a name.
-
-    Args:
-        field: the field.
-        value: its value.
-        place: where it is, in words that follow others.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """Checks that a field is a name; `place` says where it is, in words that follow others."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
 
 
 def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
-    """Checks that a field maps names to names.
-
-    Args:
-        field: the field.
-        values: its value.
-        place: where it is, in words that follow others.
-
-    Raises:
-        ValueError: if it does not.
-    """
+    """Checks that a field maps names to names; `place` says where it is, in words that follow others."""
     if not isinstance(values, Mapping) or not all(
         isinstance(text, str) and text for pair in values.items() for text in pair
     ):
@@ -183,15 +165,7 @@ def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
 
 
 def check_names(field: str, names: Iterable[str]) -> None:
-    """Checks that a field is a tuple of different names.
-
-    Args:
-        field: the field.
-        names: its value.
-
-    Raises:
-        ValueError: if it is something else.
-    """
+    """Checks that a field is a tuple of different names."""
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
     if len(set(names)) != len(tuple(names)):
@@ -414,15 +388,7 @@ def reached_node_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...
 
 
 def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
-    """Names the node set of each root.
-
-    Args:
-        plan: a plan that fits the schema.
-        schema: the graph's schema.
-
-    Returns:
-        Node set by "seed", or by "source" and "target".
-    """
+    """Names the node set of each root: of "seed", or of "source" and "target"."""
     if not plan.is_link_plan:
         return {SEED: plan.seed_node_set}
     edge_set = schema.edge_sets[plan.seed_edge_set]
@@ -430,15 +396,7 @@ def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
 
 
 def hop_ends(hop: Hop, schema: GraphSchema) -> tuple[str, str]:
-    """Names the node sets where a hop starts and where it ends.
-
-    Args:
-        hop: a hop along an edge set of the schema.
-        schema: the graph's schema.
-
-    Returns:
-        The pair (start, end): for a backward hop, (target, source) of the edge set.
-    """
+    """Names the node sets where a hop starts and where it ends: for a backward hop, (target, source)."""
     edge_set = schema.edge_sets[hop.edge_set]
     if hop.direction == "forward":
         return edge_set.source, edge_set.target

@@ -16,17 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
-    """Checks that every name in the plan means something in the graph, and fits.
-
-    Args:
-        plan: the plan.
-        schema: the graph's schema.
-
-    Raises:
-        ValueError: if a node set, edge set or feature is unknown or of the wrong type,
-            a hop starts at another node set than one of its inputs ends in, or an
-            induced or reverse edge set has the wrong ends.
-    """
+    """Checks that every name in the plan means something in the graph, and fits."""
     if plan.is_link_plan:
         _check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
     else:

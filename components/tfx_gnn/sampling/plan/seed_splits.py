@@ -49,22 +49,9 @@ class SplitColumns:
 
 
 def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool = False) -> _Codes:
-    """Makes the identity of a pair of nodes from those of both.
+    """Makes the identity of pairs of nodes from the hashes of both ids.
 
-    Args:
-        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
-        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
-        is_symmetric: whether a pair and its reverse have one identity.
-
-    Returns:
-        uint64 array, shape [n].
-
-    Example:
-        >>> ends = np.array([7], np.uint64), np.array([9], np.uint64)
-        >>> bool(pair_keys(*ends) == pair_keys(*ends[::-1]))
-        False
-        >>> bool(pair_keys(*ends, is_symmetric=True) == pair_keys(*ends[::-1], is_symmetric=True))
-        True
+    A symmetric pair and its reverse have one identity.
     """
     if is_symmetric:
         source_codes, target_codes = np.minimum(source_codes, target_codes), np.maximum(source_codes, target_codes)
@@ -72,19 +59,7 @@ def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool 
 
 
 def node_split_codes(splits: SplitPlan, *, codes: _Codes, columns: SplitColumns) -> npt.NDArray[np.int16]:
-    """Finds the split of each node.
-
-    Args:
-        splits: the rule.
-        codes: uint64 array, shape [n]: hashes of the nodes' ids.
-        columns: what the rule looks at beside the ids.
-
-    Returns:
-        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`.
-
-    Raises:
-        ValueError: if a row has no split; the message names its place.
-    """
+    """Finds the split of each node: its position in `splits.names`, or `UNUSED`."""
     return _split_codes(splits, codes, columns)
 
 
@@ -97,22 +72,10 @@ def edge_split_codes(
     is_symmetric: bool = False,
     is_reverse: bool = False,
 ) -> npt.NDArray[np.int16]:
-    """Finds the split of each edge, or pair.
+    """Finds the split of each edge, or pair: its position in `splits.names`, or `UNUSED`.
 
-    Args:
-        splits: the rule.
-        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
-        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
-        columns: what the rule looks at beside the ids.
-        is_symmetric: whether the seed edge set holds both directions.
-        is_reverse: whether these are edges of a reverse edge set.
-
-    Returns:
-        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`. By hash, an
-        edge and its reverse have one split.
-
-    Raises:
-        ValueError: if a row has no split; the message names its place.
+    By hash, an edge and its reverse have one split. `is_symmetric` tells that the seed edge set holds both
+    directions, `is_reverse` that these are edges of a reverse edge set.
     """
     if is_reverse:
         source_codes, target_codes = target_codes, source_codes
@@ -122,13 +85,7 @@ def edge_split_codes(
 def supervision_only(splits: SplitPlan, keys: _Codes) -> npt.NDArray[np.bool_]:
     """Chooses the edges that are supervision only, if they are in the first split.
 
-    Args:
-        splits: how large their share is.
-        keys: uint64 array, shape [n]: `pair_keys` of the edges; of a reverse edge, those
-            of its forward edge.
-
-    Returns:
-        bool array, shape [n].
+    `keys` are `pair_keys` of the edges; of a reverse edge, those of its forward edge.
     """
     threshold = np.uint64(int(splits.disjoint_train_share * 2**_SHARE_BITS))
     hashes = _stream(splits, _SUPERVISION_STREAM, keys)

@@ -67,20 +67,9 @@ class TableSeeds:
 def seed_table_layout(
     tables_dir: str, plan: SamplingPlan, schema: GraphSchema, *, access: TableAccess | None = None
 ) -> TableLayout:
-    """Describes a plan's seed table.
+    """Describes a plan's seed table: ids, declared features, and as text the columns that decide about splits.
 
-    Args:
-        tables_dir: folder of the graph schema, that the file name is relative to.
-        plan: a plan with a seed table.
-        schema: the graph's schema.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        Layout of the ids, the declared features, and as text the columns that decide
-        about splits.
-
-    Raises:
-        ValueError: if the plan has no seed table, or the file does not exist.
+    The file name is relative to `tables_dir`, the folder of the graph schema.
     """
     if plan.seed_table is None:
         raise ValueError("`plan` must have a seed table; got none. Its seeds are all of its seed set.")
@@ -112,17 +101,7 @@ def seed_table_layout(
 def find_table_seeds(tables: GraphTables, plan: SamplingPlan, table: Table, rules: RowRules) -> TableSeeds:
     """Looks up the nodes that a seed table names.
 
-    Args:
-        tables: the graph.
-        plan: the sampling plan.
-        table: its seed table.
-        rules: `dangling_edges` says what happens to rows that name no node.
-
-    Returns:
-        The rows that can be used.
-
-    Raises:
-        ValueError: if rows are refused, too many are dropped, or a seed is there twice.
+    The rule `dangling_edges` says what happens to rows that name no node.
     """
     sets = root_node_sets(plan, tables.schema)
     found = {

@@ -55,14 +55,7 @@ class TablesWithSplits:
 
 
 def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
-    """Lists the tables each of whose rows belongs to a split.
-
-    Args:
-        plan: the sampling plan.
-
-    Returns:
-        The tables; names in alphabetical order.
-    """
+    """Lists the tables each of whose rows belongs to a split, by name in alphabetical order."""
     has_node_splits = not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
     return TablesWithSplits(
         node_sets=(plan.seed_node_set,) if has_node_splits else (),
@@ -73,15 +66,10 @@ def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
 
 
 def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
-    """Names the feature of an edge set whose time decides about its splits.
+    """Names the feature of a seed or reverse edge set whose time decides about its splits.
 
-    Args:
-        plan: a plan whose splits are by time.
-        edge_set: the seed edge set or a reverse edge set.
-
-    Returns:
-        `splits.time_feature`; but where that is the time of the seeds and these are no
-        edges of the set, the feature that `temporal.edge_times` gives, if it does.
+    It is `splits.time_feature`; but where that is the time of the seeds and these are no
+    edges of the set, the feature that `temporal.edge_times` gives, if it does.
     """
     temporal = plan.temporal
     is_seed = edge_set == plan.seed_edge_set and plan.seed_table is None
@@ -91,15 +79,7 @@ def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
 
 
 def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
-    """Checks that the time that decides about splits is known for every row that has one.
-
-    Args:
-        plan: the sampling plan.
-        schema: the graph's schema, which has the sets that the plan names.
-
-    Raises:
-        ValueError: if `splits.time_feature` is no integer feature of such a table.
-    """
+    """Checks that the time that decides about splits is known for every row that has one."""
     seed_time = plan.splits.time_feature
     if not seed_time:
         return
@@ -132,15 +112,7 @@ def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 
 def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
-    """Takes what decides about splits from a node table.
-
-    Args:
-        plan: the sampling plan.
-        table: its nodes, read with the extra columns that `tables_with_splits` lists.
-
-    Returns:
-        The columns.
-    """
+    """Takes what decides about splits from a node table, read with the extra columns of `tables_with_splits`."""
 
     def place_of(row: int) -> str:
         return f"the record with id {table.ids[row].as_py()!r} of {table.path}"
@@ -149,16 +121,7 @@ def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
 
 
 def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> SplitColumns:
-    """Takes what decides about splits from an edge table.
-
-    Args:
-        plan: the sampling plan.
-        edge_set: name of the edge set.
-        table: its edges, read with the extra columns that `tables_with_splits` lists.
-
-    Returns:
-        The columns.
-    """
+    """Takes what decides about splits from an edge table, read with the extra columns of `tables_with_splits`."""
 
     def place_of(row: int) -> str:
         return f"row {int(table.rows[row])} (from 0) of {table.path}"
