@@ -171,6 +171,48 @@ def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[n
     return -(exponents * _LOG_2 + 2 * s * series) / weights
 
 
+def bound_smallest(
+    scores: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.float64]:
+    """Bounds the `count`-th smallest score of each group from above (float64), without sorting.
+
+    `scores` come group after group, `sizes` of each; groups of at most `count` scores have an infinite bound.
+    A group is cut into `count` parts. Each part has a smallest score, so `count` of
+    the group's scores are at most the largest of these. Of scores in random order,
+    about `count * log(count)` are below the bound, however large the group is.
+    """
+    bounds = np.full(len(sizes), np.inf)
+    large = np.flatnonzero(sizes > count)
+    if not len(large):
+        return bounds
+    begins = (np.cumsum(sizes) - sizes)[large, np.newaxis]
+    # The parts of each group, and what lies between it and the next large one.
+    cuts = begins + sizes[large, np.newaxis] * np.arange(count + 1) // count
+    padded = np.append(scores, np.inf)
+    bounds[large] = np.minimum.reduceat(padded, cuts.ravel()).reshape(cuts.shape)[:, :count].max(axis=1)
+    return bounds
+
+
+def find_smallest(
+    group: npt.NDArray[np.int64], scores: npt.NDArray[np.float64], edge_rows: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    """Returns the positions of the `count` smallest pairs of (score, edge row) in each group: by group, ascending."""
+    if not len(group):
+        return np.zeros(0, np.int64)
+    order = np.argsort(scores)
+    # Stable sorting of 16-bit integers takes linear time.
+    small = group.astype(np.uint16) if group.max() < 1 << 16 else group
+    order = order[np.argsort(small[order], kind="stable")]
+    in_order, ordered_scores = group[order], scores[order]
+    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
+        order = np.lexsort((edge_rows, scores, group))
+        in_order = group[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    found: npt.NDArray[np.int64] = order[rank < count]
+    return found
+
+
 def _draw(keys: npt.NDArray[np.uint64], step: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     # The remainder favours small values by less than counts / 2**64.
     return (mix(keys + np.uint64((step + 1) * _STEP & _MASK)) % counts.astype(np.uint64)).astype(np.int64)

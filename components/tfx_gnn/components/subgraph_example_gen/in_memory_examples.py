@@ -16,9 +16,8 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.engine.seeds import Seeds, shard_bounds
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index.files import partition_of_codes
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, TruncatedHub
-from tfx_gnn.sampling.engine.subgraph_statistics import SizeStatistics, SubgraphStatistics
+from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, SizeStatistics, SubgraphStatistics, TruncatedHub
 
 _LOG_DIR = ".finished_shards"
 

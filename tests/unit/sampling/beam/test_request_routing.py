@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfx_gnn.sampling.beam.messages import group_by_partition, route_requests
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests
 
 
 def _requests(hop, nodes):

@@ -11,7 +11,7 @@ from tfx_gnn.sampling.beam.messages import NodeAnswer
 from tfx_gnn.sampling.beam.rounds.block_assembly import BlockAssembler
 from tfx_gnn.sampling.beam.rounds.round_steps import read_answers
 from tfx_gnn.sampling.beam.shard_files import write_block, write_shard
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.plan import SamplingPlan

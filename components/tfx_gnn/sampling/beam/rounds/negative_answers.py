@@ -12,7 +12,7 @@ import pyarrow as pa
 from tfx_gnn.sampling.beam.index.files import partition_of_codes
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex, bucket_partition_of
 from tfx_gnn.sampling.beam.messages import group_by_partition
-from tfx_gnn.sampling.engine.edge_requests import expand_ranges
+from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
 from tfx_gnn.sampling.plan.hop import TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets

@@ -23,12 +23,14 @@ from tfx_gnn.sampling.beam.messages import (
 )
 from tfx_gnn.sampling.engine.edge_choice import (
     Adjacency,
+    EdgeRequests,
+    FoundEdges,
+    expand_ranges,
     find_edges,
     merge_scored,
     positions_of_requests,
     visits_all_edges,
 )
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges, expand_ranges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 

@@ -13,8 +13,7 @@ from tfx_gnn.sampling.beam.rounds import block_state as answer_merging
 from tfx_gnn.sampling.beam.rounds import partition_answers
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
 from tfx_gnn.sampling.beam.rounds.partition_answers import PartitionAnswers
-from tfx_gnn.sampling.engine.edge_choice import build_adjacency, find_edges
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, build_adjacency, find_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
