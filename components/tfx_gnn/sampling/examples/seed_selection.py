@@ -18,13 +18,14 @@ from tfx_gnn.sampling.plan.seed_splits import (
     UNUSED,
     SplitColumns,
     edge_split_codes,
+    edge_split_columns,
     node_split_codes,
+    node_split_columns,
     pair_keys,
     supervision_only,
 )
 from tfx_gnn.sampling.plan.seed_tables import find_table_seeds
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import edge_split_columns, node_split_columns
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport

@@ -16,23 +16,6 @@ from tfx_gnn.sampling.plan.split_plan import SplitPlan
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
-__all__ = [
-    "LABEL_FEATURE",
-    "SEED",
-    "SOURCE",
-    "TARGET",
-    "Hop",
-    "Negatives",
-    "SamplingPlan",
-    "SeedTable",
-    "SplitPlan",
-    "Temporal",
-    "hop_ends",
-    "reached_node_sets",
-    "root_node_sets",
-]
-
-
 _SEED_DTYPES = ("int64", "float32", "string")
 
 

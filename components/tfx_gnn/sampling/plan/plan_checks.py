@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
-from tfx_gnn.sampling.plan.split_tables import check_split_features
+from tfx_gnn.sampling.plan.seed_splits import split_time_feature, tables_with_splits
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
@@ -26,7 +26,7 @@ def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
     _check_links(plan, schema)
     _check_temporal(plan, schema)
     _check_features(plan, schema)
-    check_split_features(plan, schema)
+    _check_split_time(plan, schema)
 
 
 def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -113,6 +113,39 @@ def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
     for edge_set, feature in plan.temporal.edge_times.items():
         _check_known("edge_times", edge_set, plan.edge_set_names, " among the edge sets of the plan")
         _check_integer("edge_times", feature, schema.edge_sets[edge_set].features, f" for {edge_set!r}")
+
+
+def _check_split_time(plan: SamplingPlan, schema: GraphSchema) -> None:
+    """Checks that the time that decides about splits is known for every row that has one."""
+    seed_time = plan.splits.time_feature
+    if not seed_time:
+        return
+    tables = tables_with_splits(plan)
+    if tables.has_seed_table and plan.seed_table_features.get(seed_time) != "int64":
+        raise ValueError(
+            f"`splits.time_feature` must be an int64 column of the seed table; got {seed_time!r}, and the "
+            f"columns "
+            f"{dict(plan.seed_table_features)}. Declare it in `features`."
+        )
+    holders: list[tuple[str, str, Mapping[str, Feature]]] = [
+        *((f"node set {node_set!r}", seed_time, schema.node_sets[node_set].features) for node_set in tables.node_sets),
+        *(
+            (f"edge set {edge_set!r}", split_time_feature(plan, edge_set), schema.edge_sets[edge_set].features)
+            for edge_set in tables.edge_sets
+        ),
+    ]
+    for place, name, features in holders:
+        if name not in features:
+            raise ValueError(
+                f"`splits.time_feature` must be a feature of every table that has splits; got {name!r}, which "
+                f"{place} lacks; it has {sorted(features)}. Add it there, or split by hash."
+            )
+        feature = features[name]
+        if not tf.dtypes.as_dtype(feature.dtype).is_integer or feature.shape.dim or feature.shape.unknown_rank:
+            raise ValueError(
+                f"`splits.time_feature` must be one integer for each row; got {name!r} of type "
+                f"{tf.dtypes.as_dtype(feature.dtype).name} in {place}. Give times as integers, seconds for example."
+            )
 
 
 def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
-from tfx_gnn.sampling.plan.seed_splits import SplitColumns
-from tfx_gnn.sampling.plan.split_tables import tables_with_splits
+from tfx_gnn.sampling.plan.seed_splits import SplitColumns, tables_with_splits
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import GraphTables
 from tfx_gnn.tables.row_rules import (

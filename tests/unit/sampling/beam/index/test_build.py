@@ -23,11 +23,11 @@ from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.index.requirements import requirements_of_plan
 from tfx_gnn.sampling.beam.index.tables import write_index_from_tables
 from tfx_gnn.sampling.beam.messages import pack_table
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
-from tfx_gnn.sampling.plan.seed_splits import pair_keys
+from tfx_gnn.sampling.plan.seed_splits import pair_keys, tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.dead_letters import DEAD_LETTERS_DIR, dead_letter_line
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
