@@ -4,7 +4,7 @@ from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam as s
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler as InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds as Seeds
 from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
-from tfx_gnn.sampling.examples.subgraph_dataset import subgraph_dataset as subgraph_dataset
+from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
 from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples as GraphLevelExamples
 from tfx_gnn.sampling.plan.hop import SEED as SEED

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.seed_splits import place_of_row
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, show_value
@@ -223,10 +224,9 @@ class _Grouping:
         graph = empty[np.argmin(self.rows[empty])]
         context = self._tables[CONTEXT]
         row = int(self.rows[graph])
-        [(file, number)] = context.locate(context.rows[row : row + 1])
         raise ValueError(
             f"`{self._spec.graph_id_column}` must name a graph that has nodes; got {self.ids[int(graph)].as_py()!r} in "
-            f"{file}, {table_format(context.layout).row_word} {number}, one of {len(empty)} graphs without any. "
+            f"{place_of_row(context, row)}, one of {len(empty)} graphs without any. "
             "Add their nodes, remove the graphs, or set `allows_empty_graphs`."
         )
 

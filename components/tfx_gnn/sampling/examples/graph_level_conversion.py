@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes, SampledSubgraphs
 from tfx_gnn.sampling.examples.graph_grouping import GroupedGraphs, group_graphs
-from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, Slices
+from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts, make_graph_level_schema
-from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes
+from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes, select_split_columns
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.schema_layouts import CONTEXT
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table, read_table
-from tfx_gnn.tables.table_format import table_format
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
+from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _GRAPHS_AT_ONCE = 1024
 
@@ -60,7 +60,10 @@ class GraphLevelConverter:
         self.schema = make_graph_level_schema(tables_schema, spec)
         self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
         self._tables = tables
-        columns = _split_columns(tables.get(CONTEXT), spec, self.grouped)
+        context = tables.get(CONTEXT)
+        columns = (
+            select_split_columns(spec.splits, context, self.grouped.rows) if context is not None else SplitColumns()
+        )
         self._split_codes = node_split_codes(spec.splits, codes=self.grouped.keys, columns=columns)
         self._split_names = spec.splits.names
         self.num_unused = int((self._split_codes == UNUSED).sum())
@@ -96,34 +99,30 @@ class GraphLevelConverter:
         return np.flatnonzero(self._split_codes == self._split_names.index(split))
 
     def _encode(self, graphs: SampledSubgraphs, chosen: _Rows) -> list[bytes]:
-        one_each = np.arange(graphs.num_subgraphs + 1)
         columns: dict[str, pa.Array] = {}
-        slices: dict[str, Slices] = {}
-        integers: dict[str, Slices] = {}
+        slices = RecordSlices(graphs.num_subgraphs)
 
         def add(key: str, column: pa.Array, rows: _Rows, splits: _Rows) -> None:
             # Only the rows of the batch are encoded, which bounds the memory.
             columns[key] = column.take(pa.array(rows))
-            slices[key] = np.arange(len(rows)), splits
+            slices.columns[key] = np.arange(len(rows)), splits
 
         for feature in self.schema.context.features:
             if feature == ID_FEATURE:
-                add(f"context/{feature}", self.grouped.ids, chosen, one_each)
+                add(f"context/{feature}", self.grouped.ids, chosen, slices.one_each)
             else:
-                add(f"context/{feature}", self._column(CONTEXT, feature), self.grouped.rows[chosen], one_each)
+                add(f"context/{feature}", self._column(CONTEXT, feature), self.grouped.rows[chosen], slices.one_each)
         for name, node_set in self.schema.node_sets.items():
             nodes = graphs.node_sets[name]
-            integers[f"nodes/{name}.#size"] = np.diff(nodes.splits), one_each
+            slices.add_nodes(name, nodes.splits)
             for feature in node_set.features:
                 add(f"nodes/{name}.{feature}", self._column(f"nodes/{name}", feature), nodes.rows, nodes.splits)
         for name, edge_set in self.schema.edge_sets.items():
             edges = graphs.edge_sets[name]
-            integers[f"edges/{name}.#size"] = np.diff(edges.splits), one_each
-            integers[f"edges/{name}.#source"] = edges.sources, edges.splits
-            integers[f"edges/{name}.#target"] = edges.targets, edges.splits
+            slices.add_edges(name, edges.sources, edges.targets, edges.splits)
             for feature in edge_set.features:
                 add(f"edges/{name}.{feature}", self._column(f"edges/{name}", feature), edges.rows, edges.splits)
-        return RecordEncoder(columns).encode(graphs.num_subgraphs, slices, integers)
+        return RecordEncoder(columns).encode(graphs.num_subgraphs, slices.columns, slices.integers)
 
     def _column(self, label: str, feature: str) -> pa.Array:
         return self._tables[label].columns[feature]
@@ -189,26 +188,6 @@ def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) 
     return splits
 
 
-def _split_columns(context: Table | None, spec: GraphLevelExamples, grouped: GroupedGraphs) -> SplitColumns:
-    if context is None:
-        return SplitColumns()
-    rows = pa.array(grouped.rows)
-    splits = spec.splits
-
-    def place_of(position: int) -> str:
-        row = int(grouped.rows[position])
-        [(file, number)] = context.locate(context.rows[row : row + 1])
-        return f"{file}, {table_format(context.layout).row_word} {number}"
-
-    times = context.columns[splits.time_feature].take(rows) if splits.time_feature else None
-    return SplitColumns(
-        names=context.columns[EXTRA_PREFIX + splits.column].take(rows) if splits.column else None,
-        times=None if times is None else np.asarray(times.to_numpy(zero_copy_only=False), np.int64),
-        groups=context.columns[EXTRA_PREFIX + splits.group_column].take(rows) if splits.group_column else None,
-        place_of=place_of,
-    )
-
-
 def _take_nodes(nodes: SampledNodes, chosen: _Rows) -> SampledNodes:
     positions, splits = _ranges(nodes.splits, chosen)
     return SampledNodes(rows=nodes.rows[positions], splits=splits)
@@ -228,5 +207,4 @@ def _ranges(splits: _Rows, chosen: _Rows) -> tuple[_Rows, _Rows]:
     """Returns the positions of the chosen ranges, one after the other, and where each begins among them."""
     sizes = np.diff(splits)[chosen]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    positions = np.arange(starts[-1]) + np.repeat(splits[chosen] - starts[:-1], sizes)
-    return positions, starts
+    return expand_ranges(splits[chosen], sizes), starts

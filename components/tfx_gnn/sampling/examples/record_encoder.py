@@ -83,6 +83,25 @@ class RecordEncoder:
             yield headers[stop - start] + data[start:stop]
 
 
+class RecordSlices:
+    """What each record of subgraphs has of columns, and which integers, by key."""
+
+    def __init__(self, num_records: int) -> None:
+        self.one_each = np.arange(num_records + 1)
+        self.columns: dict[str, Slices] = {}
+        self.integers: dict[str, Slices] = {}
+
+    def add_nodes(self, name: str, splits: _Rows) -> None:
+        """Adds the sizes of a node set."""
+        self.integers[f"nodes/{name}.#size"] = np.diff(splits), self.one_each
+
+    def add_edges(self, name: str, sources: _Rows, targets: _Rows, splits: _Rows) -> None:
+        """Adds the sizes and ends of an edge set."""
+        self.integers[f"edges/{name}.#size"] = np.diff(splits), self.one_each
+        self.integers[f"edges/{name}.#source"] = sources, splits
+        self.integers[f"edges/{name}.#target"] = targets, splits
+
+
 class _HeaderCache(dict[int, bytes]):
     """What comes before a list of values of a given length in bytes."""
 

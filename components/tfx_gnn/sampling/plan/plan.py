@@ -40,8 +40,8 @@ class Temporal:
     inclusive: bool = False
 
     def __post_init__(self) -> None:
-        check_text("seed_time", self.seed_time, " in `temporal`")
-        check_texts("edge_times", self.edge_times, " in `temporal`")
+        _check_text("seed_time", self.seed_time, " in `temporal`")
+        _check_texts("edge_times", self.edge_times, " in `temporal`")
         if not self.edge_times:
             raise ValueError(
                 "`edge_times` must name at least one edge set in `temporal`; got none. "
@@ -77,16 +77,16 @@ class SeedTable:
     splits_edges: bool = True
 
     def __post_init__(self) -> None:
-        check_text("filename", self.filename, " in `seed_table`")
-        check_texts("columns", self.columns, " in `seed_table`")
-        check_texts("features", self.features, " in `seed_table`")
+        _check_text("filename", self.filename, " in `seed_table`")
+        _check_texts("columns", self.columns, " in `seed_table`")
+        _check_texts("features", self.features, " in `seed_table`")
         for name, dtype in self.features.items():
             if dtype not in _SEED_DTYPES:
                 raise ValueError(
                     f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
                     "`seed_table`. Choose one of them."
                 )
-        check_names("identity_features", self.identity_features)
+        _check_distinct_names("identity_features", self.identity_features)
         unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
         if unfit:
             raise ValueError(
@@ -133,13 +133,13 @@ class Negatives:
             )
 
 
-def check_text(field: str, value: str, place: str) -> None:
+def _check_text(field: str, value: str, place: str) -> None:
     """Checks that a field is a name; `place` says where it is, in words that follow others."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
 
 
-def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
+def _check_texts(field: str, values: Mapping[str, str], place: str) -> None:
     """Checks that a field maps names to names; `place` says where it is, in words that follow others."""
     if not isinstance(values, Mapping) or not all(
         isinstance(text, str) and text for pair in values.items() for text in pair
@@ -148,9 +148,19 @@ def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
 
 
 def check_names(field: str, names: Iterable[str]) -> None:
-    """Checks that a field is a tuple of different names."""
+    """Checks that a field is a tuple of names."""
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
+
+
+def check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
+    """Checks that a name is among those of a graph; `place` says where it is, in words that follow others."""
+    if name not in known:
+        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")
+
+
+def _check_distinct_names(field: str, names: Iterable[str]) -> None:
+    check_names(field, names)
     if len(set(names)) != len(tuple(names)):
         raise ValueError(f"`{field}` must name each once; got {tuple(names)!r}. Remove the repetition.")
 
@@ -220,10 +230,10 @@ class SamplingPlan:
             )
         self._check_types()
         for field in ("label_features", "induced_edge_sets", "reverse_edge_sets", "context_features"):
-            check_names(field, getattr(self, field))
+            _check_distinct_names(field, getattr(self, field))
             object.__setattr__(self, field, tuple(getattr(self, field)))
         for set_name, names in self.excluded_features.items():
-            check_names(f"excluded_features[{set_name!r}]", names)
+            _check_distinct_names(f"excluded_features[{set_name!r}]", names)
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         object.__setattr__(self, "hops", name_hops(self.hops))
         self._check_labels()

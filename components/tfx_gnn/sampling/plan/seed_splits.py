@@ -18,6 +18,9 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids, mix
 from tfx_gnn.tables.graph_tables import EdgeTable, NodeTable
+from tfx_gnn.tables.table_files import Table
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 UNUSED = -1
 """Split code of what is no seed."""
@@ -138,6 +141,24 @@ def _extra_column(table: NodeTable | EdgeTable, name: str) -> pa.Array:
             "Read the tables with those that `tables_with_splits` lists."
         )
     return table.extra_columns[name]
+
+
+def select_split_columns(splits: SplitPlan, table: Table, rows: npt.NDArray[np.int64]) -> SplitColumns:
+    """Takes what decides about splits from some rows of a seed table or context table."""
+    chosen = pa.array(rows)
+    times = table.columns[splits.time_feature].take(chosen) if splits.time_feature else None
+    return SplitColumns(
+        names=table.columns[EXTRA_PREFIX + splits.column].take(chosen) if splits.column else None,
+        times=None if times is None else np.asarray(times.to_numpy(zero_copy_only=False), np.int64),
+        groups=table.columns[EXTRA_PREFIX + splits.group_column].take(chosen) if splits.group_column else None,
+        place_of=lambda position: place_of_row(table, int(rows[position])),
+    )
+
+
+def place_of_row(table: Table, row: int) -> str:
+    """Names the file and record of a row, given by its position in the columns of a table."""
+    [(file, number)] = table.locate(table.rows[row : row + 1])
+    return f"{file}, {table_format(table.layout).row_word} {number}"
 
 
 def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool = False) -> _Codes:
