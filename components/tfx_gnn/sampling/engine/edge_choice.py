@@ -28,7 +28,7 @@ from tfx_gnn.sampling.random_choice import (
 )
 
 _MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
-_MAX_REQUESTS = 1 << 16
+_MAX_REQUESTS = 1 << 16  # so that `find_smallest` sorts the groups of a batch as 16-bit integers
 
 _Integers = npt.NDArray[np.int64]
 _Scores = npt.NDArray[np.float64]
@@ -326,6 +326,7 @@ def merge_scored(
     num_candidates = np.zeros(num_requests, np.int64)
     num_eligible = np.zeros(num_requests, np.int64)
     for part, where in zip(parts, positions, strict=True):
+        # Plain indexing would count a position once that repeats in `where`.
         np.add.at(num_candidates, where, part.num_candidates)
         np.add.at(num_eligible, where, part.num_eligible)
     requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])

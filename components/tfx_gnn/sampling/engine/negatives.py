@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.sampling.engine.block_result import is_among
 from tfx_gnn.sampling.plan.plan import Negatives
 from tfx_gnn.sampling.random_choice import mix
 
@@ -163,13 +164,7 @@ class PairLookup:
 
     def contains(self, sources: _Nodes, targets: _Nodes) -> npt.NDArray[np.bool_]:
         """Tells which pairs are edges."""
-        pairs = sources * self._num_targets + targets
-        positions = np.searchsorted(self._pairs, pairs)
-        positions[positions == len(self._pairs)] = 0
-        if not len(self._pairs):
-            return np.zeros(len(pairs), np.bool_)
-        found: npt.NDArray[np.bool_] = self._pairs[positions] == pairs
-        return found
+        return is_among(sources * self._num_targets + targets, self._pairs)
 
 
 def choose_negatives(
