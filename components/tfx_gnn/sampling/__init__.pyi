@@ -4,7 +4,8 @@ from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam as s
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler as InMemorySampler
 from tfx_gnn.sampling.engine.seeds import Seeds as Seeds
 from tfx_gnn.sampling.examples.seed_selection import make_seeds as make_seeds
-from tfx_gnn.sampling.examples.subgraph_dataset import subgraph_dataset as subgraph_dataset
+from tfx_gnn.sampling.examples.subgraph_examples import subgraph_dataset as subgraph_dataset
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges as rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples as GraphLevelExamples
 from tfx_gnn.sampling.plan.hop import SEED as SEED
 from tfx_gnn.sampling.plan.hop import SOURCE as SOURCE
@@ -18,5 +19,4 @@ from tfx_gnn.sampling.plan.plan import reached_node_sets as reached_node_sets
 from tfx_gnn.sampling.plan.sampling_spec import plan_from_sampling_spec as plan_from_sampling_spec
 from tfx_gnn.sampling.plan.sampling_spec import read_sampling_spec as read_sampling_spec
 from tfx_gnn.sampling.plan.split_plan import SplitPlan as SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges as rank_edges
 from tfx_gnn.tables.graph_tables import read_tables as read_tables

@@ -27,12 +27,7 @@ _CHUNK = 1 << 14  # texts at a time, so that what is computed on the way stays i
 def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Scrambles 64-bit values: the output function of SplitMix64 (Steele et al., 2014).
 
-    Args:
-        values: uint64 array of any shape.
-
-    Returns:
-        Array of the same shape; a one-to-one image in which every input bit
-        changes about half of the output bits.
+    It is one-to-one, and every input bit changes about half of the output bits.
     """
     mixed = values + np.uint64(_STEP)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -41,24 +36,11 @@ def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """Hashes node ids to 64 bits: the code by which random choices know a node.
+    """Hashes node ids, strings or int64 without nulls, to 64 bits: the code of a node in random choices.
 
     It is the same in every process, on every machine and in every release. Text is
     read as UTF-8 in little-endian words of eight bytes, the last one filled up with
     zeros; each word is mixed into the hash, which starts from the length in bytes.
-
-    Args:
-        ids: Arrow array of large_string, string or int64, shape [n], no nulls.
-
-    Returns:
-        uint64 array, shape [n].
-
-    Raises:
-        TypeError: if the array is of another type.
-
-    Example:
-        >>> [hex(code) for code in hash_ids(pa.array(["libc6", "a longer name"], pa.large_string())).tolist()]
-        ['0x4db645035c36d849', '0x6339d890a7b381b4']
     """
     if pa.types.is_integer(ids.type):
         return hash_integers(ids.to_numpy(zero_copy_only=False).astype(np.int64, copy=False))
@@ -104,26 +86,12 @@ def _hash_words(
 
 @functools.lru_cache(maxsize=1024)
 def hash_name(name: str) -> int:
-    """Hashes one text as `hash_ids` does.
-
-    Args:
-        name: any text.
-
-    Returns:
-        Integer in [0, 2**64).
-    """
+    """Hashes one text as `hash_ids` does."""
     return int(hash_ids(pa.array([name], pa.large_string()))[0])
 
 
 def hash_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Hashes integers to 64 bits, the same in every process and release.
-
-    Args:
-        values: int64 array, for example node ids.
-
-    Returns:
-        uint64 array of the same shape; different integers have different hashes.
-    """
+    """Hashes integers to 64 bits, the same in every process and release; different ones have different hashes."""
     return mix(values.astype(np.uint64))
 
 
@@ -132,12 +100,6 @@ def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 
     The edges of a node are put in the order of this hash before one is chosen by its
     position, so ranges of hashes divide the edges of a hub evenly.
-
-    Args:
-        edge_rows: int64 array of any shape.
-
-    Returns:
-        uint64 array of the same shape; different rows have different hashes.
     """
     return mix(edge_rows.astype(np.uint64))
 
@@ -145,17 +107,7 @@ def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
 def choice_keys(
     sampling_seed: int, hop_name: str, subgraph_keys: npt.NDArray[np.uint64], node_codes: npt.NDArray[np.uint64]
 ) -> npt.NDArray[np.uint64]:
-    """Makes one choice key per pair of subgraph and node.
-
-    Args:
-        sampling_seed: seed of the whole run, in [0, 2**63).
-        hop_name: name of the hop that chooses.
-        subgraph_keys: uint64 array, shape [n]: key of each choice's subgraph (see `Seeds`).
-        node_codes: uint64 array, shape [n]: hash of the id of the node whose edges are chosen.
-
-    Returns:
-        uint64 array, shape [n].
-    """
+    """Makes one choice key per pair of subgraph key (see `Seeds`) and node code (see `hash_ids`)."""
     run = mix(np.array([sampling_seed], np.uint64))
     hop = mix(run ^ np.uint64(hash_name(hop_name)))
     return mix(mix(hop ^ subgraph_keys) ^ node_codes)
@@ -164,18 +116,10 @@ def choice_keys(
 def choose_positions(
     keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], fan_out: int
 ) -> npt.NDArray[np.int64]:
-    """Chooses `fan_out` different positions out of each row's `counts`, all sets equally likely.
+    """Chooses `fan_out` different positions out of each row's `counts`, all sets equally likely; ascending.
 
     Floyd's algorithm (Bentley, Floyd: A sample of brilliance, 1987), all rows at
-    once. Its cost does not depend on `counts`, so a hub costs what any node costs.
-
-    Args:
-        keys: uint64 array, shape [n]: key of each row's choice.
-        counts: int64 array, shape [n], each at least `fan_out`.
-        fan_out: how many to choose, at least 1.
-
-    Returns:
-        int64 array, shape [n, fan_out], values in [0, counts[i]), ascending in each row.
+    once. Its cost does not depend on `counts`, each at least `fan_out`, so a hub costs what any node costs.
     """
     chosen = np.empty((keys.shape[0], fan_out), np.int64)
     for step in range(fan_out):
@@ -190,53 +134,29 @@ def choose_positions(
 def draw_positions(
     keys: npt.NDArray[np.uint64], counts: npt.NDArray[np.int64], num_draws: int
 ) -> npt.NDArray[np.int64]:
-    """Draws `num_draws` positions out of each row's `counts`, independently of each other.
-
-    Args:
-        keys: uint64 array, shape [n]: key of each row's draws.
-        counts: int64 array, shape [n], each at least 1.
-        num_draws: how many to draw, at least 1.
-
-    Returns:
-        int64 array, shape [n, num_draws], values in [0, counts[i]), in the order of the draws.
-    """
+    """Draws `num_draws` independent positions out of each row's `counts`, in the order of the draws."""
     return np.stack([_draw(keys, step, counts) for step in range(num_draws)], axis=1)
 
 
 def uniform_scores(
     keys: npt.NDArray[np.uint64], edge_hashes: npt.NDArray[np.uint64], draw: int = 0
 ) -> npt.NDArray[np.float64]:
-    """Gives each candidate edge of a choice a random number of its own.
+    """Gives each candidate edge of a choice a random number of its own, in (0, 1].
 
     Those with the smallest numbers are a choice with equal chances, whoever looks
-    at which part of the edges.
-
-    Args:
-        keys: uint64 array, shape [n]: key of the choice that each candidate belongs to.
-        edge_hashes: uint64 array, shape [n]: `edge_hash` of each candidate.
-        draw: number of the draw, for choices that draw several times.
-
-    Returns:
-        float64 array, shape [n], values in (0, 1].
+    at which part of the edges. `keys` are those of the choices that candidates belong to.
     """
     bits = mix((keys + np.uint64((draw + 1) * _STEP & _MASK)) ^ edge_hashes)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Turns uniform scores into those of a weighted choice: -log(u) / weight.
+    """Turns uniform scores into those of a weighted choice: -log(u) / weight, for positive weights.
 
     The smallest of them are a weighted choice without replacement, one after the
     other (Efraimidis, Spirakis: Weighted random sampling with a reservoir, 2006).
     The logarithm is computed from sums, products and quotients alone, which are the
     same on every machine; those of C libraries and of processors differ in the last bit.
-
-    Args:
-        uniforms: float64 array, shape [n], values in (0, 1].
-        weights: float64 array, shape [n], positive.
-
-    Returns:
-        float64 array, shape [n], non-negative.
     """
     mantissas, exponents = np.frexp(uniforms)
     small = mantissas < _SQRT_HALF
@@ -249,6 +169,48 @@ def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[n
     for denominator in range(_LAST_TERM - 2, 0, -2):
         series = series * square + 1 / denominator
     return -(exponents * _LOG_2 + 2 * s * series) / weights
+
+
+def bound_smallest(
+    scores: npt.NDArray[np.float64], sizes: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.float64]:
+    """Bounds the `count`-th smallest score of each group from above (float64), without sorting.
+
+    `scores` come group after group, `sizes` of each; groups of at most `count` scores have an infinite bound.
+    A group is cut into `count` parts. Each part has a smallest score, so `count` of
+    the group's scores are at most the largest of these. Of scores in random order,
+    about `count * log(count)` are below the bound, however large the group is.
+    """
+    bounds = np.full(len(sizes), np.inf)
+    large = np.flatnonzero(sizes > count)
+    if not len(large):
+        return bounds
+    begins = (np.cumsum(sizes) - sizes)[large, np.newaxis]
+    # The parts of each group, and what lies between it and the next large one.
+    cuts = begins + sizes[large, np.newaxis] * np.arange(count + 1) // count
+    padded = np.append(scores, np.inf)
+    bounds[large] = np.minimum.reduceat(padded, cuts.ravel()).reshape(cuts.shape)[:, :count].max(axis=1)
+    return bounds
+
+
+def find_smallest(
+    group: npt.NDArray[np.int64], scores: npt.NDArray[np.float64], edge_rows: npt.NDArray[np.int64], count: int
+) -> npt.NDArray[np.int64]:
+    """Returns the positions of the `count` smallest pairs of (score, edge row) in each group: by group, ascending."""
+    if not len(group):
+        return np.zeros(0, np.int64)
+    order = np.argsort(scores)
+    # Stable sorting of 16-bit integers takes linear time.
+    small = group.astype(np.uint16) if group.max() < 1 << 16 else group
+    order = order[np.argsort(small[order], kind="stable")]
+    in_order, ordered_scores = group[order], scores[order]
+    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
+        order = np.lexsort((edge_rows, scores, group))
+        in_order = group[order]
+    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
+    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    found: npt.NDArray[np.int64] = order[rank < count]
+    return found
 
 
 def _draw(keys: npt.NDArray[np.uint64], step: int, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -7,10 +7,10 @@ from tfx_gnn.graphlearn.graph_source import MASK_COLUMN, UNMASKED, Graph, Mask, 
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges
 from tfx_gnn.tables.row_rules import RowRules
 
 FILES = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras
-from tfx_gnn.graph.ops.edge_sorting import sort_edges
 
 from tfx_gnn.graph.graph_constants import SOURCE, TARGET
+from tfx_gnn.graph.ops.edge_edits import sort_edges
 from tfx_gnn.graph.ops.homogeneous_graph import homogeneous
 from tfx_gnn.models.message_passing import BothDirections
 from tfx_gnn.models.relational_update import NeighborMean, relational_graph_update

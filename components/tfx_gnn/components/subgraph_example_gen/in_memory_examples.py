@@ -16,17 +16,16 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.engine.seeds import Seeds, shard_bounds
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, convert_graph_level_examples
-from tfx_gnn.sampling.examples.seed_selection import make_seeds
+from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
-from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
-from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
+from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, TableReport, write_dead_letters
 from tfx_gnn.tables.table_access import TableAccess

@@ -21,12 +21,12 @@ from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.graph_level_examples import check_graph_level_examples, make_graph_level_schema
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
-from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema
 from tfx_gnn.tables.graph_tables import list_table_files, read_tables_schema
 from tfx_gnn.tables.row_rules import TableReport

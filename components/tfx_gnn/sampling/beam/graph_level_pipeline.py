@@ -23,8 +23,8 @@ from apache_beam import pvalue
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.beam.messages import pack, unpack
 from tfx_gnn.sampling.beam.shard_files import WriteShards, WrittenBlock, remove_blocks, write_block
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.engine.seeds import shard_starts
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.graph_level_conversion import GraphLevelConverter, GraphLevelReport, splits_with_graphs
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts
 from tfx_gnn.sampling.random_choice import hash_ids

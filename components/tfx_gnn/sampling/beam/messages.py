@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.sampling.beam.index.partitions import group_by_partition, partition_of_codes
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges
 
 _Integers = npt.NDArray[np.int64]
 _State = TypeVar("_State")

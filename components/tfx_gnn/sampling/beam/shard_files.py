@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 
 _BLOCKS_DIR = ".blocks"

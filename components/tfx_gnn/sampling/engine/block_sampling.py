@@ -15,10 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tfx_gnn.sampling import random_choice
-from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, TruncatedNodes
-from tfx_gnn.sampling.engine.edge_filters import hidden_pairs, ranked_edge_sets, timed_edge_sets
-from tfx_gnn.sampling.engine.edge_requests import AllowedNodes, EdgeRequests, FoundEdges
-from tfx_gnn.sampling.engine.node_pairs import NodeNumbers, NodePairs, is_among, union
+from tfx_gnn.sampling.engine.block_result import (
+    BlockEdges,
+    BlockResult,
+    NodeNumbers,
+    NodePairs,
+    TruncatedNodes,
+    is_among,
+    union,
+)
+from tfx_gnn.sampling.engine.edge_choice import AllowedNodes, EdgeRequests, FoundEdges
 from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts
 from tfx_gnn.sampling.plan.hop import INDUCED_PREFIX, SOURCE, TARGET, Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
@@ -31,17 +37,11 @@ _Integers = npt.NDArray[np.int64]
 
 
 def rounds_of_plan(plan: SamplingPlan) -> tuple[tuple[Hop, ...], ...]:
-    """Lists the hops that each round asks for.
+    """Lists the hops that each round of `BlockSampling.next_requests` asks for.
 
     A hop is in the round after those that it starts from. Induced edges are asked
     for last of all, by hops of their own: all edges of every sampled node, between
     sampled nodes.
-
-    Args:
-        plan: any plan.
-
-    Returns:
-        Hops by round; the rounds of `BlockSampling.next_requests`.
     """
     rounds: list[list[Hop]] = []
     done_in = dict.fromkeys(plan.root_names, 0)
@@ -56,6 +56,62 @@ def rounds_of_plan(plan: SamplingPlan) -> tuple[tuple[Hop, ...], ...]:
 
 def _induced_hop(edge_set: str) -> Hop:
     return Hop(edge_set=edge_set, strategy="full", name=INDUCED_PREFIX + edge_set)
+
+
+def ranked_edge_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
+    """Lists the edge sets of a plan whose edges may be of a later split, in alphabetical order.
+
+    Of a link plan: the seed edge set and its reverse ones, unless `splits_edges` is False; of an inductive
+    node plan: those that end in the seed node set.
+    """
+    if plan.is_link_plan:
+        ranked = set(plan.split_edge_sets)
+    elif plan.splits.visibility == "inductive":
+        ranked = {
+            name
+            for name in plan.edge_set_names
+            if plan.seed_node_set in (schema.edge_sets[name].source, schema.edge_sets[name].target)
+        }
+    else:
+        ranked = set()
+    return tuple(sorted(ranked & set(plan.edge_set_names)))
+
+
+def timed_edge_sets(plan: SamplingPlan) -> tuple[str, ...]:
+    """Lists the edge sets of a plan that are filtered by time, in alphabetical order."""
+    return tuple(sorted(plan.temporal.edge_times)) if plan.temporal else ()
+
+
+def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
+    """Tells whether edges between the pairs that a subgraph reads out are hidden from it.
+
+    They are in the seed edge set and its reverse ones, unless the plan keeps the seed edge, or time hides it:
+    a seed edge is not older than itself.
+    """
+    if not plan.is_link_plan or plan.keeps_seed_edge or edge_set not in {plan.seed_edge_set, *plan.reverse_edge_sets}:
+        return False
+    return plan.temporal is None or plan.temporal.inclusive or edge_set not in plan.temporal.edge_times
+
+
+def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers, _Integers, _Integers] | None:
+    """Lists between which nodes a hop must not follow edges; None if nothing is hidden.
+
+    Returns the subgraph, the node where the hop starts and the node where it must not end, as handles;
+    pairs repeat where the seeds repeat them.
+    """
+    if not hides_read_out_pairs(plan, hop.edge_set):
+        return None
+    subgraphs = np.repeat(np.arange(seeds.num_subgraphs), np.diff(seeds.readout_splits))
+    sources, targets = seeds.readout_nodes[SOURCE], seeds.readout_nodes[TARGET]
+    is_forward = hop.direction == "forward"
+    starts, ends = [], []
+    if hop.edge_set == plan.seed_edge_set:
+        starts.append(sources if is_forward else targets)
+        ends.append(targets if is_forward else sources)
+    if hop.edge_set in plan.reverse_edge_sets:
+        starts.append(targets if is_forward else sources)
+        ends.append(sources if is_forward else targets)
+    return np.tile(subgraphs, len(starts)), np.concatenate(starts), np.concatenate(ends)
 
 
 class BlockSampling:
@@ -77,13 +133,8 @@ class BlockSampling:
     ) -> None:
         """Starts with the roots.
 
-        Args:
-            plan: what to sample; it fits the schema.
-            schema: schema of the whole graph.
-            seeds: the seeds of the block.
-            sampling_seed: seed of all random choices, in [0, 2**63).
-            node_codes: by node set that the plan reaches, uint64 array with the code of
-                each row, if handles of nodes are rows; None if handles are codes.
+        `node_codes` holds, by node set that the plan reaches, the code of each row if handles of nodes are rows;
+        None if handles are codes.
         """
         self._plan = plan
         self._seeds = seeds
@@ -124,14 +175,9 @@ class BlockSampling:
         return self._seeds
 
     def next_requests(self) -> list[EdgeRequests]:
-        """Asks for the edges of the next round.
+        """Asks for the edges of the next round; nothing once all rounds are over.
 
-        Returns:
-            One batch of requests for each hop of the round, sorted by subgraph, then
-            node number, even if it is empty; no batch at all once all rounds are over.
-
-        Raises:
-            RuntimeError: if the last requests have not been answered.
+        Each hop of the round has one batch of requests, even an empty one, sorted by subgraph, then node number.
         """
         if self._asked:
             raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more is asked. Call it.")
@@ -142,14 +188,7 @@ class BlockSampling:
         return requests
 
     def accept(self, answers: Iterable[FoundEdges]) -> None:
-        """Takes in the edges of a round.
-
-        Args:
-            answers: one for each batch of requests of the last `next_requests`, in any order.
-
-        Raises:
-            ValueError: if an answer is missing, or was not asked for.
-        """
+        """Takes in the edges of a round: one answer to each batch of the last requests, in any order."""
         by_hop = {answer.hop: answer for answer in answers}
         if sorted(by_hop) != sorted(self._asked):
             raise ValueError(
@@ -161,14 +200,7 @@ class BlockSampling:
             self._take_in(self._hops[name], by_hop[name], self._asked.pop(name))
 
     def finish(self) -> BlockResult:
-        """Collects what was found.
-
-        Returns:
-            The nodes and edges of every subgraph of the block.
-
-        Raises:
-            RuntimeError: if there is more to ask.
-        """
+        """Collects the nodes and edges of every subgraph of the block."""
         if self._asked or self._round < len(self._rounds):
             raise RuntimeError("`finish` must come after the last round. Call `next_requests` until it asks nothing.")
         if self._plan.keeps_seed_edge:

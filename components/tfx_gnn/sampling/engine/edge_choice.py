@@ -16,74 +16,156 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from tfx_gnn.sampling import random_choice
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges, expand_ranges
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.random_choice import edge_hash
+from tfx_gnn.sampling.random_choice import (
+    bound_smallest,
+    choose_positions,
+    draw_positions,
+    edge_hash,
+    exponential_scores,
+    find_smallest,
+    uniform_scores,
+)
+
+_MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
+_MAX_REQUESTS = 1 << 16  # so that `find_smallest` sorts the groups of a batch as 16-bit integers
 
 _Integers = npt.NDArray[np.int64]
-
-
 _Scores = npt.NDArray[np.float64]
 
 
-def bound_smallest(scores: _Scores, sizes: _Integers, count: int) -> _Scores:
-    """Bounds the `count`-th smallest score of each group from above, without sorting.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AllowedNodes:
+    """Sets of nodes, one a subgraph.
 
-    A group is cut into `count` parts. Each part has a smallest score, so `count` of
-    the group's scores are at most the largest of these. Of scores in random order,
-    about `count * log(count)` are below the bound, however large the group is.
-
-    Args:
-        scores: float64 array, shape [total], group after group.
-        sizes: int64 array, shape [num_groups]: scores of each group; they sum to total.
-        count: how many are looked for, at least 1.
-
-    Returns:
-        float64 array, shape [num_groups]; infinite for groups of at most `count` scores.
-
-    Example:
-        >>> bound_smallest(np.array([4.0, 1.0, 3.0, 2.0, 9.0]), np.array([4, 1]), 2).tolist()
-        [2.0, inf]
+    Attributes:
+        subgraphs: int64 array, shape [num_nodes]: position of the subgraph among its block.
+        nodes: int64 array, shape [num_nodes]: handle of the node; no pair repeats.
     """
-    bounds = np.full(len(sizes), np.inf)
-    large = np.flatnonzero(sizes > count)
-    if not len(large):
-        return bounds
-    begins = (np.cumsum(sizes) - sizes)[large, np.newaxis]
-    # The parts of each group, and what lies between it and the next large one.
-    cuts = begins + sizes[large, np.newaxis] * np.arange(count + 1) // count
-    padded = np.append(scores, np.inf)
-    bounds[large] = np.minimum.reduceat(padded, cuts.ravel()).reshape(cuts.shape)[:, :count].max(axis=1)
-    return bounds
+
+    subgraphs: _Integers
+    nodes: _Integers
+
+    def of_subgraphs(self, subgraphs: _Integers) -> AllowedNodes:
+        """Selects the sets of some subgraphs."""
+        kept = np.isin(self.subgraphs, subgraphs)
+        return AllowedNodes(subgraphs=self.subgraphs[kept], nodes=self.nodes[kept])
+
+    def contains(self, subgraphs: _Integers, nodes: _Integers) -> npt.NDArray[np.bool_]:
+        """Tells which pairs of (subgraph, node) are among these."""
+        distinct, numbers = np.unique(self.nodes, return_inverse=True)
+        if not len(distinct):
+            return np.zeros(len(nodes), np.bool_)
+        found = np.minimum(np.searchsorted(distinct, nodes), len(distinct) - 1)
+        is_pair = np.isin(subgraphs * len(distinct) + found, self.subgraphs * len(distinct) + numbers)
+        return is_pair & (distinct[found] == nodes)
 
 
-def find_smallest(group: _Integers, scores: _Scores, edge_rows: _Integers, count: int) -> _Integers:
-    """Finds the `count` smallest pairs of score and edge row in each group.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EdgeRequests:
+    """Nodes that a hop starts from, each on behalf of one subgraph.
 
-    Args:
-        group: int64 array, shape [n], not negative: group of each score.
-        scores: float64 array, shape [n].
-        edge_rows: int64 array, shape [n]: what decides among equal scores.
-        count: how many to find in each group; smaller groups are taken whole.
+    A node is given by its handle: its row in the node table in memory, its code
+    (viewed as int64) where the graph is cut into partitions.
 
-    Returns:
-        int64 array of positions in [0, n), by group, from small to large.
+    Attributes:
+        hop: name of the hop.
+        subgraphs: int64 array, shape [num_requests]: position of the subgraph among its block.
+        nodes: int64 array, shape [num_requests]: handle of the node.
+        keys: uint64 array, shape [num_requests]: key of the request's random choice.
+        time_limits: int64 array, shape [num_requests]: edges must be older than this (or
+            as old, if the plan says inclusive); None if the hop's edges are not filtered by time.
+        rank_limits: int8 array, shape [num_requests]: highest rank of edges; None if the
+            hop's edges have no ranks.
+        excluded_splits: int64 array, shape [num_requests + 1]: where the excluded
+            neighbors of each request start; None if no request has any.
+        excluded_neighbors: int64 array: handles of nodes that no edge may lead to.
+        allowed: the nodes that edges may lead to, by subgraph; None: to any.
     """
-    if not len(group):
-        return np.zeros(0, np.int64)
-    order = np.argsort(scores)
-    # Stable sorting of 16-bit integers takes linear time.
-    small = group.astype(np.uint16) if group.max() < 1 << 16 else group
-    order = order[np.argsort(small[order], kind="stable")]
-    in_order, ordered_scores = group[order], scores[order]
-    if ((in_order[1:] == in_order[:-1]) & (ordered_scores[1:] == ordered_scores[:-1])).any():
-        order = np.lexsort((edge_rows, scores, group))
-        in_order = group[order]
-    begins = np.flatnonzero(np.diff(in_order, prepend=in_order[0] - 1))
-    rank = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
-    found: _Integers = order[rank < count]
-    return found
+
+    hop: str
+    subgraphs: _Integers
+    nodes: _Integers
+    keys: npt.NDArray[np.uint64]
+    time_limits: _Integers | None = None
+    rank_limits: npt.NDArray[np.int8] | None = None
+    excluded_splits: _Integers | None = None
+    excluded_neighbors: _Integers | None = None
+    allowed: AllowedNodes | None = None
+
+    @property
+    def num_requests(self) -> int:
+        """Number of requests."""
+        return len(self.nodes)
+
+    @property
+    def is_filtered(self) -> npt.NDArray[np.bool_]:
+        """Bool array, shape [num_requests]: whether some edges may not be chosen.
+
+        It depends on the plan and the request, never on the edges that there are.
+        """
+        if self.time_limits is not None or self.rank_limits is not None or self.allowed is not None:
+            return np.ones(self.num_requests, np.bool_)
+        if self.excluded_splits is None:
+            return np.zeros(self.num_requests, np.bool_)
+        return np.diff(self.excluded_splits) > 0
+
+    def take(self, indices: _Integers) -> EdgeRequests:
+        """Selects the requests at some positions, in that order."""
+        splits, excluded = self.excluded_splits, self.excluded_neighbors
+        if splits is not None and excluded is not None:
+            counts = splits[indices + 1] - splits[indices]
+            excluded = excluded[expand_ranges(splits[indices], counts)]
+            splits = np.concatenate([[0], np.cumsum(counts)])
+        return EdgeRequests(
+            hop=self.hop,
+            subgraphs=self.subgraphs[indices],
+            nodes=self.nodes[indices],
+            keys=self.keys[indices],
+            time_limits=None if self.time_limits is None else self.time_limits[indices],
+            rank_limits=None if self.rank_limits is None else self.rank_limits[indices],
+            excluded_splits=splits,
+            excluded_neighbors=excluded,
+            allowed=None if self.allowed is None else self.allowed.of_subgraphs(self.subgraphs[indices]),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FoundEdges:
+    """Edges that answer requests of one hop.
+
+    Attributes:
+        hop: name of the hop.
+        requests: int64 array, shape [num_edges]: position of the request that each edge answers.
+        edge_rows: int64 array, shape [num_edges]: row of the edge in its table as written.
+        neighbors: int64 array, shape [num_edges]: handle of the node that the edge leads to.
+        draws: int16 array, shape [num_edges]: number of the draw that found the edge, with
+            strategy "uniform_with_replacement"; 0 with others.
+        scores: float64 array, shape [num_edges]: score of each edge, of which the smallest
+            are chosen; None if the answer is complete as it is.
+        num_candidates: int64 array, shape [num_requests]: edges of the node, chosen or not.
+        num_eligible: int64 array, shape [num_requests]: those of them that might be chosen.
+    """
+
+    hop: str
+    requests: _Integers
+    edge_rows: _Integers
+    neighbors: _Integers
+    draws: npt.NDArray[np.int16]
+    scores: npt.NDArray[np.float64] | None
+    num_candidates: _Integers
+    num_eligible: _Integers
+
+    @property
+    def num_edges(self) -> int:
+        """Number of edges."""
+        return len(self.edge_rows)
+
+
+def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:
+    """Lists the members of ranges, range after range: starts [5, 2] and counts [2, 3] give [5, 6, 2, 3, 4]."""
+    firsts = starts - (np.cumsum(counts) - counts)
+    return np.repeat(firsts, counts) + np.arange(int(counts.sum()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,7 +173,7 @@ class Adjacency:
     """Edges of one edge set by the node at one of their ends.
 
     Node `i` has the edges at positions `offsets[i]` to `offsets[i + 1]`, in the
-    order of their hashes (`random_choice.edge_hash`), so that it does not matter in
+    order of their hashes (`edge_hash`), so that it does not matter in
     which order edges were read.
 
     Attributes:
@@ -132,25 +214,9 @@ def build_adjacency(
     ranks: npt.NDArray[np.int8] | None = None,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Adjacency:
-    """Groups edges by the node that they start from.
+    """Groups edges by their start, in [0, num_nodes); `edge_rows`, all different, are 0, 1, ... if left out.
 
-    Args:
-        starts: int64 array, shape [num_edges], values in [0, num_nodes): the end to look up by.
-        ends: int64 array, shape [num_edges]: the other end.
-        num_nodes: number of nodes to look up.
-        edge_rows: int64 array, shape [num_edges], all different: row of each edge in its
-            table as written; 0, 1, ... if left out.
-        times: int64 array, shape [num_edges]: time of each edge.
-        ranks: int8 array, shape [num_edges]: rank of each edge.
-        weights: float64 array, shape [num_edges]: weight of each edge.
-
-    Returns:
-        The adjacency, which costs 16 bytes an edge and 8 bytes a node, and what times,
-        ranks and weights take.
-
-    Example:
-        >>> build_adjacency(np.array([1, 0, 1]), np.array([5, 6, 7]), 3).offsets.tolist()
-        [0, 1, 3, 3]
+    It costs 16 bytes an edge and 8 bytes a node, and what times, ranks and weights take.
     """
     rows = np.arange(len(starts), dtype=np.int64) if edge_rows is None else edge_rows
     order = np.lexsort((edge_hash(rows), starts))
@@ -166,22 +232,8 @@ def build_adjacency(
     )
 
 
-_MAX_CANDIDATES = 1 << 18  # edges that are scored at once, so that memory does not grow with a hub's degree
-
-
-_MAX_REQUESTS = 1 << 16
-
-
 def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
-    """Tells which requests look at every edge of their node rather than at drawn positions.
-
-    Args:
-        hop: the hop.
-        requests: its requests.
-
-    Returns:
-        Bool array, shape [num_requests].
-    """
+    """Tells which requests look at every edge of their node rather than at drawn positions."""
     if hop.strategy in ("uniform", "uniform_with_replacement"):
         return requests.is_filtered
     return np.ones(requests.num_requests, np.bool_)
@@ -192,19 +244,12 @@ def positions_of_requests(
 ) -> tuple[_Integers, _Integers, npt.NDArray[np.int16]]:
     """Draws positions among the edges of nodes, where all edges have equal chances.
 
-    Args:
-        hop: a hop with strategy "uniform" or "uniform_with_replacement".
-        keys: uint64 array, shape [num_requests]: keys of the choices.
-        degrees: int64 array, shape [num_requests]: number of edges of each node.
-
-    Returns:
-        Arrays of one length, one item for each edge: the request, ascending; the
-        position in [0, degree) among the edges in the order of their hashes; the
-        number of the draw.
+    Returns for each edge the request, ascending; the position in [0, degree) among the node's edges in the
+    order of their hashes; and the number of the draw.
     """
     if hop.strategy == "uniform_with_replacement":
         drawn = np.flatnonzero(degrees)
-        positions = random_choice.draw_positions(keys[drawn], degrees[drawn], hop.fan_out)
+        positions = draw_positions(keys[drawn], degrees[drawn], hop.fan_out)
         draws = np.tile(np.arange(hop.fan_out, dtype=np.int16), len(drawn))
         return np.repeat(drawn, hop.fan_out), positions.ravel(), draws
     taken = np.minimum(degrees, hop.fan_out)
@@ -212,7 +257,7 @@ def positions_of_requests(
     truncated = np.flatnonzero(degrees > hop.fan_out)
     if len(truncated):
         where = (np.cumsum(taken) - taken)[truncated, np.newaxis] + np.arange(hop.fan_out)
-        positions[where] = random_choice.choose_positions(keys[truncated], degrees[truncated], hop.fan_out)
+        positions[where] = choose_positions(keys[truncated], degrees[truncated], hop.fan_out)
     return np.repeat(np.arange(len(taken)), taken), positions, np.zeros(len(positions), np.int16)
 
 
@@ -225,24 +270,12 @@ def find_edges(
     inclusive: bool = False,
     keeps_scores: bool = False,
 ) -> FoundEdges:
-    """Answers the requests of a hop from an adjacency.
+    """Answers the requests of a hop from an adjacency of its edge set in its direction.
 
-    Args:
-        hop: the hop.
-        adjacency: edges of the hop's edge set in the hop's direction, with the times,
-            ranks and weights that the requests and the strategy need.
-        local_nodes: int64 array, shape [num_requests]: position of each request's node in
-            the adjacency; -1 for a node without edges.
-        requests: the requests.
-        inclusive: whether edges of the very time of a request's limit may be chosen.
-        keeps_scores: whether the adjacency holds only some of a node's edges, so that
-            scores are needed to merge answers.
-
-    Returns:
-        The edges. Requests ascend among those with one kind of choice.
-
-    Raises:
-        ValueError: if scores are to be kept of requests that draw positions.
+    `local_nodes` are the positions of the requests' nodes in the adjacency, -1 for a node without edges.
+    `inclusive` lets edges of the very time of a request's limit be chosen. `keeps_scores` is for an adjacency
+    that holds only some of a node's edges, whose answers are merged by their scores.
+    Among requests with one kind of choice, those of the edges found ascend.
     """
     counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
     firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
@@ -284,25 +317,16 @@ def merge_scored(
     *,
     keeps_scores: bool = False,
 ) -> FoundEdges:
-    """Puts answers together that are about different nodes, or different edges of one node.
+    """Merges answers that are about different nodes, or different edges of one node.
 
-    Args:
-        hop: the hop.
-        parts: answers, at least one. Those without scores are complete for their
-            requests (or of a hop that takes all edges).
-        positions: by part, int64 array with the position among all requests of each of
-            the part's requests; one may be there several times, for several places
-            where its node has edges.
-        num_requests: number of all requests.
-        keeps_scores: whether these are not all answers yet, so that scores are needed to
-            merge again; then all parts have scores, or none has.
-
-    Returns:
-        The answers to all requests, without scores unless they are kept.
+    `positions` holds, for each part, the position of its requests among all requests; one may repeat, where
+    the edges of its node lie in several places. Parts without scores are complete for their requests.
+    `keeps_scores` is for a merge that others follow; then all parts have scores, or none has.
     """
     num_candidates = np.zeros(num_requests, np.int64)
     num_eligible = np.zeros(num_requests, np.int64)
     for part, where in zip(parts, positions, strict=True):
+        # Plain indexing would count a position once that repeats in `where`.
         np.add.at(num_candidates, where, part.num_candidates)
         np.add.at(num_eligible, where, part.num_eligible)
     requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])
@@ -440,7 +464,7 @@ class _Search:
             scores = -adjacency.weights[candidates]
         else:
             keys = np.repeat(self._requests.keys[requests], sizes)
-            scores = uniforms = random_choice.uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
+            scores = uniforms = uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
         if is_weighted:
             assert adjacency.weights is not None
             # Fast logarithms differ in the last bits from machine to machine. They leave out what is far from
@@ -450,7 +474,7 @@ class _Search:
         near = np.flatnonzero(scores <= np.repeat(bounds * (1 + 1e-9) if is_weighted else bounds, sizes))
         group, candidates, scores = group[near], candidates[near], scores[near]
         if is_weighted and uniforms is not None and adjacency.weights is not None:
-            scores = random_choice.exponential_scores(uniforms[near], adjacency.weights[candidates])
+            scores = exponential_scores(uniforms[near], adjacency.weights[candidates])
         kept = find_smallest(group, scores, adjacency.edge_rows[candidates], count)
         draws = np.full(len(kept), draw, np.int16)
         return _Chosen(requests[group[kept]], candidates[kept], draws, scores[kept])

@@ -10,10 +10,8 @@ import pyarrow as pa
 
 from tfx_gnn.sampling import random_choice
 from tfx_gnn.sampling.engine.block_result import index_block
-from tfx_gnn.sampling.engine.block_sampling import BlockSampling, rounds_of_plan
-from tfx_gnn.sampling.engine.edge_choice import Adjacency, build_adjacency, find_edges
-from tfx_gnn.sampling.engine.edge_filters import ranked_edge_sets, timed_edge_sets
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.block_sampling import BlockSampling, ranked_edge_sets, rounds_of_plan, timed_edge_sets
+from tfx_gnn.sampling.engine.edge_choice import Adjacency, EdgeRequests, FoundEdges, build_adjacency, find_edges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.hop import SEED, Hop
@@ -159,18 +157,7 @@ class InMemorySampler:
 
 
 def edge_weights(hop: Hop, table: EdgeTable) -> npt.NDArray[np.float64] | None:
-    """Gives the weights by which a hop chooses among edges.
-
-    Args:
-        hop: any hop.
-        table: the table of its edge set.
-
-    Returns:
-        float64 array, shape [num_edges]; None if the hop's strategy needs none.
-
-    Raises:
-        ValueError: if a weight is NaN.
-    """
+    """Returns the weights by which a hop chooses among its edge set's edges; None if its strategy needs none."""
     if hop.strategy == "in_degree":
         ends = table.targets if hop.direction == "forward" else table.sources
         return np.bincount(ends)[ends].astype(np.float64) if len(ends) else np.zeros(0)

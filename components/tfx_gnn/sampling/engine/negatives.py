@@ -14,6 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from tfx_gnn.sampling.engine.block_result import is_among
 from tfx_gnn.sampling.plan.plan import Negatives
 from tfx_gnn.sampling.random_choice import mix
 
@@ -41,26 +42,11 @@ class DrawableNodes:
     ends: npt.NDArray[np.int64] | None = None
 
     def totals(self, groups: npt.NDArray[np.int64]) -> _Codes:
-        """Sums the weights of groups.
-
-        Args:
-            groups: int64 array of any shape.
-
-        Returns:
-            uint64 array of the same shape; 0 where nothing can be drawn.
-        """
+        """Sums the weights of groups; 0 where nothing can be drawn."""
         return (self._before(self.group_starts[groups + 1]) - self._before(self.group_starts[groups])).astype(np.uint64)
 
     def nodes_at(self, groups: npt.NDArray[np.int64], offsets: _Codes) -> _Nodes:
-        """Finds the nodes that draws fall on.
-
-        Args:
-            groups: int64 array of any shape.
-            offsets: uint64 array of the same shape, below `totals(groups)`.
-
-        Returns:
-            int64 array of the same shape.
-        """
+        """Finds the nodes that draws fall on; `offsets` are below `totals(groups)`."""
         places = self._before(self.group_starts[groups]) + offsets.astype(np.int64)
         positions = places if self.ends is None else np.searchsorted(self.ends, places, side="right")
         nodes: _Nodes = self.nodes[positions]
@@ -78,16 +64,7 @@ def order_drawable_nodes(
     weights: npt.NDArray[np.int64] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
 ) -> DrawableNodes:
-    """Lays the nodes of a node set out for drawing.
-
-    Args:
-        codes: uint64 array, shape [num_nodes]: hashes of the nodes' ids.
-        weights: int64 array, shape [num_nodes], at least 0; 1 each by default.
-        groups: int64 array, shape [num_nodes], values in [0, num_groups); one group by default.
-
-    Returns:
-        The nodes, known by their positions in `codes`.
-    """
+    """Orders the nodes of a node set for drawing, as positions in `codes`; by default of weight 1, in one group."""
     if groups is None:
         groups = np.zeros(len(codes), np.int64)
     nodes = np.lexsort((codes, groups)).astype(np.int64)
@@ -102,13 +79,7 @@ def order_drawable_nodes(
 def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _Codes:
     """Draws the numbers whose remainders, by the sum of weights, are draws.
 
-    Args:
-        keys: uint64 array, shape [n]: `pair_keys` of the positive pairs.
-        sampling_seed: seed of all random choices, in [0, 2**63).
-        negatives: how many negatives, and how many draws for each.
-
-    Returns:
-        uint64 array, shape [n, num_per_positive, num_draws].
+    From `pair_keys` of positive pairs, it makes uint64 numbers of shape [n, num_per_positive, num_draws].
     """
     shape = negatives.num_per_positive, negatives.num_draws
     numbers = np.arange(shape[0] * shape[1], dtype=np.uint64).reshape(shape)
@@ -123,24 +94,14 @@ def accept_candidates(
     sources: _Nodes | None,
     is_neighbor: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
 ) -> npt.NDArray[np.int16]:
-    """Takes the first good candidate for each negative.
+    """Takes the first good candidate for each negative; returns its draw, or -1 where all were refused.
 
     A candidate is refused if it is the true target, an earlier accepted negative of
     the same pair, the source itself, or a true neighbor of the source.
 
-    Args:
-        candidates: int64 array, shape [n, num_per_positive, num_draws], in the order of drawing.
-        can_draw: bool array, shape [n]: whether the candidates of a pair mean anything.
-        positives: int64 array, shape [n]: true target of each pair.
-        sources: int64 array, shape [n]: source of each pair, if it is a node of the
-            candidates' node set; None if it is not.
-        is_neighbor: called with rows of `candidates` (int64 array, shape [m]), a
-            negative's number and a draw's; returns a bool array, shape [m], true where
-            that candidate is a neighbor of the source. None: neighbors are accepted.
-
-    Returns:
-        int16 array, shape [n, num_per_positive]: number of the accepted draw, or -1
-        where all were refused.
+    Candidates have the shape [n, num_per_positive, num_draws]; `can_draw` tells of which pairs they mean anything.
+    `sources` is None where sources are of another node set than candidates. `is_neighbor` gets rows of
+    `candidates`, a negative's number and a draw's; None: neighbors are accepted.
     """
 
     def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
@@ -197,33 +158,13 @@ class PairLookup:
     """Tells whether pairs of nodes are edges, 8 bytes an edge."""
 
     def __init__(self, sources: _Nodes, targets: _Nodes, *, num_targets: int) -> None:
-        """Sorts the edges.
-
-        Args:
-            sources: int64 array, shape [num_edges].
-            targets: int64 array, shape [num_edges], values in [0, num_targets).
-            num_targets: number of nodes that edges may end in.
-        """
+        """Sorts the edges; targets are in [0, num_targets)."""
         self._num_targets = num_targets
         self._pairs = np.unique(sources * num_targets + targets)
 
     def contains(self, sources: _Nodes, targets: _Nodes) -> npt.NDArray[np.bool_]:
-        """Looks pairs up.
-
-        Args:
-            sources: int64 array, shape [n].
-            targets: int64 array, shape [n].
-
-        Returns:
-            bool array, shape [n].
-        """
-        pairs = sources * self._num_targets + targets
-        positions = np.searchsorted(self._pairs, pairs)
-        positions[positions == len(self._pairs)] = 0
-        if not len(self._pairs):
-            return np.zeros(len(pairs), np.bool_)
-        found: npt.NDArray[np.bool_] = self._pairs[positions] == pairs
-        return found
+        """Tells which pairs are edges."""
+        return is_among(sources * self._num_targets + targets, self._pairs)
 
 
 def choose_negatives(
@@ -240,22 +181,9 @@ def choose_negatives(
 ) -> tuple[_Nodes, npt.NDArray[np.bool_]]:
     """Draws the negatives of pairs whose graph is in memory.
 
-    Args:
-        keys: uint64 array, shape [n]: `pair_keys` of the positive pairs.
-        sources: int64 array, shape [n].
-        targets: int64 array, shape [n]: the true targets.
-        negatives: what to draw.
-        sampling_seed: seed of all random choices, in [0, 2**63).
-        drawable: the target nodes.
-        groups: int64 array, shape [number of target nodes]: group of each; None if
-            there is one group.
-        edges: the true edges.
-        has_one_node_set: whether sources and targets are nodes of one set; no node is
-            then a negative of itself.
-
-    Returns:
-        int64 array, shape [n, num_per_positive], of nodes, and a bool array of that
-        shape, false where a negative is missing and the node means nothing.
+    Returns nodes of shape [n, num_per_positive], and a mask of that shape that is false where a negative is
+    missing and the node means nothing. `groups` has the group of each target node; None if there is one.
+    `has_one_node_set` tells that sources and targets are of one set; no node is then a negative of itself.
     """
     nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
     is_there = np.zeros(nodes.shape, np.bool_)

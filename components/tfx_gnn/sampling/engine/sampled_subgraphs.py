@@ -1,9 +1,10 @@
-"""A batch of sampled subgraphs as flat arrays, independent of the sampler."""
+"""A batch of sampled subgraphs as flat arrays, independent of the sampler, and the statistics of many."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -131,3 +132,185 @@ class SampledSubgraphs:
     readouts: SampledReadouts | None = None
     hop_counts: Mapping[str, HopCounts] = dataclasses.field(default_factory=dict)
     truncated_hubs: Mapping[str, tuple[TruncatedHub, ...]] = dataclasses.field(default_factory=dict)
+
+
+MAX_TRUNCATED_HUBS = 20
+"""How many truncated nodes are named for each hop: those of most edges."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SizeStatistics:
+    """How many nodes or edges of one set the subgraphs have.
+
+    Attributes:
+        total: sum over all subgraphs.
+        mean: average of a subgraph.
+        max: most in one subgraph.
+    """
+
+    total: int
+    mean: float
+    max: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SubgraphStatistics:
+    """What a run of SubgraphExampleGen wrote.
+
+    Attributes:
+        num_subgraphs: by split.
+        num_negatives: by split, negative pairs that are read out; none without negatives.
+        node_sets: sizes by node set.
+        edge_sets: sizes by edge set.
+        all_nodes: sizes over all node sets together.
+        all_edges: sizes over all edge sets together.
+        hops: by hop, what was followed and where the fan-out cut a node's edges.
+        fan_out_saturation: by hop, the share of its input nodes that had more edges to
+            choose from than the fan-out, in [0, 1].
+        truncated_hubs: by hop, those of these nodes that have most edges, at most
+            `MAX_TRUNCATED_HUBS`, in descending order.
+    """
+
+    num_subgraphs: Mapping[str, int]
+    num_negatives: Mapping[str, int]
+    node_sets: Mapping[str, SizeStatistics]
+    edge_sets: Mapping[str, SizeStatistics]
+    all_nodes: SizeStatistics
+    all_edges: SizeStatistics
+    hops: Mapping[str, HopCounts]
+    fan_out_saturation: Mapping[str, float]
+    truncated_hubs: Mapping[str, tuple[TruncatedHub, ...]]
+
+
+class SubgraphStatisticsBuilder:
+    """Collects statistics batch after batch, in memory that does not grow.
+
+    Builders of parts can be pickled and merged: however subgraphs are divided into
+    batches and parts, the statistics are the same.
+    """
+
+    def __init__(self) -> None:
+        """Starts with nothing counted."""
+        self._num_subgraphs: dict[str, int] = defaultdict(int)
+        self._num_negatives: dict[str, int] = defaultdict(int)
+        self._node_sizes: dict[str, _SizeSums] = defaultdict(_SizeSums)
+        self._edge_sizes: dict[str, _SizeSums] = defaultdict(_SizeSums)
+        self._all_nodes = _SizeSums()
+        self._all_edges = _SizeSums()
+        self._hops: dict[str, HopCounts] = defaultdict(HopCounts)
+        self._hubs: dict[str, tuple[TruncatedHub, ...]] = defaultdict(tuple)
+
+    def add_split(self, split: str) -> None:
+        """Names a split that may stay without subgraphs."""
+        self._num_subgraphs[split] += 0
+
+    def add(self, split: str, subgraphs: SampledSubgraphs) -> None:
+        """Counts a batch of subgraphs, all of one split."""
+        num_subgraphs = subgraphs.num_subgraphs
+        self._num_subgraphs[split] += num_subgraphs
+        if subgraphs.readouts is not None and subgraphs.readouts.labels is not None:
+            self._num_negatives[split] += int((subgraphs.readouts.labels == 0).sum())
+        num_nodes = np.zeros(num_subgraphs, np.int64)
+        for name, nodes in subgraphs.node_sets.items():
+            self._node_sizes[name].add(np.diff(nodes.splits))
+            num_nodes += np.diff(nodes.splits)
+        self._all_nodes.add(num_nodes)
+        num_edges = np.zeros(num_subgraphs, np.int64)
+        for name, edges in subgraphs.edge_sets.items():
+            self._edge_sizes[name].add(np.diff(edges.splits))
+            num_edges += np.diff(edges.splits)
+        self._all_edges.add(num_edges)
+        for name, counts in subgraphs.hop_counts.items():
+            self._hops[name] += counts
+        for name, hubs in subgraphs.truncated_hubs.items():
+            self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
+
+    def merge(self, other: SubgraphStatisticsBuilder) -> None:
+        """Adds what another builder has counted of other subgraphs of the same plan."""
+        for split, number in other._num_subgraphs.items():
+            self._num_subgraphs[split] += number
+        for split, number in other._num_negatives.items():
+            self._num_negatives[split] += number
+        for name, sums in other._node_sizes.items():
+            self._node_sizes[name].merge(sums)
+        for name, sums in other._edge_sizes.items():
+            self._edge_sizes[name].merge(sums)
+        self._all_nodes.merge(other._all_nodes)
+        self._all_edges.merge(other._all_edges)
+        for name, counts in other._hops.items():
+            self._hops[name] += counts
+        for name, hubs in other._hubs.items():
+            self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
+
+    def add_statistics(self, statistics: SubgraphStatistics) -> None:
+        """Adds what another builder has summed up."""
+        part = SubgraphStatisticsBuilder()
+        part._num_subgraphs.update(statistics.num_subgraphs)
+        part._num_negatives.update(statistics.num_negatives)
+        part._node_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.node_sets.items()})
+        part._edge_sizes.update({name: _SizeSums.of(sizes) for name, sizes in statistics.edge_sets.items()})
+        part._all_nodes = _SizeSums.of(statistics.all_nodes)
+        part._all_edges = _SizeSums.of(statistics.all_edges)
+        part._hops.update(statistics.hops)
+        part._hubs.update(statistics.truncated_hubs)
+        self.merge(part)
+
+    def build(self) -> SubgraphStatistics:
+        """Sums up all batches so far."""
+        count = sum(self._num_subgraphs.values())
+        return SubgraphStatistics(
+            num_subgraphs=dict(self._num_subgraphs),
+            num_negatives=dict(self._num_negatives),
+            node_sets={name: sums.summary(count) for name, sums in self._node_sizes.items()},
+            edge_sets={name: sums.summary(count) for name, sums in self._edge_sizes.items()},
+            all_nodes=self._all_nodes.summary(count),
+            all_edges=self._all_edges.summary(count),
+            hops=dict(self._hops),
+            fan_out_saturation={
+                name: counts.num_truncated / max(counts.num_inputs, 1) for name, counts in self._hops.items()
+            },
+            truncated_hubs=dict(self._hubs),
+        )
+
+
+def largest_hubs(hubs: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
+    """Keeps the `MAX_TRUNCATED_HUBS` nodes of most edges; of equal ones, the first by id.
+
+    A node that is among the largest of all is among the largest of every part that
+    has it, so its times are complete whichever way parts are merged.
+    """
+    return tuple(sorted(hubs, key=lambda hub: (-hub.degree, hub.node_id))[:MAX_TRUNCATED_HUBS])
+
+
+def _merge_hubs(ones: Iterable[TruncatedHub], others: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
+    merged = {hub.node_id: hub for hub in ones}
+    for hub in others:
+        if hub.node_id in merged:
+            times = merged[hub.node_id].times_truncated + hub.times_truncated
+            merged[hub.node_id] = dataclasses.replace(hub, times_truncated=times)
+        else:
+            merged[hub.node_id] = hub
+    return largest_hubs(merged.values())
+
+
+class _SizeSums:
+    def __init__(self) -> None:
+        self._total = 0
+        self._max = 0
+
+    @classmethod
+    def of(cls, sizes: SizeStatistics) -> _SizeSums:
+        sums = cls()
+        sums._total, sums._max = sizes.total, sizes.max
+        return sums
+
+    def add(self, sizes: npt.NDArray[np.int64]) -> None:
+        self._total += int(sizes.sum())
+        self._max = max(self._max, int(sizes.max(initial=0)))
+
+    def merge(self, other: _SizeSums) -> None:
+        self._total += other._total
+        self._max = max(self._max, other._max)
+
+    def summary(self, num_subgraphs: int) -> SizeStatistics:
+        return SizeStatistics(total=self._total, mean=self._total / max(num_subgraphs, 1), max=self._max)

@@ -93,33 +93,14 @@ class Seeds:
 
 
 def shard_starts(num_shards: int) -> npt.NDArray[np.uint64]:
-    """Gives the smallest key of each output shard.
+    """Returns the smallest key of each output shard, ascending from 0.
 
     A key belongs to shard (key * num_shards) >> 64: equal ranges of the 64-bit keys.
-
-    Args:
-        num_shards: number of shards, at least 1.
-
-    Returns:
-        uint64 array, shape [num_shards], ascending from 0.
-
-    Example:
-        >>> [hex(start) for start in shard_starts(2).tolist()]
-        ['0x0', '0x8000000000000000']
     """
     return np.array([-(-(shard << 64) // num_shards) for shard in range(num_shards)], np.uint64)
 
 
 def shard_bounds(keys: npt.NDArray[np.uint64], num_shards: int) -> npt.NDArray[np.int64]:
-    """Cuts sorted keys into output shards.
-
-    Args:
-        keys: uint64 array, shape [num_subgraphs], ascending.
-        num_shards: number of shards, at least 1.
-
-    Returns:
-        int64 array, shape [num_shards + 1]: where each shard starts among the keys,
-        and the end. A shard may be empty.
-    """
+    """Returns where each output shard starts among ascending keys, and the end. A shard may be empty."""
     starts = np.searchsorted(keys, shard_starts(num_shards))
     return np.append(starts, len(keys)).astype(np.int64)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples
+from tfx_gnn.sampling.plan.seed_splits import place_of_row
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables import row_rules
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, show_value
@@ -64,22 +65,11 @@ class GroupedGraphs:
 def group_graphs(
     tables: Mapping[str, Table], spec: GraphLevelExamples, schema: GraphSchema, rules: RowRules
 ) -> GroupedGraphs:
-    """Parts tables into graphs.
+    """Parts tables, by label with all rows of the graphs in the order of the tables, into graphs.
 
-    Args:
-        tables: by label ("nodes/<set>", "edges/<set>", "context" if there is one), all
-            rows of the graphs, in the order of the tables.
-        spec: what to make of the tables.
-        schema: schema of the tables.
-        rules: `dangling_edges` is also for nodes and edges of graphs that the context
-            table lacks; `duplicate_nodes` is also for graphs. How much was dropped is
-            for the caller to check, who sees all graphs.
-
-    Returns:
-        The graphs.
-
-    Raises:
-        ValueError: if the rules refuse a row, or a graph has no nodes and may not.
+    The rule `dangling_edges` is also for nodes and edges of graphs that the context
+    table lacks; `duplicate_nodes` is also for graphs. How much was dropped is
+    for the caller to check, who sees all graphs.
     """
     grouping = _Grouping(tables, spec, rules)
     nodes = {name: grouping.find_nodes(name) for name in sorted(schema.node_sets)}
@@ -234,10 +224,9 @@ class _Grouping:
         graph = empty[np.argmin(self.rows[empty])]
         context = self._tables[CONTEXT]
         row = int(self.rows[graph])
-        [(file, number)] = context.locate(context.rows[row : row + 1])
         raise ValueError(
             f"`{self._spec.graph_id_column}` must name a graph that has nodes; got {self.ids[int(graph)].as_py()!r} in "
-            f"{file}, {table_format(context.layout).row_word} {number}, one of {len(empty)} graphs without any. "
+            f"{place_of_row(context, row)}, one of {len(empty)} graphs without any. "
             "Add their nodes, remove the graphs, or set `allows_empty_graphs`."
         )
 

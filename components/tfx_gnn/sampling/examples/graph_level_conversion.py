@@ -10,17 +10,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
+from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.sampled_subgraphs import SampledEdges, SampledNodes, SampledSubgraphs
 from tfx_gnn.sampling.examples.graph_grouping import GroupedGraphs, group_graphs
-from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, Slices
+from tfx_gnn.sampling.examples.record_encoder import RecordEncoder, RecordSlices
 from tfx_gnn.sampling.plan.graph_level_examples import GraphLevelExamples, graph_level_layouts, make_graph_level_schema
-from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes
+from tfx_gnn.sampling.plan.seed_splits import UNUSED, SplitColumns, node_split_codes, select_split_columns
 from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport, check_dropped_share
 from tfx_gnn.tables.schema_layouts import CONTEXT
 from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table, read_table
-from tfx_gnn.tables.table_format import table_format
-from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE
+from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _GRAPHS_AT_ONCE = 1024
 
@@ -56,23 +56,14 @@ class GraphLevelConverter:
     def __init__(
         self, tables: Mapping[str, Table], spec: GraphLevelExamples, tables_schema: GraphSchema, rules: RowRules
     ) -> None:
-        """Parts the tables into graphs and finds the split of each.
-
-        Args:
-            tables: by label, all rows of the graphs; see `group_graphs`. Read as
-                `graph_level_layouts` describes them.
-            spec: what to make of the tables.
-            tables_schema: schema of the tables.
-            rules: what to do with rows that break a rule.
-
-        Raises:
-            ValueError: if the rules refuse a row, a graph has no split, or it has no
-                nodes and may not.
-        """
+        """Parts the tables, read as `graph_level_layouts` describes them, into graphs and finds the split of each."""
         self.schema = make_graph_level_schema(tables_schema, spec)
         self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
         self._tables = tables
-        columns = _split_columns(tables.get(CONTEXT), spec, self.grouped)
+        context = tables.get(CONTEXT)
+        columns = (
+            select_split_columns(spec.splits, context, self.grouped.rows) if context is not None else SplitColumns()
+        )
         self._split_codes = node_split_codes(spec.splits, codes=self.grouped.keys, columns=columns)
         self._split_names = spec.splits.names
         self.num_unused = int((self._split_codes == UNUSED).sum())
@@ -83,29 +74,15 @@ class GraphLevelConverter:
         return {name: int((self._split_codes == code).sum()) for code, name in enumerate(self._split_names)}
 
     def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
-        """Lists the keys of the graphs of a split.
-
-        Args:
-            split: name of the split.
-
-        Returns:
-            uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
-        """
+        """Lists the keys of the graphs of a split, ascending: hashes of their ids."""
         return self.grouped.keys[self._graphs_of(split)]
 
     def convert(
         self, split: str, *, start: int = 0, stop: int | None = None, batch_size: int = _GRAPHS_AT_ONCE
     ) -> Iterator[GraphBatch]:
-        """Writes graphs of a split.
+        """Yields the graphs of a split from position `start` to `stop`, in batches of at most `batch_size`.
 
-        Args:
-            split: name of the split.
-            start: position of the first graph among those of the split.
-            stop: position after the last one; all by default.
-            batch_size: most graphs of a batch, at least 1.
-
-        Yields:
-            Batches, ascending by (key, row of the context table) within and from one to the next.
+        They ascend by (key, row of the context table) within a batch and from one to the next.
         """
         graphs = self._graphs_of(split)[start:stop]
         for first in range(0, len(graphs), batch_size):
@@ -122,34 +99,30 @@ class GraphLevelConverter:
         return np.flatnonzero(self._split_codes == self._split_names.index(split))
 
     def _encode(self, graphs: SampledSubgraphs, chosen: _Rows) -> list[bytes]:
-        one_each = np.arange(graphs.num_subgraphs + 1)
         columns: dict[str, pa.Array] = {}
-        slices: dict[str, Slices] = {}
-        integers: dict[str, Slices] = {}
+        slices = RecordSlices(graphs.num_subgraphs)
 
         def add(key: str, column: pa.Array, rows: _Rows, splits: _Rows) -> None:
             # Only the rows of the batch are encoded, which bounds the memory.
             columns[key] = column.take(pa.array(rows))
-            slices[key] = np.arange(len(rows)), splits
+            slices.columns[key] = np.arange(len(rows)), splits
 
         for feature in self.schema.context.features:
             if feature == ID_FEATURE:
-                add(f"context/{feature}", self.grouped.ids, chosen, one_each)
+                add(f"context/{feature}", self.grouped.ids, chosen, slices.one_each)
             else:
-                add(f"context/{feature}", self._column(CONTEXT, feature), self.grouped.rows[chosen], one_each)
+                add(f"context/{feature}", self._column(CONTEXT, feature), self.grouped.rows[chosen], slices.one_each)
         for name, node_set in self.schema.node_sets.items():
             nodes = graphs.node_sets[name]
-            integers[f"nodes/{name}.#size"] = np.diff(nodes.splits), one_each
+            slices.add_nodes(name, nodes.splits)
             for feature in node_set.features:
                 add(f"nodes/{name}.{feature}", self._column(f"nodes/{name}", feature), nodes.rows, nodes.splits)
         for name, edge_set in self.schema.edge_sets.items():
             edges = graphs.edge_sets[name]
-            integers[f"edges/{name}.#size"] = np.diff(edges.splits), one_each
-            integers[f"edges/{name}.#source"] = edges.sources, edges.splits
-            integers[f"edges/{name}.#target"] = edges.targets, edges.splits
+            slices.add_edges(name, edges.sources, edges.targets, edges.splits)
             for feature in edge_set.features:
                 add(f"edges/{name}.{feature}", self._column(f"edges/{name}", feature), edges.rows, edges.splits)
-        return RecordEncoder(columns).encode(graphs.num_subgraphs, slices, integers)
+        return RecordEncoder(columns).encode(graphs.num_subgraphs, slices.columns, slices.integers)
 
     def _column(self, label: str, feature: str) -> pa.Array:
         return self._tables[label].columns[feature]
@@ -184,19 +157,7 @@ def convert_graph_level_examples(
 ) -> tuple[GraphLevelConverter, GraphLevelReport]:
     """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
 
-    Args:
-        tables_dir: folder that the schema's file names are relative to.
-        tables_schema: schema of the tables.
-        spec: what to make of them.
-        rules: what to do with rows that break a rule; by default every one is refused.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The converter of all graphs, whose `convert` writes them split by split, and
-        what became of the rows. `report.num_graphs` names the splits to write.
-
-    Raises:
-        ValueError: if tables or spec break a rule, or a split has no graphs.
+    By default every row that breaks a rule is refused. `num_graphs` of the report names the splits to write.
     """
     rules = rules or RowRules()
     layouts = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
@@ -216,18 +177,7 @@ def convert_graph_level_examples(
 
 
 def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) -> dict[str, int]:
-    """Checks that splits have graphs, and leaves out those that need not.
-
-    Args:
-        num_graphs: by split, over all graphs.
-        spec: what to make of the tables.
-
-    Returns:
-        The splits to write, in the order of `spec.splits.names`.
-
-    Raises:
-        ValueError: if a split has no graphs and must have some.
-    """
+    """Checks that splits have graphs, and leaves out those that need not."""
     splits = {name: count for name, count in num_graphs.items() if count or not spec.splits.may_be_missing}
     empty = [name for name, count in splits.items() if not count]
     if not any(splits.values()) or (empty and not spec.splits.allows_empty_splits):
@@ -236,26 +186,6 @@ def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) 
             "Change the shares or bounds, or set `allows_empty_splits`."
         )
     return splits
-
-
-def _split_columns(context: Table | None, spec: GraphLevelExamples, grouped: GroupedGraphs) -> SplitColumns:
-    if context is None:
-        return SplitColumns()
-    rows = pa.array(grouped.rows)
-    splits = spec.splits
-
-    def place_of(position: int) -> str:
-        row = int(grouped.rows[position])
-        [(file, number)] = context.locate(context.rows[row : row + 1])
-        return f"{file}, {table_format(context.layout).row_word} {number}"
-
-    times = context.columns[splits.time_feature].take(rows) if splits.time_feature else None
-    return SplitColumns(
-        names=context.columns[EXTRA_PREFIX + splits.column].take(rows) if splits.column else None,
-        times=None if times is None else np.asarray(times.to_numpy(zero_copy_only=False), np.int64),
-        groups=context.columns[EXTRA_PREFIX + splits.group_column].take(rows) if splits.group_column else None,
-        place_of=place_of,
-    )
 
 
 def _take_nodes(nodes: SampledNodes, chosen: _Rows) -> SampledNodes:
@@ -277,5 +207,4 @@ def _ranges(splits: _Rows, chosen: _Rows) -> tuple[_Rows, _Rows]:
     """Returns the positions of the chosen ranges, one after the other, and where each begins among them."""
     sizes = np.diff(splits)[chosen]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    positions = np.arange(starts[-1]) + np.repeat(splits[chosen] - starts[:-1], sizes)
-    return positions, starts
+    return expand_ranges(splits[chosen], sizes), starts

@@ -44,9 +44,8 @@ class RecordEncoder:
     def __init__(self, columns: Mapping[str, pa.Array]) -> None:
         """Encodes the values of all columns.
 
-        Args:
-            columns: by key of the records, an Arrow array without nulls: booleans,
-                numbers, large_string, large_binary, or (large or fixed-size) lists of these.
+        These are by key of the records, without nulls: booleans, numbers, large_string, large_binary, or
+        (large or fixed-size) lists of these.
         """
         self._columns: dict[str, _EncodedColumn] = {}
         self._sizes: dict[str, _Rows] = {}
@@ -57,15 +56,9 @@ class RecordEncoder:
         self._integers = _EncodedIntegers()
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
-        """Writes records.
+        """Writes one serialized tf.Example a record, with all these keys in each.
 
-        Args:
-            num_records: how many.
-            columns: by key of a column, its rows in each record.
-            integers: by further key, non-negative integers in each record.
-
-        Returns:
-            One serialized tf.Example a record, in order, with all these keys in each.
+        `columns` are rows of the encoded columns; `integers` are non-negative values of further keys.
         """
         entries: dict[str, Iterator[bytes]] = {}
         for key, (rows, splits) in columns.items():
@@ -88,6 +81,25 @@ class RecordEncoder:
         bounds = values.offsets[splits].tolist()
         for start, stop in itertools.pairwise(bounds):
             yield headers[stop - start] + data[start:stop]
+
+
+class RecordSlices:
+    """What each record of subgraphs has of columns, and which integers, by key."""
+
+    def __init__(self, num_records: int) -> None:
+        self.one_each = np.arange(num_records + 1)
+        self.columns: dict[str, Slices] = {}
+        self.integers: dict[str, Slices] = {}
+
+    def add_nodes(self, name: str, splits: _Rows) -> None:
+        """Adds the sizes of a node set."""
+        self.integers[f"nodes/{name}.#size"] = np.diff(splits), self.one_each
+
+    def add_edges(self, name: str, sources: _Rows, targets: _Rows, splits: _Rows) -> None:
+        """Adds the sizes and ends of an edge set."""
+        self.integers[f"edges/{name}.#size"] = np.diff(splits), self.one_each
+        self.integers[f"edges/{name}.#source"] = sources, splits
+        self.integers[f"edges/{name}.#target"] = targets, splits
 
 
 class _HeaderCache(dict[int, bytes]):

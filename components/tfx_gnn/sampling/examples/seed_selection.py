@@ -1,37 +1,65 @@
-"""Selects the seeds of a plan from tables in memory, split by split."""
+"""Selects the seeds of a plan from tables in memory, split by split: those of its seed set, or of a seed table."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tfx_gnn.sampling.engine.negatives import PairLookup, choose_negatives, order_drawable_nodes
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan.edge_ranks import rank_limit
-from tfx_gnn.sampling.plan.hop import SOURCE, TARGET
+from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets
 from tfx_gnn.sampling.plan.seed_splits import (
     UNUSED,
     SplitColumns,
     edge_split_codes,
+    edge_split_columns,
     node_split_codes,
+    node_split_columns,
     pair_keys,
+    place_of_row,
+    select_split_columns,
     supervision_only,
+    tables_with_splits,
 )
-from tfx_gnn.sampling.plan.seed_tables import find_table_seeds
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import edge_split_columns, node_split_columns
 from tfx_gnn.sampling.random_choice import hash_ids
+from tfx_gnn.tables.data_files import resolve_table_files
 from tfx_gnn.tables.graph_tables import GraphTables
-from tfx_gnn.tables.row_rules import RowProblem, RowRules, TableReport
+from tfx_gnn.tables.row_rules import (
+    DANGLING_SOURCE,
+    DANGLING_TARGET,
+    RowProblem,
+    RowRules,
+    TableReport,
+    check_dropped_share,
+    dangling_edge_problem,
+    show_value,
+)
+from tfx_gnn.tables.schema_layouts import id_type, seeds_layout
+from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX, ID_FEATURE, SOURCE_KEY, TARGET_KEY, TableColumn, TableLayout
+
+if TYPE_CHECKING:
+    from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
 _Rows = npt.NDArray[np.int64]
 _Codes = npt.NDArray[np.uint64]
+
+
+_KEYS = {SEED: ID_FEATURE, SOURCE: SOURCE_KEY, TARGET: TARGET_KEY}
+# A seed node that is not there is counted like the source of an edge.
+_RULES = {SEED: DANGLING_SOURCE, SOURCE: DANGLING_SOURCE, TARGET: DANGLING_TARGET}
+_ARROW_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.large_string()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -127,18 +155,7 @@ def make_seeds(
 
 
 def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str, int]:
-    """Checks that splits have seeds, and leaves out those that need not.
-
-    Args:
-        splits: rule for splits.
-        counts: number of seeds by split, for all that the rule names.
-
-    Returns:
-        The counts of the splits to write, in the order of `splits.names`.
-
-    Raises:
-        ValueError: if a split has no seeds and must have some, or none has.
-    """
+    """Checks that splits have seeds, and leaves out those that need not; in the order of `splits.names`."""
     kept = {name: counts[name] for name in splits.names if counts[name] or not splits.may_be_missing}
     total = sum(kept.values())
     if not total:
@@ -155,6 +172,40 @@ def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str,
     return kept
 
 
+def seed_table_layout(
+    tables_dir: str, plan: SamplingPlan, schema: GraphSchema, *, access: TableAccess | None = None
+) -> TableLayout:
+    """Describes a plan's seed table: ids, declared features, and as text the columns that decide about splits.
+
+    The file name is relative to `tables_dir`, the folder of the graph schema.
+    """
+    if plan.seed_table is None:
+        raise ValueError("`plan` must have a seed table; got none. Its seeds are all of its seed set.")
+    columns = {}
+    for root, node_set in root_node_sets(plan, schema).items():
+        name = "id" if root == SEED else root
+        renamed = plan.seed_table.columns.get(name)
+        columns[_KEYS[root]] = TableColumn(
+            name=renamed or name,
+            dtype=id_type(schema.node_sets[node_set], f"node set {node_set!r}"),
+            alternatives=() if renamed else (f"#{name}",),
+        )
+    for name, dtype in plan.seed_table.features.items():
+        columns[name] = TableColumn(name=name, dtype=_ARROW_TYPES[dtype])
+    for name in tables_with_splits(plan).extra_columns:
+        columns[EXTRA_PREFIX + name] = TableColumn(name=name, dtype=pa.large_string())
+    access = access or TableAccess()
+    filename = plan.seed_table.filename
+    if not resolve_table_files(
+        tables_dir, filename, allow_outside_files=access.allow_outside_files, place="the plan's seed table"
+    ):
+        raise ValueError(
+            "`seed_table.filename` must name a file that exists, relative to the folder of the tables; got "
+            f"{filename!r} in {tables_dir!r}. Correct the name or put the file there."
+        )
+    return seeds_layout(tables_dir, filename, columns, access=access)
+
+
 def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table | None, rules: RowRules) -> _Candidates:
     if (plan.seed_table is None) != (seed_table is None):
         raise ValueError(
@@ -162,15 +213,7 @@ def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table 
             f"{'rows' if seed_table else 'none'} for {plan.seed_table!r}. Read it as `seed_table_layout` describes it."
         )
     if seed_table is not None:
-        found = find_table_seeds(tables, plan, seed_table, rules)
-        return _Candidates(
-            nodes=found.nodes,
-            rows=found.rows,
-            columns=found.columns,
-            times=found.times,
-            table=found.report,
-            problems=found.problems,
-        )
+        return _find_table_seeds(tables, plan, seed_table, rules)
     if plan.is_link_plan:
         edges = tables.edge_tables[plan.seed_edge_set]
         return _Candidates(
@@ -186,6 +229,93 @@ def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table 
         columns=node_split_columns(plan, nodes),
         times=_times(plan, nodes.features),
     )
+
+
+def _find_table_seeds(tables: GraphTables, plan: SamplingPlan, table: Table, rules: RowRules) -> _Candidates:
+    """Looks up the nodes that a seed table names.
+
+    The rule `dangling_edges` says what happens to rows that name no node.
+    """
+    sets = root_node_sets(plan, tables.schema)
+    found = {
+        root: pc.index_in(table.columns[_KEYS[root]], value_set=tables.node_tables[node_set].ids)
+        for root, node_set in sets.items()
+    }
+    is_there = np.ones(table.num_rows, np.bool_)
+    broken: list[tuple[int, str]] = []
+    for root, positions in found.items():
+        missing = positions.is_null().to_numpy(zero_copy_only=False) & is_there
+        broken += [(int(row), root) for row in np.flatnonzero(missing)]
+        is_there &= ~missing
+    problems = _dangling_problems(tables, table, sets, sorted(broken))
+    if problems and rules.dangling_edges == "refuse":
+        raise ValueError(problems[0].message + (f" It is one of {len(problems)} such rows." if problems[1:] else ""))
+    report = dataclasses.replace(
+        table.report,
+        rows_used=int(is_there.sum()),
+        dropped=_add_counts(table.report.dropped, [problem.rule for problem in problems]),
+    )
+    check_dropped_share(report, rules)
+    rows = np.flatnonzero(is_there)
+    kept = {key: column.take(pa.array(rows)) for key, column in table.columns.items()}
+    times = _times(plan, kept)
+    nodes = {
+        root: np.asarray(positions.take(pa.array(rows)).to_numpy(zero_copy_only=False), np.int64)
+        for root, positions in found.items()
+    }
+    assert plan.seed_table is not None
+    codes = [hash_ids(kept[name]) for name in plan.seed_table.identity_features]
+    _refuse_repeats(table, rows, [*nodes.values(), *codes, *([] if times is None else [times])])
+    return _Candidates(
+        nodes=nodes,
+        rows=rows,
+        columns=select_split_columns(plan.splits, table, rows),
+        times=times,
+        table=report,
+        problems=(*table.problems, *problems),
+    )
+
+
+def _dangling_problems(
+    tables: GraphTables, table: Table, sets: Mapping[str, str], broken: Sequence[tuple[int, str]]
+) -> list[RowProblem]:
+    rows = np.array([row for row, _ in broken], np.int64)
+    return [
+        dangling_edge_problem(
+            table=table.layout.label,
+            file=file,
+            row=number,
+            row_word=table_format(table.layout).row_word,
+            rule=_RULES[root],
+            column=table.layout.columns[_KEYS[root]].name,
+            node_set=sets[root],
+            node_file=tables.node_tables[sets[root]].path,
+            value=table.columns[_KEYS[root]][row].as_py(),
+        )
+        for (row, root), (file, number) in zip(broken, table.locate(table.rows[rows]), strict=True)
+    ]
+
+
+def _refuse_repeats(table: Table, rows: npt.NDArray[np.int64], identity: Sequence[npt.NDArray[Any]]) -> None:
+    order = np.lexsort((rows, *identity))
+    is_repeat = np.ones(max(len(order) - 1, 0), np.bool_)
+    for values in identity:
+        is_repeat &= values[order][1:] == values[order][:-1]
+    if is_repeat.any():
+        row = int(rows[order[1:][is_repeat]].min())
+        names = {key: table.columns[key][row].as_py() for key in _KEYS.values() if key in table.columns}
+        raise ValueError(
+            f"`{table.layout.label}` must name every seed once, or once for each time and identity; got "
+            f"{show_value(tuple(names.values()))} again in {place_of_row(table, row)}, one of {int(is_repeat.sum())}. "
+            "Remove the repetition, or name what tells them apart in `identity_features`."
+        )
+
+
+def _add_counts(counts: Mapping[str, int], rules: Sequence[str]) -> dict[str, int]:
+    added = dict(counts)
+    for rule in rules:
+        added[rule] = added.get(rule, 0) + 1
+    return added
 
 
 def _times(plan: SamplingPlan, features: Mapping[str, pa.Array]) -> npt.NDArray[np.int64] | None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, TruncatedHub
-from tfx_gnn.sampling.engine.subgraph_statistics import SizeStatistics, SubgraphStatistics
+from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, SizeStatistics, SubgraphStatistics, TruncatedHub
 
 _LOG_DIR = ".finished_shards"
 
@@ -24,21 +23,11 @@ class ShardLog:
     """
 
     def __init__(self, examples_dir: str) -> None:
-        """Opens the log of a folder.
-
-        Args:
-            examples_dir: folder with `Split-<name>` folders that all workers see.
-        """
+        """Opens the log of a folder with `Split-<name>` folders that all workers see."""
         self._folder = os.path.join(examples_dir, _LOG_DIR)
 
     def note(self, split: str, shard: int, statistics: SubgraphStatistics) -> None:
-        """Notes that a shard is whole; to be called once its file is in place.
-
-        Args:
-            split: name of the split.
-            shard: position of the file.
-            statistics: what is in it.
-        """
+        """Notes that a shard is whole; to be called once its file is in place."""
         tf.io.gfile.makedirs(self._folder)
         partial = os.path.join(self._folder, uuid.uuid4().hex)
         plain = {"split": split, "shard": shard, "statistics": dataclasses.asdict(statistics)}
@@ -47,12 +36,9 @@ class ShardLog:
         tf.io.gfile.rename(partial, os.path.join(self._folder, f"{split}-{shard:05d}.json"), overwrite=True)
 
     def read(self) -> dict[tuple[str, int], SubgraphStatistics]:
-        """Lists the shards that are whole.
+        """Lists the shards that are whole, by (split, position of the file).
 
         A note that is damaged, as a machine that loses power may leave it, counts as none.
-
-        Returns:
-            By (split, position of the file), what is in the shard.
         """
         if not tf.io.gfile.exists(self._folder):
             return {}

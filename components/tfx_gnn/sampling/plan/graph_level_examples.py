@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import FULL, Feature, GraphSchema
 from tfx_gnn.graph.schema.context_labels import mark_context_labels
+from tfx_gnn.sampling.plan.plan import check_known, check_names
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.tables.schema_layouts import CONTEXT, TableLayouts, layouts_of
 from tfx_gnn.tables.table_access import TableAccess
@@ -57,9 +58,9 @@ class GraphLevelExamples:
             )
         if not isinstance(self.splits, SplitPlan):
             raise TypeError(f"`splits` must be a SplitPlan; got {self.splits!r}. Write SplitPlan(column=...) or so.")
-        _check_names("label_features", self.label_features)
+        check_names("label_features", self.label_features)
         for name, features in self.excluded_features.items():
-            _check_names(f"excluded_features[{name!r}]", features)
+            check_names(f"excluded_features[{name!r}]", features)
         object.__setattr__(self, "label_features", tuple(self.label_features))
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         if self.splits.visibility != "transductive" or self.splits.disjoint_train_share:
@@ -84,16 +85,7 @@ class GraphLevelExamples:
 
 
 def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) -> None:
-    """Checks that every name means something in the tables.
-
-    Args:
-        spec: what to make of the tables.
-        schema: their schema.
-
-    Raises:
-        ValueError: if a set or feature is unknown, or graphs have no context table where
-            labels or splits are looked up in it.
-    """
+    """Checks that every name means something in the tables."""
     for name in (*schema.node_sets, *schema.edge_sets):
         if name.startswith("_"):
             raise ValueError(
@@ -104,7 +96,7 @@ def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) ->
         raise ValueError("`schema` must have a node set; got none. Describe the tables of nodes.")
     context = schema.context.features
     for name in spec.label_features:
-        _check_known("label_features", name, context, " for the context")
+        check_known("label_features", name, context, " for the context")
     needed = [name for name in (spec.splits.column, spec.splits.group_column) if name]
     if needed and not has_context_table(schema):
         raise ValueError(
@@ -113,7 +105,7 @@ def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) ->
         )
     time = spec.splits.time_feature
     if time:
-        _check_known("splits.time_feature", time, context, " for the context")
+        check_known("splits.time_feature", time, context, " for the context")
         if not tf.dtypes.as_dtype(context[time].dtype).is_integer or context[time].shape.dim:
             raise ValueError(
                 f"`splits.time_feature` must be one integer for each graph; got {time!r} of type "
@@ -123,20 +115,13 @@ def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) ->
     sets.update((name, node_set) for name, node_set in schema.node_sets.items())
     sets.update((name, edge_set) for name, edge_set in schema.edge_sets.items())
     for set_name, names in spec.excluded_features.items():
-        _check_known("excluded_features", set_name, sets)
+        check_known("excluded_features", set_name, sets)
         for name in names:
-            _check_known("excluded_features", name, sets[set_name].features, f" for {set_name!r}")
+            check_known("excluded_features", name, sets[set_name].features, f" for {set_name!r}")
 
 
 def has_context_table(schema: GraphSchema) -> bool:
-    """Tells whether graphs have rows of their own.
-
-    Args:
-        schema: schema of the tables.
-
-    Returns:
-        Whether the schema declares a context table.
-    """
+    """Tells whether the schema declares a context table, with one row a graph."""
     metadata = schema.context.metadata
     return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
 
@@ -144,20 +129,7 @@ def has_context_table(schema: GraphSchema) -> bool:
 def graph_level_layouts(
     tables_dir: str, schema: GraphSchema, spec: GraphLevelExamples, *, access: TableAccess | None = None
 ) -> TableLayouts:
-    """Finds the tables of many graphs and what to read from them.
-
-    Args:
-        tables_dir: folder that the schema's file names are relative to.
-        schema: schema of the tables.
-        spec: what to make of them.
-        access: which files may be read; by default those inside of `tables_dir`.
-
-    Returns:
-        The layouts of all tables, with the graph's id as text in each.
-
-    Raises:
-        ValueError: see `check_graph_level_examples` and `layouts_of`.
-    """
+    """Finds the tables of many graphs and what to read from them: with the graph's id as text in each."""
     check_graph_level_examples(spec, schema)
     return layouts_of(
         schema,
@@ -174,19 +146,11 @@ def graph_level_layouts(
 def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples) -> GraphSchema:
     """Describes the examples of whole graphs.
 
-    Args:
-        tables_schema: schema of the tables.
-        spec: what to make of them.
-
-    Returns:
-        Schema with all node sets and edge sets and their features, but for excluded
-        ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
-        Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
-        id, declare a feature with that column as its `source`. Where the tables came
-        from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
-
-    Raises:
-        ValueError: if the spec does not fit the tables.
+    The schema has all node sets and edge sets and their features, but for excluded
+    ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
+    Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
+    id, declare a feature with that column as its `source`. Where the tables came
+    from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
     """
     check_graph_level_examples(spec, tables_schema)
     schema = GraphSchema()
@@ -218,13 +182,3 @@ def _copy_features(copies: Mapping[str, Feature], originals: Mapping[str, Featur
     for name in sorted(set(originals) - left_out):
         copies[name].CopyFrom(originals[name])
         copies[name].ClearField("source")  # the column of a table that the examples no longer show
-
-
-def _check_names(field: str, names: Collection[str]) -> None:
-    if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
-        raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
-
-
-def _check_known(field: str, name: str, known: Collection[str], place: str = "") -> None:
-    if name not in known:
-        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")

@@ -18,6 +18,7 @@ TARGET = "target"
 INDUCED_PREFIX = "induced/"
 """Name prefix of the hops that add induced edges; no hop of a plan may have it."""
 
+_MAX_FAN_OUT = 2**31 - 1  # is compared with int64 counts of edges, and multiplied by numbers of requests
 _DIRECTIONS = ("forward", "backward")
 _STRATEGIES = ("uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full")
 _WEIGHTED_STRATEGIES = ("weighted", "top_k")
@@ -35,7 +36,7 @@ class Hop:
 
     Attributes:
         edge_set: edge set to follow.
-        fan_out: most edges that one input node gets, at least 1; 0 with "full".
+        fan_out: most edges that one input node gets, in [1, 2**31); 0 with "full".
         inputs: where to start: roots ("seed" in a node plan; "source" and "target" in
             a link plan) or names of earlier hops, at least one, all of which end in
             the node set where this hop starts.
@@ -109,20 +110,15 @@ class Hop:
                 f"`fan_out` must be an integer of at least 1; got {self.fan_out!r}{place}. "
                 "Leave a hop out to sample nothing."
             )
+        elif self.fan_out > _MAX_FAN_OUT:
+            raise ValueError(
+                f"`fan_out` must be at most {_MAX_FAN_OUT}; got {self.fan_out}{place}. "
+                "Choose strategy 'full' to take all edges."
+            )
 
 
 def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
-    """Gives a name to each hop that has none.
-
-    Args:
-        hops: hops in the order of the plan.
-
-    Returns:
-        The same hops, all named and all differently.
-
-    Raises:
-        ValueError: if two hops were given the same name.
-    """
+    """Gives a name to each hop that has none; refuses names that repeat."""
     hops = tuple(hops)
     given = [hop.name for hop in hops if hop.name]
     taken = {SEED, SOURCE, TARGET, *given}

@@ -16,23 +16,6 @@ from tfx_gnn.sampling.plan.split_plan import SplitPlan
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 
-__all__ = [
-    "LABEL_FEATURE",
-    "SEED",
-    "SOURCE",
-    "TARGET",
-    "Hop",
-    "Negatives",
-    "SamplingPlan",
-    "SeedTable",
-    "SplitPlan",
-    "Temporal",
-    "hop_ends",
-    "reached_node_sets",
-    "root_node_sets",
-]
-
-
 _SEED_DTYPES = ("int64", "float32", "string")
 
 
@@ -57,8 +40,8 @@ class Temporal:
     inclusive: bool = False
 
     def __post_init__(self) -> None:
-        check_text("seed_time", self.seed_time, " in `temporal`")
-        check_texts("edge_times", self.edge_times, " in `temporal`")
+        _check_text("seed_time", self.seed_time, " in `temporal`")
+        _check_texts("edge_times", self.edge_times, " in `temporal`")
         if not self.edge_times:
             raise ValueError(
                 "`edge_times` must name at least one edge set in `temporal`; got none. "
@@ -94,16 +77,16 @@ class SeedTable:
     splits_edges: bool = True
 
     def __post_init__(self) -> None:
-        check_text("filename", self.filename, " in `seed_table`")
-        check_texts("columns", self.columns, " in `seed_table`")
-        check_texts("features", self.features, " in `seed_table`")
+        _check_text("filename", self.filename, " in `seed_table`")
+        _check_texts("columns", self.columns, " in `seed_table`")
+        _check_texts("features", self.features, " in `seed_table`")
         for name, dtype in self.features.items():
             if dtype not in _SEED_DTYPES:
                 raise ValueError(
                     f"`features` must have one of the types {list(_SEED_DTYPES)}; got {dtype!r} for {name!r} in "
                     "`seed_table`. Choose one of them."
                 )
-        check_names("identity_features", self.identity_features)
+        _check_distinct_names("identity_features", self.identity_features)
         unfit = [name for name in self.identity_features if self.features.get(name, "float32") == "float32"]
         if unfit:
             raise ValueError(
@@ -150,32 +133,14 @@ class Negatives:
             )
 
 
-def check_text(field: str, value: str, place: str) -> None:
-    """Checks that a field is a name.
-
-    Args:
-        field: the field.
-        value: its value.
-        place: where it is, in words that follow others.
-
-    Raises:
-        ValueError: if it is none.
-    """
+def _check_text(field: str, value: str, place: str) -> None:
+    """Checks that a field is a name; `place` says where it is, in words that follow others."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
 
 
-def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
-    """Checks that a field maps names to names.
-
-    Args:
-        field: the field.
-        values: its value.
-        place: where it is, in words that follow others.
-
-    Raises:
-        ValueError: if it does not.
-    """
+def _check_texts(field: str, values: Mapping[str, str], place: str) -> None:
+    """Checks that a field maps names to names; `place` says where it is, in words that follow others."""
     if not isinstance(values, Mapping) or not all(
         isinstance(text, str) and text for pair in values.items() for text in pair
     ):
@@ -183,17 +148,19 @@ def check_texts(field: str, values: Mapping[str, str], place: str) -> None:
 
 
 def check_names(field: str, names: Iterable[str]) -> None:
-    """Checks that a field is a tuple of different names.
-
-    Args:
-        field: the field.
-        names: its value.
-
-    Raises:
-        ValueError: if it is something else.
-    """
+    """Checks that a field is a tuple of names."""
     if isinstance(names, str) or not all(isinstance(name, str) and name for name in names):
         raise ValueError(f"`{field}` must be a tuple of names; got {names!r}. Write ('name',) for a single one.")
+
+
+def check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
+    """Checks that a name is among those of a graph; `place` says where it is, in words that follow others."""
+    if name not in known:
+        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")
+
+
+def _check_distinct_names(field: str, names: Iterable[str]) -> None:
+    check_names(field, names)
     if len(set(names)) != len(tuple(names)):
         raise ValueError(f"`{field}` must name each once; got {tuple(names)!r}. Remove the repetition.")
 
@@ -263,10 +230,10 @@ class SamplingPlan:
             )
         self._check_types()
         for field in ("label_features", "induced_edge_sets", "reverse_edge_sets", "context_features"):
-            check_names(field, getattr(self, field))
+            _check_distinct_names(field, getattr(self, field))
             object.__setattr__(self, field, tuple(getattr(self, field)))
         for set_name, names in self.excluded_features.items():
-            check_names(f"excluded_features[{set_name!r}]", names)
+            _check_distinct_names(f"excluded_features[{set_name!r}]", names)
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         object.__setattr__(self, "hops", name_hops(self.hops))
         self._check_labels()
@@ -414,15 +381,7 @@ def reached_node_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...
 
 
 def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
-    """Names the node set of each root.
-
-    Args:
-        plan: a plan that fits the schema.
-        schema: the graph's schema.
-
-    Returns:
-        Node set by "seed", or by "source" and "target".
-    """
+    """Names the node set of each root: of "seed", or of "source" and "target"."""
     if not plan.is_link_plan:
         return {SEED: plan.seed_node_set}
     edge_set = schema.edge_sets[plan.seed_edge_set]
@@ -430,15 +389,7 @@ def root_node_sets(plan: SamplingPlan, schema: GraphSchema) -> dict[str, str]:
 
 
 def hop_ends(hop: Hop, schema: GraphSchema) -> tuple[str, str]:
-    """Names the node sets where a hop starts and where it ends.
-
-    Args:
-        hop: a hop along an edge set of the schema.
-        schema: the graph's schema.
-
-    Returns:
-        The pair (start, end): for a backward hop, (target, source) of the edge set.
-    """
+    """Names the node sets where a hop starts and where it ends: for a backward hop, (target, source)."""
     edge_set = schema.edge_sets[hop.edge_set]
     if hop.direction == "forward":
         return edge_set.source, edge_set.target

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 
 from tfx_gnn.sampling.plan.hop import Hop
-from tfx_gnn.sampling.plan.plan import SamplingPlan, hop_ends, reached_node_sets, root_node_sets
-from tfx_gnn.sampling.plan.split_tables import check_split_features
+from tfx_gnn.sampling.plan.plan import SamplingPlan, check_known, hop_ends, reached_node_sets, root_node_sets
+from tfx_gnn.sampling.plan.seed_splits import split_time_feature, tables_with_splits
 
 if TYPE_CHECKING:
     from tfx_gnn.graph.proto.graph_schema_pb2 import Feature, GraphSchema
 
 
 def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
-    """Checks that every name in the plan means something in the graph, and fits.
-
-    Args:
-        plan: the plan.
-        schema: the graph's schema.
-
-    Raises:
-        ValueError: if a node set, edge set or feature is unknown or of the wrong type,
-            a hop starts at another node set than one of its inputs ends in, or an
-            induced or reverse edge set has the wrong ends.
-    """
+    """Checks that every name in the plan means something in the graph, and fits."""
     if plan.is_link_plan:
-        _check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
+        check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
     else:
-        _check_known("seed_node_set", plan.seed_node_set, schema.node_sets)
+        check_known("seed_node_set", plan.seed_node_set, schema.node_sets)
     _check_hops(plan, schema)
     _check_induced(plan, schema)
     _check_links(plan, schema)
@@ -43,7 +33,7 @@ def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
     ends = root_node_sets(plan, schema) if plan.is_link_plan else {"seed": plan.seed_node_set}
     for hop in plan.hops:
         place = f" in hop {hop.name!r}"
-        _check_known("edge_set", hop.edge_set, schema.edge_sets, place)
+        check_known("edge_set", hop.edge_set, schema.edge_sets, place)
         start, end = hop_ends(hop, schema)
         for name in hop.inputs:
             if ends[name] != start:
@@ -59,7 +49,7 @@ def _check_hops(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 def _check_weight(hop: Hop, schema: GraphSchema, place: str) -> None:
     features = schema.edge_sets[hop.edge_set].features
-    _check_known("weight_feature", hop.weight_feature, features, f" for {hop.edge_set!r}{place}")
+    check_known("weight_feature", hop.weight_feature, features, f" for {hop.edge_set!r}{place}")
     feature = features[hop.weight_feature]
     dtype = tf.dtypes.as_dtype(feature.dtype)
     if not (dtype.is_floating or dtype.is_integer) or not _is_scalar(feature):
@@ -75,7 +65,7 @@ def _check_induced(plan: SamplingPlan, schema: GraphSchema) -> None:
     for name in followed:
         reached |= {schema.edge_sets[name].source, schema.edge_sets[name].target}
     for name in plan.induced_edge_sets:
-        _check_known("induced_edge_sets", name, schema.edge_sets)
+        check_known("induced_edge_sets", name, schema.edge_sets)
         ends = {schema.edge_sets[name].source, schema.edge_sets[name].target}
         if not ends <= reached:
             raise ValueError(
@@ -89,7 +79,7 @@ def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
         return
     seed_edges = schema.edge_sets[plan.seed_edge_set]
     for name in plan.reverse_edge_sets:
-        _check_known("reverse_edge_sets", name, schema.edge_sets)
+        check_known("reverse_edge_sets", name, schema.edge_sets)
         ends = schema.edge_sets[name].source, schema.edge_sets[name].target
         if ends != (seed_edges.target, seed_edges.source):
             raise ValueError(
@@ -100,7 +90,7 @@ def _check_links(plan: SamplingPlan, schema: GraphSchema) -> None:
     if plan.negatives and plan.negatives.same_feature:
         node_set = seed_edges.target
         features = schema.node_sets[node_set].features
-        _check_known("same_feature", plan.negatives.same_feature, features, f" for {node_set!r}")
+        check_known("same_feature", plan.negatives.same_feature, features, f" for {node_set!r}")
 
 
 def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -121,8 +111,41 @@ def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
     else:
         _check_integer("seed_time", seed_time, _seed_features(plan, schema), f" for {plan.seed_set!r}")
     for edge_set, feature in plan.temporal.edge_times.items():
-        _check_known("edge_times", edge_set, plan.edge_set_names, " among the edge sets of the plan")
+        check_known("edge_times", edge_set, plan.edge_set_names, " among the edge sets of the plan")
         _check_integer("edge_times", feature, schema.edge_sets[edge_set].features, f" for {edge_set!r}")
+
+
+def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
+    """Checks that the time that decides about splits is known for every row that has one."""
+    seed_time = plan.splits.time_feature
+    if not seed_time:
+        return
+    tables = tables_with_splits(plan)
+    if tables.has_seed_table and plan.seed_table_features.get(seed_time) != "int64":
+        raise ValueError(
+            f"`splits.time_feature` must be an int64 column of the seed table; got {seed_time!r}, and the "
+            f"columns "
+            f"{dict(plan.seed_table_features)}. Declare it in `features`."
+        )
+    holders: list[tuple[str, str, Mapping[str, Feature]]] = [
+        *((f"node set {node_set!r}", seed_time, schema.node_sets[node_set].features) for node_set in tables.node_sets),
+        *(
+            (f"edge set {edge_set!r}", split_time_feature(plan, edge_set), schema.edge_sets[edge_set].features)
+            for edge_set in tables.edge_sets
+        ),
+    ]
+    for place, name, features in holders:
+        if name not in features:
+            raise ValueError(
+                f"`splits.time_feature` must be a feature of every table that has splits; got {name!r}, which "
+                f"{place} lacks; it has {sorted(features)}. Add it there, or split by hash."
+            )
+        feature = features[name]
+        if not tf.dtypes.as_dtype(feature.dtype).is_integer or feature.shape.dim or feature.shape.unknown_rank:
+            raise ValueError(
+                f"`splits.time_feature` must be one integer for each row; got {name!r} of type "
+                f"{tf.dtypes.as_dtype(feature.dtype).name} in {place}. Give times as integers, seconds for example."
+            )
 
 
 def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
@@ -131,23 +154,23 @@ def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
     known = {*of_seed_set, *plan.seed_table_features} - {"#id"}
     for name in plan.label_features:
-        _check_known("label_features", name, known, f" for {plan.seed_set!r}")
+        check_known("label_features", name, known, f" for {plan.seed_set!r}")
         if name in plan.seed_table_features and name in seed_features:
             raise ValueError(
                 f"`label_features` must name a feature of the seed table or of {plan.seed_set!r}; got {name!r}, "
                 "which both have. Rename the column of the seed table."
             )
     for name in plan.context_features:
-        _check_known("context_features", name, schema.context.features, " for the context")
+        check_known("context_features", name, schema.context.features, " for the context")
     reached = {*reached_node_sets(plan, schema), *plan.edge_set_names}
     for set_name, feature_names in plan.excluded_features.items():
-        _check_known("excluded_features", set_name, reached, " among the sets that the plan reaches")
+        check_known("excluded_features", set_name, reached, " among the sets that the plan reaches")
         features = {
             *(schema.node_sets[set_name].features if set_name in schema.node_sets else ()),
             *(schema.edge_sets[set_name].features if set_name in schema.edge_sets else ()),
         }
         for name in feature_names:
-            _check_known("excluded_features", name, features, f" for {set_name!r}")
+            check_known("excluded_features", name, features, f" for {set_name!r}")
 
 
 def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> Mapping[str, Feature]:
@@ -157,7 +180,7 @@ def _seed_features(plan: SamplingPlan, schema: GraphSchema) -> Mapping[str, Feat
 
 
 def _check_integer(field: str, name: str, features: Mapping[str, Feature], place: str) -> None:
-    _check_known(field, name, features, place)
+    check_known(field, name, features, place)
     dtype = tf.dtypes.as_dtype(features[name].dtype)
     if not dtype.is_integer or not _is_scalar(features[name]):
         raise ValueError(
@@ -172,8 +195,3 @@ def _is_scalar(feature: Feature) -> bool:
 
 def _shape(feature: Feature) -> list[int]:
     return [dim.size for dim in feature.shape.dim]
-
-
-def _check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
-    if name not in known:
-        raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")

@@ -1,4 +1,4 @@
-"""Assigns seeds to splits.
+"""Assigns seeds to splits: which tables and columns decide, and the split of each row.
 
 Pure functions of arrays: of all seeds in memory, or of a block of them elsewhere.
 """
@@ -14,8 +14,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
 from tfx_gnn.sampling.random_choice import hash_ids, mix
+from tfx_gnn.tables.graph_tables import EdgeTable, NodeTable
+from tfx_gnn.tables.table_files import Table
+from tfx_gnn.tables.table_format import table_format
+from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 UNUSED = -1
 """Split code of what is no seed."""
@@ -48,23 +53,118 @@ class SplitColumns:
     place_of: Callable[[int], str] = "row {}".format
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TablesWithSplits:
+    """The tables each of whose rows belongs to a split.
+
+    All of them must carry the columns that the rule for splits looks at.
+
+    Attributes:
+        node_sets: node sets whose nodes are seeds, or hidden from earlier splits.
+        edge_sets: edge sets whose edges are seeds or reverses of seeds, and are looked at.
+        has_seed_table: whether the seeds are rows of a seed table.
+        extra_columns: columns that each of them is read with as text, beside features.
+    """
+
+    node_sets: tuple[str, ...]
+    edge_sets: tuple[str, ...]
+    has_seed_table: bool
+    extra_columns: tuple[str, ...]
+
+    @property
+    def extra_columns_by_table(self) -> dict[str, tuple[str, ...]]:
+        """The extra columns by label of the table, for `read_tables`."""
+        labels = [*(f"nodes/{name}" for name in self.node_sets), *(f"edges/{name}" for name in self.edge_sets)]
+        return dict.fromkeys(labels, self.extra_columns) if self.extra_columns else {}
+
+
+def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
+    """Lists the tables each of whose rows belongs to a split, by name in alphabetical order."""
+    has_node_splits = not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
+    return TablesWithSplits(
+        node_sets=(plan.seed_node_set,) if has_node_splits else (),
+        edge_sets=plan.split_edge_sets,
+        has_seed_table=plan.seed_table is not None,
+        extra_columns=tuple(name for name in (plan.splits.column, plan.splits.group_column) if name),
+    )
+
+
+def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
+    """Names the feature of a seed or reverse edge set whose time decides about its splits.
+
+    It is `splits.time_feature`; but where that is the time of the seeds and these are no
+    edges of the set, the feature that `temporal.edge_times` gives, if it does.
+    """
+    temporal = plan.temporal
+    is_seed = edge_set == plan.seed_edge_set and plan.seed_table is None
+    if temporal is None or is_seed or temporal.seed_time != plan.splits.time_feature:
+        return plan.splits.time_feature
+    return temporal.edge_times.get(edge_set, plan.splits.time_feature)
+
+
+def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
+    """Takes what decides about splits from a node table, read with the extra columns of `tables_with_splits`."""
+
+    def place_of(row: int) -> str:
+        return f"the record with id {table.ids[row].as_py()!r} of {table.path}"
+
+    return _take_split_columns(plan, table, plan.splits.time_feature, place_of=place_of)
+
+
+def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> SplitColumns:
+    """Takes what decides about splits from an edge table, read with the extra columns of `tables_with_splits`."""
+
+    def place_of(row: int) -> str:
+        return f"row {int(table.rows[row])} (from 0) of {table.path}"
+
+    return _take_split_columns(plan, table, split_time_feature(plan, edge_set), place_of=place_of)
+
+
+def _take_split_columns(
+    plan: SamplingPlan, table: NodeTable | EdgeTable, time_feature: str, *, place_of: Callable[[int], str]
+) -> SplitColumns:
+    splits = plan.splits
+    times: pa.Array | None = table.features[time_feature] if time_feature else None
+    return SplitColumns(
+        names=_extra_column(table, splits.column) if splits.column else None,
+        times=None if times is None else times.to_numpy(zero_copy_only=False).astype(np.int64),
+        groups=_extra_column(table, splits.group_column) if splits.group_column else None,
+        place_of=place_of,
+    )
+
+
+def _extra_column(table: NodeTable | EdgeTable, name: str) -> pa.Array:
+    if name not in table.extra_columns:
+        raise ValueError(
+            f"`extra_columns` must hold the column {name!r}, which decides about splits; got "
+            f"{sorted(table.extra_columns)} of {table.path}. "
+            "Read the tables with those that `tables_with_splits` lists."
+        )
+    return table.extra_columns[name]
+
+
+def select_split_columns(splits: SplitPlan, table: Table, rows: npt.NDArray[np.int64]) -> SplitColumns:
+    """Takes what decides about splits from some rows of a seed table or context table."""
+    chosen = pa.array(rows)
+    times = table.columns[splits.time_feature].take(chosen) if splits.time_feature else None
+    return SplitColumns(
+        names=table.columns[EXTRA_PREFIX + splits.column].take(chosen) if splits.column else None,
+        times=None if times is None else np.asarray(times.to_numpy(zero_copy_only=False), np.int64),
+        groups=table.columns[EXTRA_PREFIX + splits.group_column].take(chosen) if splits.group_column else None,
+        place_of=lambda position: place_of_row(table, int(rows[position])),
+    )
+
+
+def place_of_row(table: Table, row: int) -> str:
+    """Names the file and record of a row, given by its position in the columns of a table."""
+    [(file, number)] = table.locate(table.rows[row : row + 1])
+    return f"{file}, {table_format(table.layout).row_word} {number}"
+
+
 def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool = False) -> _Codes:
-    """Makes the identity of a pair of nodes from those of both.
+    """Makes the identity of pairs of nodes from the hashes of both ids.
 
-    Args:
-        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
-        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
-        is_symmetric: whether a pair and its reverse have one identity.
-
-    Returns:
-        uint64 array, shape [n].
-
-    Example:
-        >>> ends = np.array([7], np.uint64), np.array([9], np.uint64)
-        >>> bool(pair_keys(*ends) == pair_keys(*ends[::-1]))
-        False
-        >>> bool(pair_keys(*ends, is_symmetric=True) == pair_keys(*ends[::-1], is_symmetric=True))
-        True
+    A symmetric pair and its reverse have one identity.
     """
     if is_symmetric:
         source_codes, target_codes = np.minimum(source_codes, target_codes), np.maximum(source_codes, target_codes)
@@ -72,19 +172,7 @@ def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool 
 
 
 def node_split_codes(splits: SplitPlan, *, codes: _Codes, columns: SplitColumns) -> npt.NDArray[np.int16]:
-    """Finds the split of each node.
-
-    Args:
-        splits: the rule.
-        codes: uint64 array, shape [n]: hashes of the nodes' ids.
-        columns: what the rule looks at beside the ids.
-
-    Returns:
-        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`.
-
-    Raises:
-        ValueError: if a row has no split; the message names its place.
-    """
+    """Finds the split of each node: its position in `splits.names`, or `UNUSED`."""
     return _split_codes(splits, codes, columns)
 
 
@@ -97,22 +185,10 @@ def edge_split_codes(
     is_symmetric: bool = False,
     is_reverse: bool = False,
 ) -> npt.NDArray[np.int16]:
-    """Finds the split of each edge, or pair.
+    """Finds the split of each edge, or pair: its position in `splits.names`, or `UNUSED`.
 
-    Args:
-        splits: the rule.
-        source_codes: uint64 array, shape [n]: hashes of the sources' ids.
-        target_codes: uint64 array, shape [n]: hashes of the targets' ids.
-        columns: what the rule looks at beside the ids.
-        is_symmetric: whether the seed edge set holds both directions.
-        is_reverse: whether these are edges of a reverse edge set.
-
-    Returns:
-        int16 array, shape [n]: positions in `splits.names`, or `UNUSED`. By hash, an
-        edge and its reverse have one split.
-
-    Raises:
-        ValueError: if a row has no split; the message names its place.
+    By hash, an edge and its reverse have one split. `is_symmetric` tells that the seed edge set holds both
+    directions, `is_reverse` that these are edges of a reverse edge set.
     """
     if is_reverse:
         source_codes, target_codes = target_codes, source_codes
@@ -122,13 +198,7 @@ def edge_split_codes(
 def supervision_only(splits: SplitPlan, keys: _Codes) -> npt.NDArray[np.bool_]:
     """Chooses the edges that are supervision only, if they are in the first split.
 
-    Args:
-        splits: how large their share is.
-        keys: uint64 array, shape [n]: `pair_keys` of the edges; of a reverse edge, those
-            of its forward edge.
-
-    Returns:
-        bool array, shape [n].
+    `keys` are `pair_keys` of the edges; of a reverse edge, those of its forward edge.
     """
     threshold = np.uint64(int(splits.disjoint_train_share * 2**_SHARE_BITS))
     hashes = _stream(splits, _SUPERVISION_STREAM, keys)

@@ -22,45 +22,22 @@ _SEED_DTYPES = {"int64": tf.int64, "float32": tf.float32, "string": tf.string}
 
 
 def readout_edge_set(key: str) -> str:
-    """Names the auxiliary edge set by which values are read out.
-
-    Args:
-        key: "seed", "source" or "target".
-
-    Returns:
-        `_readout/<key>`.
-    """
+    """Names the auxiliary edge set by which values are read out: of "seed", "source" or "target"."""
     return f"{READOUT_NODE_SET}/{key}"
 
 
 def shadow_node_set(edge_set: str) -> str:
-    """Names the auxiliary node set that stands for the edges of a set where they are read out.
-
-    Args:
-        edge_set: name of an edge set.
-
-    Returns:
-        `_shadow/<edge_set>`.
-    """
+    """Names the auxiliary node set that stands for the edges of a set where they are read out."""
     return f"_shadow/{edge_set}"
 
 
 def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> GraphSchema:
     """Describes the subgraphs that a plan cuts out of a graph.
 
-    Args:
-        tables_schema: schema of the whole graph.
-        plan: a plan for that graph.
-
-    Returns:
-        Schema with the node sets and edge sets that the plan reaches, their features
-        without labels, excluded ones and the split column, an `#id` in each set, the
-        context features of the plan, and the `_readout` node set with the labels and
-        the edge sets that lead to it. Where the tables came from is left out.
-
-    Raises:
-        ValueError: if the plan does not fit the graph, or a set of the graph that has a
-            table has a name that is kept for the readout.
+    The schema has the node sets and edge sets that the plan reaches, their features
+    without labels, excluded ones and the split column, an `#id` in each set, the
+    context features of the plan, and the `_readout` node set with the labels and
+    the edge sets that lead to it. Where the tables came from is left out.
     """
     check_plan(plan, tables_schema)
     reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}

@@ -14,15 +14,16 @@ from tfx_gnn.records import examples_folder
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.engine.seeds import shard_bounds
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, Temporal
+from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables
 
 SAMPLING_SEED = 5

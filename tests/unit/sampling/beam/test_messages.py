@@ -1,7 +1,7 @@
 import numpy as np
 
 from tfx_gnn.sampling.beam.messages import route_requests
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests
 
 
 def _requests(hop, nodes):

@@ -10,10 +10,10 @@ from google.protobuf import text_format
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
 from tfx_gnn.sampling.examples.seed_selection import make_seeds
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable
 
 SCHEMA = text_format.Parse(

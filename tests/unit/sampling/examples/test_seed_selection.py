@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
-from tfx_gnn.sampling.examples.seed_selection import make_seeds
+from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
 from tfx_gnn.sampling.plan import edge_ranks
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
 from tfx_gnn.sampling.plan.seed_splits import pair_keys
-from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import EdgeTable, GraphTables, NodeTable, read_tables
 from tfx_gnn.tables.row_rules import RowRules

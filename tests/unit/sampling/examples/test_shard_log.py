@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 
 

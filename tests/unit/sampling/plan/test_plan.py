@@ -65,6 +65,19 @@ def test_a_plan_survives_json():
     assert options_json.from_json(options_json.to_json(plan), SamplingPlan) == plan
 
 
+@pytest.mark.parametrize("written", [str(2**63), "1e300"])
+def test_a_fan_out_beyond_all_edges_is_refused_in_json(written):
+    text = options_json.to_json(_plan(Hop(edge_set="buys", fan_out=1))).replace('"fan_out": 1', f'"fan_out": {written}')
+
+    assert written in text
+    with pytest.raises(ValueError, match=r"`fan_out` must be .*; got .* in the hop along 'buys'"):
+        options_json.from_json(text, SamplingPlan)
+
+
+def test_the_largest_fan_out_takes_all_edges():
+    assert Hop(edge_set="buys", fan_out=2**31 - 1).fan_out == 2**31 - 1
+
+
 def test_a_link_plan_with_everything_survives_json():
     plan = SamplingPlan(
         seed_edge_set="buys",
@@ -138,6 +151,7 @@ def test_a_plan_that_fits_is_accepted():
         ({"fan_out": 0}, "`fan_out` must be an integer of at least 1; got 0 in the hop along 'buys'"),
         ({"fan_out": 2.0}, "`fan_out` must be an integer of at least 1; got 2.0"),
         ({"fan_out": True}, "`fan_out` must be an integer of at least 1; got True"),
+        ({"fan_out": 2**31}, "`fan_out` must be at most 2147483647; got 2147483648 in the hop along 'buys'"),
         ({"inputs": ()}, r"`inputs` must be a tuple of hop names, at least one; got \(\)"),
         ({"inputs": "seed"}, "`inputs` must be a tuple of hop names, at least one; got 'seed'"),
         ({"inputs": ("a", "a")}, r"`inputs` must name each hop once; got \('a', 'a'\)"),

@@ -3,19 +3,25 @@ import pyarrow as pa
 import pytest
 
 from tfx_gnn.sampling import random_choice
+from tfx_gnn.sampling.plan.hop import Hop
+from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable
 from tfx_gnn.sampling.plan.seed_splits import (
     SplitColumns,
     edge_split_codes,
     node_split_codes,
+    node_split_columns,
     pair_keys,
     supervision_only,
+    tables_with_splits,
 )
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
+from tfx_gnn.tables.graph_tables import NodeTable
 
 NUM = 20_000
 CODES = random_choice.mix(np.arange(NUM, dtype=np.uint64))
 OTHER_CODES = random_choice.mix(np.arange(NUM, 2 * NUM, dtype=np.uint64))
 NOTHING = SplitColumns()
+BY_PART = SplitPlan(column="part")
 
 
 def test_shares_of_a_hash_are_those_of_the_weights():
@@ -185,3 +191,38 @@ def test_a_share_of_edges_is_supervision_only_whatever_their_split():
 def test_a_seed_without_a_split_is_named(splits, columns, message):
     with pytest.raises(ValueError, match=message):
         node_split_codes(splits, codes=CODES[:2], columns=columns)
+
+
+def test_only_seeds_and_their_reverses_have_splits():
+    node_plan = SamplingPlan(seed_node_set="user", splits=BY_PART)
+    hops = (Hop(edge_set="sold", fan_out=1, inputs=("target",)),)
+    link_plan = SamplingPlan(seed_edge_set="buys", reverse_edge_sets=("sold",), hops=hops, splits=BY_PART)
+
+    assert tables_with_splits(node_plan).extra_columns_by_table == {"nodes/user": ("part",)}
+    assert tables_with_splits(link_plan).extra_columns_by_table == {"edges/buys": ("part",), "edges/sold": ("part",)}
+    assert tables_with_splits(SamplingPlan(seed_node_set="user")).extra_columns_by_table == {}
+
+
+def test_a_reverse_edge_set_that_nothing_looks_at_needs_no_split():
+    plan = SamplingPlan(seed_edge_set="buys", reverse_edge_sets=("sold",))
+
+    assert tables_with_splits(plan).edge_sets == ("buys",)
+
+
+def test_a_seed_table_takes_the_place_of_the_nodes_unless_these_are_hidden():
+    table = SeedTable(filename="seeds.csv")
+    inductive = SplitPlan(visibility="inductive")
+
+    assert tables_with_splits(SamplingPlan(seed_node_set="user", seed_table=table)).node_sets == ()
+    plan = SamplingPlan(seed_node_set="user", seed_table=table, splits=inductive)
+    assert tables_with_splits(plan).node_sets == ("user",)
+    assert tables_with_splits(plan).has_seed_table
+
+
+@pytest.mark.parametrize("splits", [SplitPlan(column="part"), SplitPlan(group_column="part")])
+def test_tables_without_the_column_that_decides_are_refused(splits):
+    table = NodeTable(path="users.csv", ids=pa.array(["a"], pa.large_string()), features={})
+    plan = SamplingPlan(seed_node_set="user", splits=splits)
+
+    with pytest.raises(ValueError, match=r"`extra_columns` must hold the column 'part', .* got \[\] of users.csv"):
+        node_split_columns(plan, table)

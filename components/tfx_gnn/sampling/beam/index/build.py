@@ -26,10 +26,10 @@ from tfx_gnn.sampling.beam.index.reverse_edge_splits import refuse_other_splits
 from tfx_gnn.sampling.beam.index.rows import index_schemas
 from tfx_gnn.sampling.beam.index.table_steps import DROPPED
 from tfx_gnn.sampling.beam.index.write_steps import DegreeSummary
+from tfx_gnn.sampling.examples.seed_selection import seed_table_layout
 from tfx_gnn.sampling.plan.plan import SamplingPlan
-from tfx_gnn.sampling.plan.plan_checks import check_plan
-from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
-from tfx_gnn.sampling.plan.split_tables import check_split_features, tables_with_splits
+from tfx_gnn.sampling.plan.plan_checks import check_plan, check_split_features
+from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.tables.bigquery_table import bigquery_unit
 from tfx_gnn.tables.graph_tables import read_tables_schema
 from tfx_gnn.tables.row_rules import RowRules, TableReport, check_dropped_share

@@ -23,9 +23,9 @@ from tfx_gnn.sampling.plan.seed_splits import (
     edge_split_codes,
     node_split_codes,
     pair_keys,
+    split_time_feature,
     supervision_only,
 )
-from tfx_gnn.sampling.plan.split_tables import split_time_feature
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 

@@ -23,8 +23,7 @@ from tfx_gnn.sampling.beam.messages import NodeAnswer, read_state, unpack_table
 from tfx_gnn.sampling.beam.rounds.block_state import BlockState
 from tfx_gnn.sampling.beam.shard_files import WrittenBlock, write_block
 from tfx_gnn.sampling.engine.block_result import BlockEdges, BlockResult, index_block
-from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SampledSubgraphs, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.plan import SamplingPlan, reached_node_sets
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema

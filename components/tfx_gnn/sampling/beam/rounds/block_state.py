@@ -20,8 +20,7 @@ from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import PartAnswer, pack_table
 from tfx_gnn.sampling.engine.block_result import BlockResult
 from tfx_gnn.sampling.engine.block_sampling import BlockSampling
-from tfx_gnn.sampling.engine.edge_choice import merge_scored
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, FoundEdges, merge_scored
 from tfx_gnn.sampling.engine.seeds import Seeds
 from tfx_gnn.sampling.plan import edge_ranks
 from tfx_gnn.sampling.plan.hop import SEED, SOURCE, TARGET, Hop

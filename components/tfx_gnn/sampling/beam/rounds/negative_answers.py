@@ -16,7 +16,7 @@ from tfx_gnn.sampling.beam.index.partitions import (
     positions_in,
 )
 from tfx_gnn.sampling.beam.index.reader import EdgePartition, GraphIndex
-from tfx_gnn.sampling.engine.edge_requests import expand_ranges
+from tfx_gnn.sampling.engine.edge_choice import expand_ranges
 from tfx_gnn.sampling.engine.negatives import DrawableNodes, order_drawable_nodes
 from tfx_gnn.sampling.plan.hop import TARGET
 from tfx_gnn.sampling.plan.plan import SamplingPlan, root_node_sets

@@ -44,12 +44,14 @@ from tfx_gnn.sampling.beam.rounds.block_state import (
 from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
 from tfx_gnn.sampling.engine.edge_choice import (
     Adjacency,
+    EdgeRequests,
+    FoundEdges,
+    expand_ranges,
     find_edges,
     merge_scored,
     positions_of_requests,
     visits_all_edges,
 )
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests, FoundEdges, expand_ranges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema

@@ -25,7 +25,7 @@ from tfx_gnn.sampling.beam.rounds.round_steps import (
 )
 from tfx_gnn.sampling.beam.shard_files import WriteShards, remove_blocks
 from tfx_gnn.sampling.engine.block_sampling import rounds_of_plan
-from tfx_gnn.sampling.engine.subgraph_statistics import SubgraphStatistics, SubgraphStatisticsBuilder
+from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan

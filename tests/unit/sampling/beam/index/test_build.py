@@ -23,11 +23,11 @@ from tfx_gnn.sampling.beam.index.job import IndexJob, requirements_of_plan
 from tfx_gnn.sampling.beam.index.join_steps import IndexNodes
 from tfx_gnn.sampling.beam.index.reader import GraphIndex
 from tfx_gnn.sampling.beam.messages import pack_table
+from tfx_gnn.sampling.plan.edge_ranks import rank_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import Negatives, SamplingPlan, SeedTable, Temporal
-from tfx_gnn.sampling.plan.seed_splits import pair_keys
+from tfx_gnn.sampling.plan.seed_splits import pair_keys, tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import rank_edges, tables_with_splits
 from tfx_gnn.sampling.random_choice import hash_ids
 from tfx_gnn.tables.graph_tables import GraphTables, read_tables, read_tables_schema
 from tfx_gnn.tables.row_rules import DEAD_LETTERS_DIR, RowRules, dead_letter_line

@@ -11,8 +11,7 @@ from tfx_gnn.sampling.beam.messages import route_requests, unpack_table
 from tfx_gnn.sampling.beam.rounds import block_state, round_steps
 from tfx_gnn.sampling.beam.rounds.block_state import AnswerMerger
 from tfx_gnn.sampling.beam.rounds.round_steps import PartitionAnswers
-from tfx_gnn.sampling.engine.edge_choice import build_adjacency, find_edges
-from tfx_gnn.sampling.engine.edge_requests import EdgeRequests
+from tfx_gnn.sampling.engine.edge_choice import EdgeRequests, build_adjacency, find_edges
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, Temporal
 from tfx_gnn.sampling.plan.subgraph_schema import make_subgraph_schema

@@ -9,14 +9,13 @@ from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
 from tfx_gnn.sampling.beam.rounds.sampling_pipeline import sample_with_beam
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.examples.seed_selection import make_seeds
+from tfx_gnn.sampling.examples.seed_selection import make_seeds, seed_table_layout
 from tfx_gnn.sampling.examples.shard_log import ShardLog
 from tfx_gnn.sampling.examples.subgraph_examples import SubgraphExampleEncoder
 from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan, SeedTable, Temporal
-from tfx_gnn.sampling.plan.seed_tables import seed_table_layout
+from tfx_gnn.sampling.plan.seed_splits import tables_with_splits
 from tfx_gnn.sampling.plan.split_plan import SplitPlan
-from tfx_gnn.sampling.plan.split_tables import tables_with_splits
 from tfx_gnn.tables.graph_tables import read_tables
 from tfx_gnn.tables.row_rules import RowRules
 from tfx_gnn.tables.table_files import read_table

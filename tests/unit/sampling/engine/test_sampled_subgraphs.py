@@ -3,11 +3,12 @@ import pickle
 import numpy as np
 
 from tfx_gnn.sampling.engine.in_memory_sampler import InMemorySampler
-from tfx_gnn.sampling.engine.sampled_subgraphs import HopCounts, TruncatedHub
-from tfx_gnn.sampling.engine.subgraph_statistics import (
+from tfx_gnn.sampling.engine.sampled_subgraphs import (
     MAX_TRUNCATED_HUBS,
+    HopCounts,
     SizeStatistics,
     SubgraphStatisticsBuilder,
+    TruncatedHub,
     largest_hubs,
 )
 from tfx_gnn.sampling.plan.hop import Hop
