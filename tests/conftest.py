@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,33 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture
+def of_another_user(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], None]:
+    """Makes a file or folder look as if another user had made it."""
+    foreign: set[tuple[int, int]] = set()
+
+    def disguised(function: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def call(*args: Any, **options: Any) -> os.stat_result:
+            found = function(*args, **options)
+            if (found.st_dev, found.st_ino) not in foreign:
+                return found
+            names = ("st_atime_ns", "st_mtime_ns", "st_ctime_ns")
+            return os.stat_result(
+                (*found[:4], found.st_uid + 1, *found[5:]), {name: getattr(found, name) for name in names}
+            )
+
+        return call
+
+    for name in ("stat", "lstat", "fstat"):
+        monkeypatch.setattr(os, name, disguised(getattr(os, name)))
+
+    def mark(path: Path) -> None:
+        found = os.lstat(path)
+        foreign.add((found.st_dev, found.st_ino))
+
+    return mark
 
 
 @pytest.fixture(scope="session")

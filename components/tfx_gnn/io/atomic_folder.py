@@ -21,6 +21,7 @@ from tfx_gnn.io.commit_journal import (
     sweep_beside,
 )
 from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks, process_lock
 
 
@@ -270,6 +271,8 @@ def resumable_folder(path: str, *, fingerprint: str, name: str = "path") -> Iter
         if has_locks(place):
             sweep_beside([place])
         tf.io.gfile.makedirs(unfinished)
+        if has_locks(unfinished):
+            check_own_folder(unfinished)
         try:
             yield unfinished
             commit_outputs({name: unfinished}, places)

@@ -7,6 +7,10 @@ transactions over several databases the same way.) A folder is taken back only i
 there, to the last time of change; anything else is the user's and stays. A single folder gets its name by one rename
 and needs none of this.
 
+In a folder that others may write, a journal may have been planted. So a folder is taken back only by a journal beside
+it that this user made, that nobody else can write, and that agrees with the one by which it was found: who can remove
+the folder anyway can do that. Other journals are refused, in an error that names them.
+
 What killed runs leave beside outputs is known by its mark: `.<output>.lock`, `.<output>.partial-...`,
 `.<output>.commit-...`. Files without a mark, or of a live process, are never touched.
 """
@@ -25,6 +29,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.owned_files import is_own, is_own_folder, open_regular
 from tfx_gnn.io.process_lock import has_locks, left_by_this_machine, process_lock
 
 PARTIAL_MARK = ".partial-"
@@ -48,10 +53,6 @@ class _Commit:
     journals: tuple[str, ...]
     outputs: tuple[str, ...]
     states: tuple[str, ...]
-
-    @property
-    def is_open(self) -> bool:
-        return os.path.exists(self.journals[0])
 
 
 def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
@@ -88,31 +89,41 @@ def commit_folders(folders: Sequence[tuple[str, str]]) -> None:
         # Else a power failure could keep this one and lose another.
         _sync_parents(outputs[:1])
     except BaseException:
-        _take_back(commit)
+        # Without the deciding one the commit counts.
+        written = [journal for journal in commit.journals if os.path.lexists(journal)]
+        if commit.journals[0] in written:
+            _take_back(commit, written)
+        else:
+            _remove_journals(written)
         raise
-    _remove_journals(commit)
+    _remove_journals(commit.journals)
 
 
 def roll_back_unfinished(path: str, hold: Callable[[str], None]) -> None:
     """Rolls back the interrupted commits of an output, and removes their journals.
 
-    The caller holds the lock of the output; `hold` gets that of another output of the same commit, for as long.
+    The caller holds the lock of the output; `hold` gets that of another output of the same commit, for as long. A
+    journal that no run of this user has written is a ValueError.
     """
     for journal in _journals_of(path):
         commit = _read(journal)
-        if commit is not None and commit.is_open:
-            for other in commit.outputs:
-                if other != path:
-                    hold(other)
-            _take_back(commit)
+        if commit is not None and _is_open(commit):
+            # Where a journal is missing, a run that was killed had taken back all, and begun to remove them.
+            agreeing = [other for other in commit.journals if _read(other) == commit]
+            for other, output in zip(commit.journals, commit.outputs, strict=True):
+                if output != path and other in agreeing:
+                    hold(output)
+            _take_back(commit, agreeing)
         # What else is there was half written before the first rename, or not yet removed after the last.
-        if os.path.exists(journal):
-            os.remove(journal)
+        _remove(journal)
 
 
 def has_unfinished_commit(path: str) -> bool:
-    """Returns whether a commit of an output was interrupted, so that the next run rolls it back."""
-    return any(commit is not None and commit.is_open for commit in map(_read, _journals_of(path)))
+    """Returns whether a commit of an output was interrupted, so that the next run rolls it back, or refuses to."""
+    try:
+        return any(commit is not None and _is_open(commit) for commit in map(_read, _journals_of(path)))
+    except ValueError:
+        return True
 
 
 def _journal(path: str, token: str) -> str:
@@ -131,46 +142,87 @@ def _write(journal: str, commit: _Commit) -> None:
     # Relative, so that a project may be moved between a kill and the next run.
     parent = os.path.dirname(journal)
     content = {"outputs": [os.path.relpath(path, parent) for path in commit.outputs], "states": commit.states}
-    with open(journal, "w", encoding="utf-8") as file:
+    # Whatever the umask: `_read` trusts no journal that others can write.
+    descriptor = open_regular(journal, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    with open(descriptor, "w", encoding="utf-8") as file:
         file.write(json.dumps(content) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def _read(journal: str) -> _Commit | None:
-    """Reads a journal; None if it was not written to its end, or was removed meanwhile."""
+    """Reads a journal; None if it was not written to its end, or is not there.
+
+    What this user has not written, or is no journal, is a ValueError.
+    """
     parent, token = os.path.dirname(journal), journal.rpartition(COMMIT_MARK)[2]
     try:
-        with open(journal, encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
+        descriptor = open_regular(journal, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    if not text.endswith("\n"):
+    except PermissionError as error:
+        raise ValueError(_refusal(journal, "one that this user may not read")) from error
+    with open(descriptor, "rb") as file:
+        if not is_own(os.fstat(descriptor), parent, private=True):
+            raise ValueError(_refusal(journal, "one that another user wrote, or could"))
+        text = file.read()
+    if not text.endswith(b"\n"):
         return None
+    try:
+        commit = _parse(text, parent, token)
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise ValueError(_refusal(journal, "other text")) from error
+    if journal not in commit.journals:
+        raise ValueError(_refusal(journal, "one of other outputs"))
+    return commit
+
+
+def _parse(text: bytes, parent: str, token: str) -> _Commit:
+    """Reads the text of a journal in a folder, which may be anything."""
     content = json.loads(text)
     outputs = tuple(os.path.normpath(os.path.join(parent, path)) for path in content["outputs"])
-    journals = tuple(_journal(path, token) for path in outputs)
-    return _Commit(journals=journals, outputs=outputs, states=tuple(content["states"]))
+    states = tuple(content["states"])
+    if len(outputs) != len(states) or "\0" in "".join((*outputs, *states)):
+        raise ValueError("each output has one state")
+    return _Commit(journals=tuple(_journal(path, token) for path in outputs), outputs=outputs, states=states)
 
 
-def _take_back(commit: _Commit) -> None:
-    """Undoes the renames of a commit that does not count yet; does nothing to one that counts."""
-    if commit.is_open:
-        for path, state in zip(commit.outputs, commit.states, strict=True):
-            if os.path.isdir(path) and _state(path) == state:
-                parent, base = os.path.split(path)
-                # In one step: what is removed halfway would not be known again.
-                hidden = os.path.join(parent, f".{base}{PARTIAL_MARK}{uuid.uuid4().hex[:12]}")
-                os.rename(path, hidden)
-                shutil.rmtree(hidden)
-    _remove_journals(commit)
+def _refusal(journal: str, found: str) -> str:
+    return (
+        f"`{journal}` must be the journal of a commit by a run of this user; got {found}. Let who wrote it run the "
+        "same command again; or remove it, and what is there of the outputs."
+    )
 
 
-def _remove_journals(commit: _Commit) -> None:
+def _is_open(commit: _Commit) -> bool:
+    """Tells whether a commit does not count yet: its deciding journal is there, whole, and the same."""
+    deciding = _read(commit.journals[0])
+    if deciding not in (None, commit):
+        raise ValueError(_refusal(commit.journals[0], "one of another commit"))
+    return deciding is not None
+
+
+def _take_back(commit: _Commit, agreeing: Sequence[str]) -> None:
+    """Undoes the renames of a commit that does not count yet, where a journal stands for that."""
+    for journal, path, state in zip(commit.journals, commit.outputs, commit.states, strict=True):
+        if journal in agreeing and os.path.isdir(path) and _state(path) == state:
+            parent, base = os.path.split(path)
+            # In one step: what is removed halfway would not be known again.
+            hidden = os.path.join(parent, f".{base}{PARTIAL_MARK}{uuid.uuid4().hex[:12]}")
+            os.rename(path, hidden)
+            shutil.rmtree(hidden)
+    _remove_journals(agreeing)
+
+
+def _remove_journals(journals: Sequence[str]) -> None:
     """The deciding one last: while it is there, all of this is done again."""
-    for journal in reversed(commit.journals):
-        if os.path.exists(journal):
-            os.remove(journal)
+    for journal in reversed(journals):
+        _remove(journal)
+
+
+def _remove(journal: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(journal)
 
 
 def _state(folder: str) -> str:
@@ -204,12 +256,15 @@ def partial_path(path: str) -> str:
 
 
 def partial_folders(path: str) -> list[str]:
-    """Lists the hidden siblings that processes have left, or are writing, beside a folder, which need not exist."""
+    """Lists the hidden siblings that processes have left, or are writing, beside a folder, which need not exist.
+
+    On local disks those of this user.
+    """
     parent, prefix = os.path.split(_partial_prefix(path))
     # A second dot: of an output with a longer name.
     names = [name for name in _names(parent or ".") if name.startswith(prefix) and "." not in name[len(prefix) :]]
     folders = [os.path.join(parent, name) for name in sorted(names)]
-    return [folder for folder in folders if not has_locks(folder) or os.path.isdir(folder)]
+    return [folder for folder in folders if not has_locks(folder) or is_own_folder(folder)]
 
 
 def remove_partial_folders(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Content fingerprints: equal if and only if the bytes are equal."""
+"""Fingerprints of files: of their contents, or of what tells without reading that a file is still the same one."""
 
 from __future__ import annotations
 
@@ -42,6 +42,24 @@ def fingerprint_folders(folders: Sequence[str]) -> str:
         digest.update(relative.encode() + b"\0")
         digest.update(_file_digest(place))
     return digest.hexdigest()
+
+
+def describe_file_version(path: str) -> str:
+    """Describes a file so that a later file with other bytes has another description; seldom reads it.
+
+    On object stores by size and time of change, which these take themselves; on local and mounted disks by the inode
+    and its time of change, too. So a file that was only moved, copied or restored there counts as another one.
+    """
+    if (local := path.removeprefix("file://")) != path or "://" not in path:
+        found = os.stat(local)
+        # `cp -p`, `rsync -t`, image layers and SOURCE_DATE_EPOCH set the time of the last write, and a table may keep
+        # its size when values in it change. The kernel alone sets ctime, at each write and rename. The device is left
+        # out: its number is another one after a reboot, or where another machine mounts the disk.
+        told = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
+        # Whole seconds: too coarse, or of a disk image (squashfs, iso9660), which has its ctime from who made it.
+        return told if found.st_ctime_ns % 10**9 else f"{told} {_file_digest(local).hex()}"
+    stat = tf.io.gfile.stat(path)
+    return f"{stat.length} {stat.mtime_nsec}"
 
 
 def fingerprint_text(text: str) -> str:

@@ -1,4 +1,8 @@
-"""File locks that are released when their process ends, however it ends."""
+"""File locks that are released when their process ends, however it ends.
+
+A lock file that another user left is locked like any other, so that users keep each other out, but it is neither
+written nor removed.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ import fcntl
 import os
 import re
 import socket
-import stat
 import time
 from collections.abc import Iterator
-from typing import TextIO
+
+from tfx_gnn.io.owned_files import is_own, open_regular
 
 _POLL_SECONDS = 0.01
 _MAX_TEXT = 1000
@@ -35,9 +39,9 @@ def process_lock(path: str, *, rule: str, note: str = "", patience_seconds: floa
     try:
         yield
     finally:
-        if _is_at(lock, path):
+        if _is_at(lock, path) and _is_own(lock, path):
             os.remove(path)
-        lock.close()
+        os.close(lock)
 
 
 def left_by_this_machine(path: str) -> str | None:
@@ -47,63 +51,93 @@ def left_by_this_machine(path: str) -> str | None:
     is no lock.
     """
     try:
-        found = os.lstat(path)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-            return None
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read(_MAX_TEXT)
-    except FileNotFoundError:
+        lock = open_regular(path, os.O_RDONLY)
+    except (FileNotFoundError, PermissionError, ValueError):
         return None
+    try:
+        text = _read(lock) if os.fstat(lock).st_uid == os.geteuid() else ""
+    finally:
+        os.close(lock)
     parts = _TEXT.fullmatch(text)
     return (parts["note"] or "") if parts is not None and parts["host"] == socket.gethostname() else None
 
 
-def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> TextIO:
+def _acquire(path: str, rule: str, note: str, patience_seconds: float) -> int:
     deadline = time.monotonic() + patience_seconds
     while True:
         folder = os.path.dirname(os.path.abspath(path))
         os.makedirs(folder, exist_ok=True)
-        with contextlib.ExitStack() as stack:
-            try:
-                lock = stack.enter_context(open(path, "a+", encoding="utf-8"))
-            except FileNotFoundError:
-                if os.path.isdir(folder):
-                    raise
-                # Its last holder removed the folder after we had made sure of it.
-                continue
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                if time.monotonic() < deadline:
-                    time.sleep(_POLL_SECONDS)
-                    continue
-                raise BlockingIOError(
-                    f"{rule}, which {_holder(lock)} holds. Wait for its end, or end it, and start again; or name "
-                    "another folder."
-                ) from error
-            except OSError as error:
-                raise OSError(
-                    f"{rule}, and be on a file system with locks; {os.path.dirname(path)!r} has none: "
-                    f"{error.strerror}. Mount it with locks, or name a folder elsewhere."
-                ) from error
-            # Else its last holder removed it between our opening and locking, and others would lock another file.
-            if _is_at(lock, path):
-                lock.truncate(0)
-                since = time.strftime("%Y-%m-%d %H:%M:%S")
-                lock.write(f"process {os.getpid()} on {socket.gethostname()} since {since}{note and ', '}{note}")
-                lock.flush()
-                stack.pop_all()
-                return lock
+        lock = _open(path)
+        # Else its last holder removed it, or the folder, after we had made sure of it.
+        if lock is not None:
+            with contextlib.ExitStack() as stack:
+                stack.callback(os.close, lock)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    if time.monotonic() < deadline:
+                        time.sleep(_POLL_SECONDS)
+                        continue
+                    raise BlockingIOError(
+                        # A process that has just locked it has not yet written its name.
+                        f"{rule}, which {_read(lock) or 'another process'} holds. Wait for its end, or end it, and "
+                        "start again; or name another folder."
+                    ) from error
+                except OSError as error:
+                    raise OSError(
+                        f"{rule}, and be on a file system with locks; {os.path.dirname(path)!r} has none: "
+                        f"{error.strerror}. Mount it with locks, or name a folder elsewhere."
+                    ) from error
+                # Else its last holder removed it between our opening and locking, and others would lock another file.
+                if _is_at(lock, path):
+                    if _is_own(lock, path):
+                        _write(lock, path, note)
+                    stack.pop_all()
+                    return lock
 
 
-def _is_at(lock: TextIO, path: str) -> bool:
+def _open(path: str) -> int | None:
+    """Opens a lock file, or makes it; None if it, or its folder, was removed meanwhile."""
     try:
-        return os.path.samestat(os.fstat(lock.fileno()), os.stat(path))
+        return open_regular(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    except FileNotFoundError:
+        if os.path.isdir(os.path.dirname(os.path.abspath(path))):
+            raise
+        return None
+    except FileExistsError:
+        pass
+    with contextlib.suppress(FileNotFoundError):
+        try:
+            # Without O_CREAT, by which systems refuse other users' files in folders such as /tmp.
+            return open_regular(path, os.O_RDWR)
+        except PermissionError:
+            # To be locked, it need not be writable.
+            return open_regular(path, os.O_RDONLY)
+    return None
+
+
+def _write(lock: int, path: str, note: str) -> None:
+    since = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = f"process {os.getpid()} on {socket.gethostname()} since {since}{note and ', '}{note}"
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, text.encode(), 0)
+    except OSError as error:
+        # A full disk. No run would know an empty file for a lock that it may sweep.
+        os.remove(path)
+        raise OSError(error.errno, error.strerror, path) from error
+
+
+def _is_own(lock: int, path: str) -> bool:
+    return is_own(os.fstat(lock), os.path.dirname(os.path.abspath(path)))
+
+
+def _is_at(lock: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(lock), os.lstat(path))
     except FileNotFoundError:
         return False
 
 
-def _holder(lock: TextIO) -> str:
-    lock.seek(0)
-    # A process that has just locked it has not yet written its name.
-    return lock.read() or "another process"
+def _read(lock: int) -> str:
+    return os.pread(lock, _MAX_TEXT, 0).decode(errors="replace")

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterator
 import tensorflow as tf
 
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.owned_files import is_own, is_own_folder, open_regular
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 
 INCOMING_MARK = ".incoming-"
@@ -216,7 +217,7 @@ def remove_leftovers(destination: str) -> list[str]:
             os.close(lock)
             continue
         try:
-            if os.path.isdir(path):
+            if is_own_folder(path):
                 shutil.rmtree(path)
                 removed.append(os.path.basename(path))
         finally:
@@ -244,16 +245,21 @@ def _write_note(path: str, version: int, origin: PushOrigin) -> None:
 
 
 def _read_note(path: str) -> tuple[int, PushOrigin] | None:
-    """Reads a note; None if there is none that was written to its end."""
+    """Reads a note; None if there is none that this user wrote to its end."""
+    descriptor = _open_own(path, os.O_RDONLY)
+    if descriptor is None:
+        return None
+    with open(descriptor, "rb") as file:
+        text = file.read()
+    if not text.endswith(b"\n"):
+        return None
     try:
-        with open(path + _LOCK_SUFFIX, encoding="utf-8") as file:
-            text = file.read()
-    except FileNotFoundError:
+        content = json.loads(text)
+        version, origin = content["version"], PushOrigin(model=content["model"], record=content["record"])
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
-    if not text.endswith("\n"):
-        return None
-    content = json.loads(text)
-    return content["version"], PushOrigin(model=content["model"], record=content["record"])
+    is_note = type(version) is int and isinstance(origin.model, str) and isinstance(origin.record, str)
+    return (version, origin) if is_note else None
 
 
 def _make_locked_folder(destination: str) -> tuple[str, int]:
@@ -267,22 +273,38 @@ def _make_locked_folder(destination: str) -> tuple[str, int]:
 
 
 def _try_lock(path: str, flags: int) -> int | None:
-    """Locks the lock file of a folder; None if another process has it, or has removed it."""
+    """Locks the lock file of a folder; None if another process has it, or has removed it, or another user made it."""
     lock_file = path + _LOCK_SUFFIX
-    try:
-        descriptor = os.open(lock_file, flags)
-    except FileNotFoundError:
+    descriptor = _open_own(path, flags)
+    if descriptor is None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Between open and lock another process may have removed the file, and a third one made it anew.
-        if os.path.samestat(os.stat(lock_file), os.fstat(descriptor)):
+        if os.path.samestat(os.lstat(lock_file), os.fstat(descriptor)):
             return descriptor
     except (BlockingIOError, FileNotFoundError):
         pass
     except BaseException:
         os.close(descriptor)
         raise
+    os.close(descriptor)
+    return None
+
+
+def _open_own(path: str, flags: int) -> int | None:
+    """Opens the lock file of a folder; None if it is not there, or is none that a push of this user has made.
+
+    Several users may push to one destination: what others left stays to them.
+    """
+    if flags & os.O_EXCL:
+        return open_regular(path + _LOCK_SUFFIX, flags)
+    try:
+        descriptor = open_regular(path + _LOCK_SUFFIX, flags)
+    except (FileNotFoundError, PermissionError, ValueError):
+        return None
+    if is_own(os.fstat(descriptor), os.path.dirname(os.path.abspath(path))):
+        return descriptor
     os.close(descriptor)
     return None
 

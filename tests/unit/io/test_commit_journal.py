@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tfx_gnn.io.atomic_folder import atomic_folders
-from tfx_gnn.io.commit_journal import COMMIT_MARK, commit_folders, has_unfinished_commit, roll_back_unfinished
+from tfx_gnn.io.commit_journal import COMMIT_MARK, _state, commit_folders, has_unfinished_commit, roll_back_unfinished
 
 TESTS = Path(__file__).parents[2]
 
@@ -262,3 +263,144 @@ def test_files_that_only_look_alike_stay(tmp_path):
         pass
 
     assert sorted(os.listdir(tmp_path)) == sorted([*names, "a"])
+
+
+TOKEN = "0123456789ab"
+
+
+def _plant(folder, outputs, states):
+    (folder / f".out{COMMIT_MARK}{TOKEN}").write_text(json.dumps({"outputs": outputs, "states": states}) + "\n")
+
+
+def _run(folder):
+    with atomic_folders({"a": f"{folder}/out"}):
+        pass
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """A folder that others write, in which a journal names a folder elsewhere as an output to be taken back."""
+    _write(tmp_path / "home" / "thesis")
+    (tmp_path / "shared").mkdir()
+    _plant(tmp_path / "shared", ["out", "../home/thesis"], ["", _state(str(tmp_path / "home" / "thesis"))])
+    return tmp_path / "shared"
+
+
+def test_folder_without_a_journal_beside_it_is_not_taken_back(shared):
+    _run(shared)
+
+    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+    assert os.listdir(shared.parent / "home") == ["thesis"]
+    assert os.listdir(shared) == ["out"]
+
+
+def _write_twin(shared, **changes):
+    content = json.loads((shared / f".out{COMMIT_MARK}{TOKEN}").read_text())
+    content = {"outputs": ["../shared/out", "thesis"], "states": content["states"], **changes}
+    (shared.parent / "home" / f".thesis{COMMIT_MARK}{TOKEN}").write_text(json.dumps(content) + "\n")
+
+
+def test_folder_whose_journal_is_of_another_commit_is_not_taken_back(shared):
+    _write_twin(shared, states=["", "another"])
+
+    _run(shared)
+
+    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+
+
+def test_folder_whose_journal_agrees_is_taken_back(shared):
+    _write_twin(shared)
+
+    _run(shared)
+
+    assert os.listdir(shared.parent / "home") == []
+
+
+def _refused(folder, found, name="out"):
+    message = re.escape(f"{folder}/.{name}{COMMIT_MARK}{TOKEN}` must be ") + f".*; got {found}"
+    return pytest.raises(ValueError, match=message)
+
+
+def test_journal_of_another_user_is_refused(shared, of_another_user):
+    _write_twin(shared)
+    of_another_user(shared / f".out{COMMIT_MARK}{TOKEN}")
+
+    with _refused(shared, "one that another user wrote, or could. Let who wrote it run the same"):
+        _run(shared)
+
+    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+    assert has_unfinished_commit(str(shared / "out"))
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_journal_that_others_may_write_is_refused(shared, mode):
+    _write_twin(shared)
+    (shared / f".out{COMMIT_MARK}{TOKEN}").chmod(mode)
+
+    with _refused(shared, "one that another user wrote, or could"):
+        _run(shared)
+
+    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+
+
+def test_commit_that_counts_is_not_opened_by_the_deciding_journal_of_another(shared):
+    _write_twin(shared)
+    (shared / f".out{COMMIT_MARK}{TOKEN}").write_text('{"outputs": ["out"], "states": [""]}\n')
+    before = sorted(os.listdir(shared.parent / "home"))
+
+    with _refused(shared, "one of another commit"), atomic_folders({"a": f"{shared.parent}/home/thesis"}):
+        pass
+
+    assert sorted(os.listdir(shared.parent / "home")) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("no journal", "[" * 100_000, "[]", "{}"),
+        '{"outputs": [7], "states": [""]}',
+        '{"outputs": ["out"], "states": []}',
+        '{"outputs": ["out"], "states": [7]}',
+        '{"outputs": ["out", "\\u0000"], "states": ["", ""]}',
+        "\udcff",
+    ],
+    ids=["words", "nested", "list", "empty", "number", "lengths", "state", "zero", "binary"],
+)
+def test_journal_with_other_text_is_refused(tmp_path, text):
+    path = tmp_path / f".out{COMMIT_MARK}{TOKEN}"
+    path.write_bytes(text.encode(errors="surrogateescape") + b"\n")
+
+    with _refused(tmp_path, "other text"):
+        _run(tmp_path)
+
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_journal_of_other_outputs_is_refused(tmp_path):
+    _plant(tmp_path, ["other"], [""])
+
+    with _refused(tmp_path, "one of other outputs"):
+        _run(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["a link", "a named pipe", "a folder"])
+def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / f".out{COMMIT_MARK}{TOKEN}"
+    {"a link": lambda: path.symlink_to("x"), "a named pipe": lambda: os.mkfifo(path), "a folder": path.mkdir}[kind]()
+
+    with _refused(tmp_path, kind):
+        _run(tmp_path)
+
+
+def test_commit_is_taken_back_whatever_the_umask_was(request):
+    umask = os.umask(0)
+    try:
+        folder = request.getfixturevalue("cut_short")
+    finally:
+        os.umask(umask)
+
+    with atomic_folders({"a": f"{folder}/a"}):
+        pass
+
+    assert os.listdir(folder) == ["a"]
+    assert os.listdir(folder / "a") == []

@@ -1,6 +1,9 @@
+import os
+import shutil
+
 import pytest
 
-from tfx_gnn.io.fingerprint import fingerprint_files, fingerprint_folders, fingerprint_text
+from tfx_gnn.io.fingerprint import describe_file_version, fingerprint_files, fingerprint_folders, fingerprint_text
 
 
 def test_fingerprint_ignores_order_and_folder_but_not_names_or_bytes(tmp_path):
@@ -66,3 +69,45 @@ def test_place_of_a_file_counts(tmp_path):
     (tmp_path / "two" / "deep" / "a").write_text("1")
 
     assert fingerprint_folders([str(tmp_path / "one")]) != fingerprint_folders([str(tmp_path / "two")])
+
+
+def _write_at(path, text):
+    path.write_text(text)
+    os.utime(path, ns=(10**18, 10**18))
+
+
+def test_file_that_nobody_touched_keeps_its_description(tmp_path):
+    _write_at(tmp_path / "a", "1")
+
+    assert describe_file_version(str(tmp_path / "a")) == describe_file_version(str(tmp_path / "a"))
+    assert describe_file_version(str(tmp_path / "a")) == describe_file_version(f"file://{tmp_path}/a")
+
+
+@pytest.mark.parametrize("how", ["written over", "put in its place"])
+def test_other_bytes_with_equal_size_and_time_have_another_description(tmp_path, how):
+    _write_at(tmp_path / "a", "1")
+    _write_at(tmp_path / "b", "2")
+    before = describe_file_version(str(tmp_path / "a"))
+
+    if how == "written over":
+        shutil.copy2(tmp_path / "b", tmp_path / "a")
+    else:
+        os.rename(tmp_path / "b", tmp_path / "a")
+
+    assert (tmp_path / "a").stat().st_mtime_ns == 10**18
+    assert describe_file_version(str(tmp_path / "a")) != before
+
+
+def test_contents_decide_where_times_are_whole_seconds(tmp_path, monkeypatch):
+    def stat_as_of_an_image(path):
+        found = stat(path)
+        fields = [found.st_mode, 1, found.st_dev, 1, 0, 0, found.st_size, 10**9, 10**9, 10**9]
+        return os.stat_result(fields, {"st_mtime_ns": 10**18, "st_ctime_ns": 10**18})
+
+    stat, path, described = os.stat, tmp_path / "a", []
+    monkeypatch.setattr(os, "stat", stat_as_of_an_image)
+    for text in ("1", "2", "1"):
+        _write_at(path, text)
+        described.append(describe_file_version(str(path)))
+
+    assert described[0] == described[2] != described[1]

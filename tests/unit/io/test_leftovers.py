@@ -120,6 +120,32 @@ def test_hidden_folders_are_of_their_own_output_alone(tmp_path):
     assert len(os.listdir(tmp_path)) == 3
 
 
+def test_hidden_folders_that_no_run_of_this_user_has_made_stay(tmp_path, of_another_user):
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / f".out{PARTIAL_MARK}0123456789ab").symlink_to("thesis")
+    (tmp_path / f".out{PARTIAL_MARK}ba9876543210").mkdir()
+    of_another_user(tmp_path / f".out{PARTIAL_MARK}ba9876543210")
+    before = sorted(os.listdir(tmp_path))
+
+    with atomic_folder(str(tmp_path / "out")):
+        pass
+
+    assert sorted(os.listdir(tmp_path)) == sorted([*before, "out"])
+
+
+def test_sweep_leaves_locks_and_journals_that_others_made(tmp_path, of_another_user):
+    for name in ("other", "another", "third"):
+        _leave(tmp_path, name)
+    of_another_user(tmp_path / ".other.lock")
+    os.mkfifo(tmp_path / f".another{COMMIT_MARK}0123456789ab")
+    os.link(tmp_path / ".third.lock", tmp_path / "file")
+    before = sorted(os.listdir(tmp_path))
+
+    sweep_beside([str(tmp_path / "out")])
+
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_output_is_removed_with_what_lies_beside_it_and_nothing_else(tmp_path):
     for number in ("2", "12"):
         (tmp_path / number).mkdir()

@@ -142,3 +142,81 @@ def test_lock_that_is_held_for_a_moment_only_is_waited_for(path):
 
     with process_lock(path, rule=RULE, patience_seconds=60.0):
         assert os.path.exists(path)
+
+
+def _entries(folder):
+    return {name: Path(folder, name).read_text() for name in os.listdir(folder)}
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symbolic", "hard"])
+def test_link_in_the_place_of_a_lock_is_refused_and_not_written_through(tmp_path, link):
+    (tmp_path / "thesis").write_text("years of work")
+    link(tmp_path / "thesis", tmp_path / ".lock")
+
+    with pytest.raises(
+        ValueError, match=r"/\.lock` must be a regular file; got .* Find out who put it there, remove it"
+    ):
+        process_lock(str(tmp_path / ".lock"), rule=RULE).__enter__()
+
+    assert _entries(tmp_path) == {".lock": "years of work", "thesis": "years of work"}
+
+
+def test_link_to_nothing_in_the_place_of_a_lock_makes_no_file(tmp_path):
+    (tmp_path / ".lock").symlink_to("absent")
+
+    with pytest.raises(ValueError, match="must be a regular file; got a link"):
+        process_lock(str(tmp_path / ".lock"), rule=RULE).__enter__()
+
+    assert os.listdir(tmp_path) == [".lock"]
+
+
+def test_named_pipe_in_the_place_of_a_lock_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / ".lock")
+
+    with pytest.raises(ValueError, match="must be a regular file; got a named pipe"):
+        process_lock(str(tmp_path / ".lock"), rule=RULE).__enter__()
+
+
+def test_lock_that_another_user_left_is_locked_but_not_written_or_removed(tmp_path, of_another_user):
+    path = tmp_path / ".lock"
+    path.write_text("process 1 on here")
+    of_another_user(path)
+
+    with process_lock(str(path), rule=RULE), pytest.raises(BlockingIOError, match="process 1 on here holds"):
+        process_lock(str(path), rule=RULE).__enter__()
+
+    assert _entries(tmp_path) == {".lock": "process 1 on here"}
+
+
+def test_lock_of_another_user_that_cannot_be_written_is_honoured(path, holder, monkeypatch):
+    def refuse_to_write(name, flags, *mode):
+        if flags & os.O_RDWR and not flags & os.O_EXCL:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        return opened(name, flags, *mode)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", refuse_to_write)
+
+    with pytest.raises(BlockingIOError, match=f"process {holder.pid} on"):
+        process_lock(path, rule=RULE).__enter__()
+
+
+def test_full_disk_leaves_no_lock_and_is_named(path, monkeypatch):
+    def fill(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", fill)
+        with pytest.raises(OSError, match=re.escape(f"No space left on device: '{path}'")):
+            process_lock(path, rule=RULE).__enter__()
+
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+def test_empty_lock_is_taken(tmp_path):
+    (tmp_path / ".lock").write_text("")
+
+    with process_lock(str(tmp_path / ".lock"), rule=RULE):
+        assert left_by_this_machine(str(tmp_path / ".lock")) == ""
+
+    assert os.listdir(tmp_path) == []

@@ -116,3 +116,34 @@ def test_a_folder_with_files_is_refused(tmp_path):
         resumable_folder(str(tmp_path), fingerprint="work"),
     ):
         pass
+
+
+def test_planted_link_in_the_place_of_unfinished_work_is_refused(tmp_path):
+    (tmp_path / "thesis").mkdir()
+    os.symlink("thesis", unfinished_folder(str(tmp_path / "out"), fingerprint="work"))
+
+    with (
+        pytest.raises(
+            ValueError, match="unfinished-work` must be a folder that a run of this user has made; got a link"
+        ),
+        resumable_folder(str(tmp_path / "out"), fingerprint="work"),
+    ):
+        pass
+
+    assert os.listdir(tmp_path / "thesis") == []
+
+
+def test_unfinished_work_of_another_user_is_refused(tmp_path, of_another_user):
+    place = Path(unfinished_folder(str(tmp_path / "out"), fingerprint="work"))
+    place.mkdir()
+    (place / "shard").write_text("forged")
+    of_another_user(place)
+
+    with (
+        pytest.raises(ValueError, match="got that of another user"),
+        resumable_folder(str(tmp_path / "out"), fingerprint="work"),
+    ):
+        pass
+
+    assert os.listdir(place) == ["shard"]
+    assert not (tmp_path / "out").exists()

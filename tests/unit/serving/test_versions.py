@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -255,3 +256,72 @@ def test_error_after_publishing_leaves_the_version_to_the_next_try(tmp_path: Pat
 
     assert _version_of(str(tmp_path), ORIGIN) == 1
     assert os.listdir(tmp_path) == ["1"]
+
+
+@pytest.mark.parametrize("kind", ["link", "hard link", "named pipe", "folder"])
+def test_what_is_no_lock_of_a_push_is_left_alone_and_never_waited_for(tmp_path: Path, kind: str) -> None:
+    path, destination = tmp_path / "served" / ".incoming-planted.lock", str(tmp_path / "served")
+    os.mkdir(destination)
+    (tmp_path / "thesis").write_text("mine")
+    {
+        "link": lambda: path.symlink_to(tmp_path / "thesis"),
+        "hard link": lambda: os.link(tmp_path / "thesis", path),
+        "named pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+    }[kind]()
+
+    assert _version_of(destination, ORIGIN) is None
+    with incoming_version(destination) as incoming:
+        publish_version(incoming, destination, ORIGIN)
+
+    assert sorted(os.listdir(destination)) == [path.name, "1"]
+    assert (tmp_path / "thesis").read_text() == "mine"
+
+
+def test_note_and_leftover_of_another_user_are_not_taken_and_stay(
+    killed: str, of_another_user: Callable[[Path], None]
+) -> None:
+    [note] = Path(killed).glob(".incoming-*.lock")
+    (Path(killed) / ".incoming-dead").mkdir()
+    (Path(killed) / ".incoming-dead.lock").write_text("")
+    for path in (note, Path(killed) / ".incoming-dead.lock"):
+        of_another_user(path)
+    before = sorted(os.listdir(killed))
+
+    assert _version_of(killed, ORIGIN) is None
+    assert remove_leftovers(killed) == []
+    assert sorted(os.listdir(killed)) == before
+
+
+def test_planted_link_beside_a_free_lock_is_not_removed_as_a_leftover(tmp_path: Path) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / ".incoming-dead.lock").write_text("")
+    (tmp_path / ".incoming-dead").symlink_to("1")
+
+    assert remove_leftovers(str(tmp_path)) == []
+    assert sorted(os.listdir(tmp_path)) == [".incoming-dead", "1"]
+
+
+@pytest.mark.parametrize(
+    "text", ["no note", "[" * 100_000, "[]", "{}", '{"version": "1", "model": "a", "record": "/runs/pushed/7"}']
+)
+def test_note_with_other_text_counts_as_none(killed: str, text: str) -> None:
+    [note] = Path(killed).glob(".incoming-*.lock")
+    note.write_text(text + "\n")
+
+    assert _version_of(killed, ORIGIN) is None
+    remove_leftovers(killed)
+    assert os.listdir(killed) == ["1"]
+
+
+def test_destination_that_takes_no_files_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_EXCL:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, flags, *mode)
+
+    opened = os.open
+    monkeypatch.setattr(os, "open", refuse)
+
+    with pytest.raises(PermissionError, match=r"\.incoming-"), incoming_version(str(tmp_path)):
+        pass

@@ -30,9 +30,10 @@ from tfx_gnn.io.atomic_folder import (
     rename_to,
     resolve_outputs,
 )
-from tfx_gnn.io.commit_journal import RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
+from tfx_gnn.io.commit_journal import PARTIAL_MARK, RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
 from tfx_gnn.io.disk_sync import sync_path, sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_folders
+from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.training.checkpoints.checkpoints import MAX_TO_KEEP, num_state_bytes
 from tfx_gnn.training.checkpoints.training_fingerprint import differences
@@ -57,6 +58,11 @@ class FinishedTraining:
     fingerprint: dict[str, str]
     model: str
     hidden_folders: tuple[str, str]
+
+    @property
+    def names_hidden_folders(self) -> bool:
+        """Whether the names are such as a training gives: others would be renamed to outputs."""
+        return all(name.startswith(".") and PARTIAL_MARK in name and "/" not in name for name in self.hidden_folders)
 
     @classmethod
     def read(cls, run_dir: str) -> FinishedTraining | None:
@@ -83,10 +89,16 @@ def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str)
     """Names the folder of a training's checkpoints, the same whenever it is started again.
 
     That is `checkpoint_dir` or, if it is empty, a hidden folder beside the model run: an orchestrator gives a retry
-    another run folder, but beside the first one.
+    another run folder, but beside the first one. A link of that name, or another user's folder, is a ValueError.
     """
+    if checkpoint_dir:
+        return checkpoint_dir
     parent = os.path.dirname(os.path.abspath(model_run_dir) if "://" not in model_run_dir else model_run_dir)
-    return checkpoint_dir or os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
+    hidden = os.path.join(parent, f".checkpoints-{fingerprint[:16]}")
+    if has_locks(hidden):
+        # It is restored from, and removed in the end.
+        check_own_folder(hidden)
+    return hidden
 
 
 def copy_files(folder: str, target: str) -> None:
@@ -139,7 +151,7 @@ class OutputFolders:
             return False
         for run in (self._run, *partial_folders(self._run)):
             finished = FinishedTraining.read(run)
-            if finished is not None and finished.fingerprint == fingerprint:
+            if finished is not None and finished.fingerprint == fingerprint and finished.names_hidden_folders:
                 hidden_model, hidden_run = self._hidden(finished)
                 if fingerprint_folders([self._model, hidden_model]) == finished.model:
                     _complete_rename(hidden_model, self._model)

@@ -20,6 +20,8 @@ from tfx_gnn.distribution.strategies import make_strategy
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.owned_files import check_own_folder
+from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.training.best_hyperparameters import write_best_hyperparameters
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights
@@ -125,10 +127,16 @@ def _fingerprint(folders: TrainerFolders, options: GraphTunerOptions, num_replic
 
 
 def _search_dir(options: GraphTunerOptions, best_hyperparameters_dir: str, fingerprint: dict[str, str]) -> str:
+    if options.search_dir:
+        return options.search_dir
     # An orchestrator gives a retry another output folder, but beside the first one.
     parent = os.path.dirname(best_hyperparameters_dir.rstrip("/"))
     name = fingerprint_text(json.dumps(fingerprint, sort_keys=True))
-    return options.search_dir or os.path.join(parent, f".search-{name[:16]}")
+    hidden = os.path.join(parent, f".search-{name[:16]}")
+    if has_locks(hidden):
+        # Its trials are believed, and it is removed in the end.
+        check_own_folder(hidden)
+    return hidden
 
 
 class TrialTrainer:

@@ -18,7 +18,7 @@ from tfx_gnn.graph.schema import schema_io as graph_schema
 from tfx_gnn.io import options_json
 from tfx_gnn.io.atomic_folder import resumable_folder
 from tfx_gnn.io.disk_sync import sync_tree
-from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.fingerprint import describe_file_version, fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
 from tfx_gnn.records import examples_folder
 from tfx_gnn.sampling.engine.sampled_subgraphs import SubgraphStatistics, SubgraphStatisticsBuilder
@@ -154,9 +154,8 @@ def _examples_schema(schema: GraphSchema, options: SubgraphExampleGenOptions) ->
 
 
 def _fingerprint(tables_dir: str, options: SubgraphExampleGenOptions) -> str:
-    """Hashes what the shards depend on. Of the tables, size and time of change: to read them all would take long."""
-    stats = [(path, tf.io.gfile.stat(path)) for path in list_input_files(tables_dir, options)]
-    files = [f"{path} {stat.length} {stat.mtime_nsec}" for path, stat in stats]
+    """Hashes what the shards depend on. Of the tables, no contents: to read tens of GB would take long."""
+    files = [f"{path} {describe_file_version(path)}" for path in list_input_files(tables_dir, options)]
     return fingerprint_text("\n".join([tfx_gnn.__version__, options_json.to_json(options), *files]))
 
 

@@ -22,6 +22,7 @@ from tfx_gnn.components.graph_trainer.output_folders import (
     OutputSizes,
     check_outputs,
     check_places,
+    checkpoint_folder,
     finished_outputs,
 )
 from tfx_gnn.io.atomic_folder import make_partial_folder
@@ -247,6 +248,36 @@ def test_outputs_are_finished_once_both_are_there_and_belong_together(tmp_path):
     assert finished_outputs(*places) is None
     shutil.rmtree(places[0])
     assert finished_outputs(*places) is None
+
+
+@pytest.mark.parametrize("name", ["../home/thesis", "thesis", ".thesis"])
+def test_note_of_an_end_cannot_turn_another_folder_into_an_output(tmp_path, name):
+    (tmp_path / "home" / "thesis").mkdir(parents=True)
+    for folder in ("thesis", ".thesis", "run"):
+        (tmp_path / "shared" / folder).mkdir(parents=True)
+    model = fingerprint_folders([str(tmp_path / "shared" / name)])
+    hidden = (name, ".run.partial-0123456789ab")
+    FinishedTraining(fingerprint=FINGERPRINT, model=model, hidden_folders=hidden).write(
+        str(tmp_path / "shared" / "run")
+    )
+
+    with _outputs(tmp_path / "shared") as outputs:
+        assert not outputs.complete(FINGERPRINT)
+
+    assert (tmp_path / "shared" / name).is_dir()
+
+
+def test_checkpoints_are_in_a_folder_of_this_user_unless_it_is_named(tmp_path, of_another_user):
+    hidden = Path(checkpoint_folder("", str(tmp_path / "run"), "f" * 64))
+    named = tmp_path / "named"
+    named.symlink_to(tmp_path)
+    hidden.mkdir()
+    assert checkpoint_folder("", str(tmp_path / "run"), "f" * 64) == str(hidden)
+    of_another_user(hidden)
+
+    with pytest.raises(ValueError, match=r"/\.checkpoints-f{16}` must be a folder that a run of this user has made"):
+        checkpoint_folder("", str(tmp_path / "run"), "f" * 64)
+    assert checkpoint_folder(str(named), str(tmp_path / "run"), "f" * 64) == str(named)
 
 
 def test_foreign_files_are_refused_before_anything_is_written(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import os
 
 import pytest
 from rich.console import Console
@@ -65,6 +66,13 @@ def test_a_search_that_was_killed_goes_on_and_leaves_what_it_found(folders, tune
             observer=KilledAfterTwoTrials(OPTIONS, Console(file=first, width=200)),
         )
     left = [path.name for path in tmp_path.iterdir()]
+    # Anybody could have made a link of that name, to trials that never were.
+    os.rename(tmp_path / left[0], tmp_path / "elsewhere")
+    (tmp_path / left[0]).symlink_to("elsewhere")
+    with pytest.raises(ValueError, match=rf"/{left[0]}` must be a folder that a run of this user has made; got a link"):
+        tune_graph_model(**folders, best_hyperparameters_dir=str(tmp_path / "2"), options=OPTIONS)
+    (tmp_path / left[0]).unlink()
+    os.rename(tmp_path / "elsewhere", tmp_path / left[0])
     # A retry has another output folder, beside the first one.
     found = tune_graph_model(
         **folders,

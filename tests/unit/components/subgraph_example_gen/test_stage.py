@@ -193,6 +193,30 @@ def test_an_interrupted_run_is_taken_up(ring_dir, tmp_path, monkeypatch):
     assert set(os.listdir(tmp_path)) == {"tables", "whole", "examples"}
 
 
+def test_shards_of_an_older_table_of_equal_size_and_time_are_not_taken_up(ring_dir, tmp_path, monkeypatch):
+    write, path = examples_folder.write_split_shard, os.path.join(ring_dir, "n.csv")
+    os.utime(path, ns=(10**18, 10**18))
+
+    def write_once(folder, split, shard, *arguments):
+        if shard:
+            raise OSError("no space left")
+        return write(folder, split, shard, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(examples_folder, "write_split_shard", write_once)
+        with pytest.raises(OSError, match="no space left"):
+            _generate(ring_dir, tmp_path, num_shards=3)
+    text = Path(path).read_text()
+    Path(path).write_text(text.replace(",even,", ",EVEN,"))
+    os.utime(path, ns=(10**18, 10**18))
+    whole_dir, whole = _generate(ring_dir, tmp_path, "whole", num_shards=3)
+
+    examples_dir, report = _generate(ring_dir, tmp_path, num_shards=3)
+
+    assert report == whole
+    assert _files(examples_dir) == _files(whole_dir)
+
+
 def test_run_that_is_ended_while_all_is_put_on_the_disk_is_taken_up(ring_dir, tmp_path, monkeypatch):
     def interrupt(file):
         if os.readlink(f"/proc/self/fd/{file}").endswith("statistics.json"):
