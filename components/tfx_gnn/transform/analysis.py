@@ -25,6 +25,7 @@ import tfx_gnn
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.io import options_json
 from tfx_gnn.io.fingerprint import fingerprint_text
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records.examples_folder import RecordFile, read_records
 from tfx_gnn.records.graph_layout import GraphLayout
 from tfx_gnn.records.value_hashes import Hashes, num_buckets_for
@@ -287,14 +288,7 @@ def write_cache(pipeline: beam.Pipeline, folders: CacheFolders, cache: Any) -> N
 def copy_cache(folders: CacheFolders, keys: Collection[analyzer_cache.DatasetKey]) -> None:
     """Copies what was gathered of datasets into the folder that is written."""
     for key in keys:
-        source = os.path.join(folders.read, key.key)
-        if not tf.io.gfile.isdir(source):
-            continue
-        for parent, _, names in tf.io.gfile.walk(source):
-            target = os.path.join(folders.written, key.key, os.path.relpath(parent, source))
-            tf.io.gfile.makedirs(target)
-            for name in names:
-                tf.io.gfile.copy(os.path.join(parent, name), os.path.join(target, name))
+        copy_files(os.path.join(folders.read, key.key), os.path.join(folders.written, key.key))
 
 
 def has_identities(folder: str, key: analyzer_cache.DatasetKey, prefixes: Collection[str]) -> bool:

@@ -280,24 +280,24 @@ def _run(folder):
 @pytest.fixture
 def shared(tmp_path):
     """A folder that others write, in which a journal names a folder elsewhere as an output to be taken back."""
-    _write(tmp_path / "home" / "thesis")
+    _write(tmp_path / "private" / "thesis")
     (tmp_path / "shared").mkdir()
-    _plant(tmp_path / "shared", ["out", "../home/thesis"], ["", _state(str(tmp_path / "home" / "thesis"))])
+    _plant(tmp_path / "shared", ["out", "../private/thesis"], ["", _state(str(tmp_path / "private" / "thesis"))])
     return tmp_path / "shared"
 
 
 def test_folder_without_a_journal_beside_it_is_not_taken_back(shared):
     _run(shared)
 
-    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
-    assert os.listdir(shared.parent / "home") == ["thesis"]
+    assert (shared.parent / "private" / "thesis" / "file").read_text() == "mine"
+    assert os.listdir(shared.parent / "private") == ["thesis"]
     assert os.listdir(shared) == ["out"]
 
 
 def _write_twin(shared, **changes):
     content = json.loads((shared / f".out{COMMIT_MARK}{TOKEN}").read_text())
     content = {"outputs": ["../shared/out", "thesis"], "states": content["states"], **changes}
-    (shared.parent / "home" / f".thesis{COMMIT_MARK}{TOKEN}").write_text(json.dumps(content) + "\n")
+    (shared.parent / "private" / f".thesis{COMMIT_MARK}{TOKEN}").write_text(json.dumps(content) + "\n")
 
 
 def test_folder_whose_journal_is_of_another_commit_is_not_taken_back(shared):
@@ -305,7 +305,7 @@ def test_folder_whose_journal_is_of_another_commit_is_not_taken_back(shared):
 
     _run(shared)
 
-    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+    assert (shared.parent / "private" / "thesis" / "file").read_text() == "mine"
 
 
 def test_folder_whose_journal_agrees_is_taken_back(shared):
@@ -313,7 +313,7 @@ def test_folder_whose_journal_agrees_is_taken_back(shared):
 
     _run(shared)
 
-    assert os.listdir(shared.parent / "home") == []
+    assert os.listdir(shared.parent / "private") == []
 
 
 def _refused(folder, found, name="out"):
@@ -328,7 +328,7 @@ def test_journal_of_another_user_is_refused(shared, of_another_user):
     with _refused(shared, "one that another user wrote, or could. Let who wrote it run the same"):
         _run(shared)
 
-    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+    assert (shared.parent / "private" / "thesis" / "file").read_text() == "mine"
     assert has_unfinished_commit(str(shared / "out"))
 
 
@@ -340,18 +340,18 @@ def test_journal_that_others_may_write_is_refused(shared, mode):
     with _refused(shared, "one that another user wrote, or could"):
         _run(shared)
 
-    assert (shared.parent / "home" / "thesis" / "file").read_text() == "mine"
+    assert (shared.parent / "private" / "thesis" / "file").read_text() == "mine"
 
 
 def test_commit_that_counts_is_not_opened_by_the_deciding_journal_of_another(shared):
     _write_twin(shared)
     (shared / f".out{COMMIT_MARK}{TOKEN}").write_text('{"outputs": ["out"], "states": [""]}\n')
-    before = sorted(os.listdir(shared.parent / "home"))
+    before = sorted(os.listdir(shared.parent / "private"))
 
-    with _refused(shared, "one of another commit"), atomic_folders({"a": f"{shared.parent}/home/thesis"}):
+    with _refused(shared, "one of another commit"), atomic_folders({"a": f"{shared.parent}/private/thesis"}):
         pass
 
-    assert sorted(os.listdir(shared.parent / "home")) == before
+    assert sorted(os.listdir(shared.parent / "private")) == before
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from tfx_gnn.components.graph_pusher.options import GraphPusherOptions
 from tfx_gnn.io.atomic_folder import atomic_folder
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import blessing, examples_folder
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER, SAVED_MODEL_FILE
 from tfx_gnn.serving.request_records import DomainAnswer, without_labels
@@ -180,7 +181,7 @@ def _push(
     version = until_recorded.enter_context(unrecorded_version(destination, origin, _is_recorded))
     if version is None:
         incoming = until_recorded.enter_context(incoming_version(destination))
-        _copy_tree(saved_model_dir, incoming)
+        copy_files(saved_model_dir, incoming)
         if options.warmup and not has_warmup_requests(incoming):
             write_warmup_requests(incoming, without_labels(records, incoming))
         report, doubtful = _verify(incoming, records, options)
@@ -233,12 +234,3 @@ def _verification_records(examples_dir: str, count: int) -> list[bytes]:
         f"`examples_dir` must hold at least one example to ask the model; got none in splits {names} of "
         f"{examples_dir!r}. Make the examples again."
     )
-
-
-def _copy_tree(source: str, target: str) -> None:
-    for folder, _, files in tf.io.gfile.walk(source):
-        relative = os.path.relpath(folder, source)
-        made = target if relative == "." else os.path.join(target, relative)
-        tf.io.gfile.makedirs(made)
-        for name in files:
-            tf.io.gfile.copy(os.path.join(folder, name), os.path.join(made, name))

@@ -31,10 +31,11 @@ from tfx_gnn.io.atomic_folder import (
     resolve_outputs,
 )
 from tfx_gnn.io.commit_journal import PARTIAL_MARK, RESUMABLE, partial_folders, remove_partial_folders, sweep_beside
-from tfx_gnn.io.disk_sync import sync_path, sync_tree
+from tfx_gnn.io.disk_sync import sync_tree
 from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.owned_files import check_own_folder
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.whole_files import copy_files, write_whole
 from tfx_gnn.training.checkpoints.checkpoints import MAX_TO_KEEP, num_state_bytes
 from tfx_gnn.training.checkpoints.training_fingerprint import differences
 
@@ -75,14 +76,7 @@ class FinishedTraining:
 
     def write(self, run_dir: str) -> None:
         """Writes the note, whole or not at all."""
-        path = os.path.join(run_dir, FINISHED_FILE)
-        with tf.io.gfile.GFile(path + ".writing", "w") as file:
-            file.write(options_json.to_json(self))
-        if has_locks(run_dir):
-            sync_path(path + ".writing")
-        tf.io.gfile.rename(path + ".writing", path, overwrite=True)
-        if has_locks(run_dir):
-            sync_path(run_dir)
+        write_whole(os.path.join(run_dir, FINISHED_FILE), options_json.to_json(self))
 
 
 def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str) -> str:
@@ -99,19 +93,6 @@ def checkpoint_folder(checkpoint_dir: str, model_run_dir: str, fingerprint: str)
         # It is restored from, and removed in the end.
         check_own_folder(hidden)
     return hidden
-
-
-def copy_files(folder: str, target: str) -> None:
-    """Copies all files of a folder, which may be missing, to another disk if need be; files there are replaced."""
-    if not tf.io.gfile.exists(folder):
-        return
-    for path, _, names in tf.io.gfile.walk(folder):
-        relative = os.path.relpath(path, folder)
-        # An object store takes "." for a name like any other.
-        place = target if relative == "." else os.path.join(target, relative)
-        tf.io.gfile.makedirs(place)
-        for name in names:
-            tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
 
 
 class OutputFolders:

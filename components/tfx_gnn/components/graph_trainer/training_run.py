@@ -14,12 +14,13 @@ from typing import Any
 import tensorflow as tf
 import tf_keras
 
-from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSizes, check_outputs, copy_files
+from tfx_gnn.components.graph_trainer.output_folders import LOGS_DIR, OutputSizes, check_outputs
 from tfx_gnn.components.graph_trainer.progress import InputScalars, TrainingProgress
 from tfx_gnn.components.graph_trainer.training_report import write_training_report
 from tfx_gnn.distribution.cluster import ClusterRole
 from tfx_gnn.io import options_json
 from tfx_gnn.io.option_groups import flat_values
+from tfx_gnn.io.whole_files import copy_files
 from tfx_gnn.records import examples_folder
 from tfx_gnn.reports.report_page import REPORT_FILE
 from tfx_gnn.serving.model_interface import MODEL_ARTIFACT_FOLDER

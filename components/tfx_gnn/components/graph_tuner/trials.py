@@ -14,6 +14,7 @@ import tfx_gnn
 from tfx_gnn.components.graph_tuner.search_space import SearchRange
 from tfx_gnn.io import options_json
 from tfx_gnn.io.text_files import read_json
+from tfx_gnn.io.whole_files import write_whole
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 
@@ -62,7 +63,7 @@ class TrialFolder:
         place = os.path.join(path, _SEARCH_FILE)
         if not tf.io.gfile.exists(place):
             tf.io.gfile.makedirs(path)
-            _write(place, json.dumps(dict(fingerprint), indent=2, sort_keys=True))
+            write_whole(place, json.dumps(dict(fingerprint), indent=2, sort_keys=True) + "\n")
             return
         found = read_json(place)
         differing = sorted(
@@ -84,7 +85,7 @@ class TrialFolder:
 
     def write(self, trial: Trial) -> None:
         """Keeps a finished trial, whole or not at all."""
-        _write(self._place(trial.number), options_json.to_json(trial))
+        write_whole(self._place(trial.number), options_json.to_json(trial) + "\n")
 
     def remove(self) -> None:
         """Removes the folder."""
@@ -161,9 +162,3 @@ def read_tuning_summary(folder: str) -> TuningSummary:
         raise ValueError(f"`folder` must hold {TRIALS_FILE}; got {folder!r}. Name an output of `tfx-gnn tune`.")
     with tf.io.gfile.GFile(path) as file:
         return options_json.from_json(file.read(), TuningSummary)
-
-
-def _write(path: str, text: str) -> None:
-    with tf.io.gfile.GFile(path + ".writing", "w") as file:
-        file.write(text + "\n")
-    tf.io.gfile.rename(path + ".writing", path, overwrite=True)

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tfx_gnn.components.subgraph_example_gen.in_memory_examples import MadeExamples
 from tfx_gnn.graph.proto.graph_schema_pb2 import GraphSchema
 from tfx_gnn.io import options_json
+from tfx_gnn.io.whole_files import write_whole
 from tfx_gnn.records.summary_pass import make_pipeline
 from tfx_gnn.sampling.beam.graph_level_pipeline import write_graph_level_examples_with_beam
 from tfx_gnn.sampling.beam.index.build import IndexOptions, build_index
@@ -130,11 +131,8 @@ def _read_reports(folder: str) -> dict[str, TableReport] | None:
 
 def _write_reports(folder: str, reports: dict[str, TableReport]) -> None:
     # Written last: its presence says that the index is complete.
-    partial = os.path.join(folder, _TABLES_FILE + ".partial")
     plain = {label: json.loads(options_json.to_json(report)) for label, report in reports.items()}
-    with tf.io.gfile.GFile(partial, "w") as file:
-        file.write(json.dumps(plain))
-    tf.io.gfile.rename(partial, os.path.join(folder, _TABLES_FILE), overwrite=True)
+    write_whole(os.path.join(folder, _TABLES_FILE), json.dumps(plain))
 
 
 def _copy_dead_letters(paths: Sequence[str], folder: str) -> None:

@@ -13,8 +13,8 @@ from tfx_gnn.graph.proto import graph_schema_pb2 as schema_pb2
 from tfx_gnn.graph.tensor.graph_checks import is_graph_tensor
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.symbolic_calls import refuses_keras_tensors
-from tfx_gnn.io.atomic_file import write_whole_file
 from tfx_gnn.io.text_files import check_regular_file, describe_mistake
+from tfx_gnn.io.whole_files import write_whole
 
 SchemaOrGraph = Union[schema_pb2.GraphSchema, GraphTensor]
 
@@ -95,7 +95,7 @@ def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
         >>> tfx_gnn.read_schema(path) == schema
         True
     """
-    write_whole_file(filename, text_format.MessageToString(schema))
+    write_whole(filename, text_format.MessageToString(schema))
 
 
 @refuses_keras_tensors()

@@ -19,8 +19,10 @@ INDUCED_PREFIX = "induced/"
 """Name prefix of the hops that add induced edges; no hop of a plan may have it."""
 
 _MAX_FAN_OUT = 2**31 - 1  # is compared with int64 counts of edges, and multiplied by numbers of requests
+_MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DIRECTIONS = ("forward", "backward")
-_STRATEGIES = ("uniform", "uniform_with_replacement", "weighted", "top_k", "in_degree", "full")
+_WITH_REPLACEMENT = "uniform_with_replacement"
+_STRATEGIES = ("uniform", _WITH_REPLACEMENT, "weighted", "top_k", "in_degree", "full")
 _WEIGHTED_STRATEGIES = ("weighted", "top_k")
 
 
@@ -36,7 +38,8 @@ class Hop:
 
     Attributes:
         edge_set: edge set to follow.
-        fan_out: most edges that one input node gets, in [1, 2**31); 0 with "full".
+        fan_out: most edges that one input node gets, in [1, 2**31); in [1, 2**15) with
+            "uniform_with_replacement"; 0 with "full".
         inputs: where to start: roots ("seed" in a node plan; "source" and "target" in
             a link plan) or names of earlier hops, at least one, all of which end in
             the node set where this hop starts.
@@ -110,9 +113,9 @@ class Hop:
                 f"`fan_out` must be an integer of at least 1; got {self.fan_out!r}{place}. "
                 "Leave a hop out to sample nothing."
             )
-        elif self.fan_out > _MAX_FAN_OUT:
+        elif self.fan_out > (most := _MAX_DRAWS if self.strategy == _WITH_REPLACEMENT else _MAX_FAN_OUT):
             raise ValueError(
-                f"`fan_out` must be at most {_MAX_FAN_OUT}; got {self.fan_out}{place}. "
+                f"`fan_out` must be at most {most} with strategy {self.strategy!r}; got {self.fan_out}{place}. "
                 "Choose strategy 'full' to take all edges."
             )
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SEED_DTYPES = ("int64", "float32", "string")
 
 
+_MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DISTRIBUTIONS = ("uniform", "in_degree")
 
 
@@ -126,6 +127,11 @@ class Negatives:
                     f"`{field}` must be an integer of at least 1; got {value!r} in `negatives`. "
                     "Leave `negatives` out to draw none."
                 )
+        if self.num_draws > _MAX_DRAWS:
+            raise ValueError(
+                f"`num_draws` must be at most {_MAX_DRAWS}; got {self.num_draws} in `negatives`. "
+                "Draw fewer times: what is refused so often hardly exists."
+            )
         if self.distribution not in _DISTRIBUTIONS:
             raise ValueError(
                 f"`distribution` must be one of {list(_DISTRIBUTIONS)}; got {self.distribution!r} in `negatives`. "

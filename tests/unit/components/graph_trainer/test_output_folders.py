@@ -174,7 +174,7 @@ def test_everything_is_on_the_disk_before_and_after_the_renamings(tmp_path, monk
     _write(tmp_path)
 
     first = events.index("rename finished.json")
-    assert events[first - 1].endswith("/finished.json.writing")
+    assert events[first - 1].endswith("/.finished.json.writing")
     [run_is_synced, *others] = events[first + 1 :]
     assert run_is_synced.startswith(f"sync {tmp_path}/.run{PARTIAL_MARK}")
     assert others == ["rename model", f"sync {tmp_path}", "rename run", f"sync {tmp_path}"]
@@ -250,9 +250,9 @@ def test_outputs_are_finished_once_both_are_there_and_belong_together(tmp_path):
     assert finished_outputs(*places) is None
 
 
-@pytest.mark.parametrize("name", ["../home/thesis", "thesis", ".thesis"])
+@pytest.mark.parametrize("name", ["../private/thesis", "thesis", ".thesis"])
 def test_note_of_an_end_cannot_turn_another_folder_into_an_output(tmp_path, name):
-    (tmp_path / "home" / "thesis").mkdir(parents=True)
+    (tmp_path / "private" / "thesis").mkdir(parents=True)
     for folder in ("thesis", ".thesis", "run"):
         (tmp_path / "shared" / folder).mkdir(parents=True)
     model = fingerprint_folders([str(tmp_path / "shared" / name)])

@@ -1,0 +1,62 @@
+"""Writes files whole or not at all, and copies folders; on local disks and object stores."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+import tensorflow as tf
+
+from tfx_gnn.io.disk_sync import sync_path
+from tfx_gnn.io.process_lock import has_locks
+
+_PARTIAL = ".{name}.writing"
+
+
+def write_whole(path: str, text: str) -> None:
+    """Writes a text file, replacing it if it exists, so that a killed run or a full disk leaves the old one or none.
+
+    On a local disk the text is written to a hidden sibling, which then takes the name; where a killed run left one, the
+    next run writes over it. A link stays, and the file that it leads to is replaced. Pipes and devices cannot be
+    replaced, and are written as they are. One process at a time may write a file.
+    """
+    if not has_locks(path):
+        writing = f"{path}.writing"
+        with tf.io.gfile.GFile(writing, "w") as file:
+            file.write(text)
+        tf.io.gfile.rename(writing, path, overwrite=True)
+        return
+    place = os.path.realpath(path)
+    folder, name = os.path.split(place)
+    is_replaceable = os.path.isdir(folder) and (os.path.isfile(place) or not os.path.exists(place))
+    if not is_replaceable:
+        with tf.io.gfile.GFile(path, "w") as file:
+            file.write(text)
+        return
+    partial = os.path.join(folder, _PARTIAL.format(name=name))
+    try:
+        with open(partial, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+        sync_path(partial)
+        os.rename(partial, place)
+    except BaseException as error:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(partial)
+        if isinstance(error, OSError):
+            # The user knows the file by its name.
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
+    sync_path(folder)
+
+
+def copy_files(folder: str, target: str) -> None:
+    """Copies all files of a folder, which may be missing, to another disk if need be; files there are replaced."""
+    if not tf.io.gfile.exists(folder):
+        return
+    for path, _, names in tf.io.gfile.walk(folder):
+        relative = os.path.relpath(path, folder)
+        # An object store takes "." for a name like any other.
+        place = target if relative == "." else os.path.join(target, relative)
+        tf.io.gfile.makedirs(place)
+        for name in names:
+            tf.io.gfile.copy(os.path.join(path, name), os.path.join(place, name), overwrite=True)
