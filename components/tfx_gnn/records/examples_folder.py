@@ -111,7 +111,9 @@ def split_files(examples_dir: str, split: str, *, argument: str = "split") -> li
     return files
 
 
-def _whole_split_files(examples_dir: str, split: str, *, argument: str = "split") -> list[str]:
+def _complete_split_files(
+    examples_dir: str, split: str, *, argument: str = "split", takes_cut_off: bool = False
+) -> list[str]:
     """Lists the record files of one split, and refuses a split of which shards, or ends of files, are lost."""
     files = split_files(examples_dir, split, argument=argument)
     found = defaultdict(set)
@@ -126,8 +128,7 @@ def _whole_split_files(examples_dir: str, split: str, *, argument: str = "split"
                 f"{name!r}. Copy the missing files, or make the examples again."
             )
     for file in files:
-        # Copies of object stores are whole or absent, and to ask about each file would take long there.
-        if has_locks(file) and _is_cut_off(file):
+        if not takes_cut_off and _is_cut_off(file):
             raise ValueError(
                 f"`{split_dir(examples_dir, split)}` must hold whole gzipped TFRecord files; got "
                 f"{os.path.basename(file)!r}, which ends early. Copy it again, or make the examples again."
@@ -137,6 +138,9 @@ def _whole_split_files(examples_dir: str, split: str, *, argument: str = "split"
 
 def _is_cut_off(path: str) -> bool:
     """Whether a file is so short that TensorFlow takes its stump for a file without records."""
+    if not has_locks(path):
+        # Objects of a store are whole or absent, and to ask about each would take long.
+        return False
     size = os.path.getsize(path)
     if size >= _SMALL_FILE_BYTES:
         return False
@@ -187,7 +191,9 @@ def read_split(examples_dir: str, split: str, *, argument: str = "split") -> tf.
     Returns:
         Dataset of scalar string tensors, one serialized tf.Example each.
     """
-    return tf.data.TFRecordDataset(_whole_split_files(examples_dir, split, argument=argument), compression_type="GZIP")
+    return tf.data.TFRecordDataset(
+        _complete_split_files(examples_dir, split, argument=argument), compression_type="GZIP"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
@@ -207,14 +213,19 @@ class RecordFile:
     path: str
 
 
-def record_files(examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split") -> list[RecordFile]:
-    """Lists the files of some splits, or of all, by split and name; `argument` is the option that names a split."""
+def record_files(
+    examples_dir: str, splits: Sequence[str] = (), *, argument: str = "split", takes_cut_off: bool = False
+) -> list[RecordFile]:
+    """Lists the files of some splits, or of all, by split and name; `argument` is the option that names a split.
+
+    Files that are cut off are refused, unless the caller takes them and learns of them from `read_records`.
+    """
     names = list(splits) or split_names(examples_dir)
     if len(set(names)) != len(names):
         raise ValueError(f"`splits` must name each split once; got {names}. Remove the repetition.")
     files = []
     for split in sorted(names):
-        paths = _whole_split_files(examples_dir, split, argument=argument)
+        paths = _complete_split_files(examples_dir, split, argument=argument, takes_cut_off=takes_cut_off)
         files += [
             RecordFile(split=split, shard=shard, num_shards=len(paths), path=path) for shard, path in enumerate(paths)
         ]
@@ -228,7 +239,7 @@ def fingerprint_examples_folder(examples_dir: str) -> str:
     compressed (RFC 1952, section 2.3).
     """
     lines = []
-    for file in record_files(examples_dir):
+    for file in record_files(examples_dir, takes_cut_off=True):
         with tf.io.gfile.GFile(file.path, "rb") as opened:
             size = opened.size()
             opened.seek(max(size - _GZIP_TRAILER_BYTES, 0))
@@ -246,6 +257,11 @@ def read_records(file: RecordFile) -> Iterator[bytes]:
             for batch in records.batch(_RECORDS_AT_ONCE).as_numpy_iterator():
                 yield from batch
                 num_read += len(batch)
+            if not num_read and _is_cut_off(file.path):
+                raise ValueError(
+                    f"`examples_dir` must hold gzipped TFRecord files; got {place_of(file)}, which ends early. Copy it "
+                    "again, or make the examples again."
+                )
             return
         # Yields the records before the damage, then raises the error.
         yield from records.skip(num_read).as_numpy_iterator()

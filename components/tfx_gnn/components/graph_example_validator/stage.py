@@ -91,7 +91,7 @@ def validate_graph_examples(
         ValueError: if a split is missing or has no place in the order, or a promise is about something that
             the schema does not have.
     """
-    files = record_files(examples_dir, options.splits)
+    files = record_files(examples_dir, options.splits, takes_cut_off=True)
     schema = graph_schema_io.read_schema(graph_schema_path(graph_schema_dir))
     plan = make_validation_plan(schema, sorted({file.split for file in files}), options)
     splits = plan.rules.splits

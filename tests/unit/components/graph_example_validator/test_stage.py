@@ -6,6 +6,7 @@ of 31 to 34, those of `test` of 41 to 44; every label stands with every kind.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -291,14 +292,16 @@ def test_files_and_records_that_cannot_be_read_are_counted_and_the_others_used(v
     def plant(data):
         folder = tmp_path / "examples" / "Split-val"
         folder.mkdir(parents=True)
-        (folder / "graphs-00001-of-00002.gz").write_bytes(b"no gzip")
+        (folder / "more-00000-of-00002.gz").write_bytes(b"no gzip")
+        (folder / "more-00001-of-00002.gz").write_bytes(gzip.compress(b"a record")[:12])
         data["test"] = [[]]
 
     anomalies = validate(plant)
 
     damaged, empty = anomalies
-    assert (damaged.check, damaged.split, damaged.num_examples) == ("damaged_file", "val", 1)
-    assert damaged.places[0].startswith("graphs-00001-of-00002.gz: `examples_dir` must hold gzipped TFRecord files")
+    assert (damaged.check, damaged.split, damaged.num_examples) == ("damaged_file", "val", 2)
+    assert damaged.places[0].startswith("more-00000-of-00002.gz: `examples_dir` must hold gzipped TFRecord files")
+    assert damaged.places[1].startswith("more-00001-of-00002.gz: `examples_dir` must hold gzipped TFRecord files")
     assert (empty.check, empty.split) == ("no_examples", "test")
 
 
