@@ -145,9 +145,10 @@ def _is_cut_off(path: str) -> bool:
     if size >= _SMALL_FILE_BYTES:
         return False
     try:
-        with gzip.open(path) as file:
+        # What is no gzip at all, or has a wrong checksum, TensorFlow tells by itself.
+        with contextlib.suppress(gzip.BadGzipFile), gzip.open(path) as file:
             file.read()
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    except (EOFError, zlib.error):
         return True
     return size < _EMPTY_GZIP_BYTES
 
