@@ -47,15 +47,17 @@ class Spec(ComponentSpec):
 OPTIONS = Options(function="tfx_gnn.io.fingerprint:fingerprint_text")
 MAX_EXACT_INT = 2**53
 
+# What JSON of options may hold.
+integers = st.integers(-(2**63), 2**63 - 1)
 any_options = st.builds(
     Options,
     function=st.text(),
     count=st.integers(0, MAX_EXACT_INT),
     share=st.floats(allow_nan=False),
     flag=st.booleans(),
-    limit=st.none() | st.integers(),
+    limit=st.none() | integers,
     inner=st.builds(Inner, names=st.lists(st.text()).map(tuple)),
-    by_name=st.dictionaries(st.text(), st.integers()),
+    by_name=st.dictionaries(st.text(), integers),
 )
 
 
