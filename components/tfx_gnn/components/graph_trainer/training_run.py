@@ -196,6 +196,7 @@ class Training:
             state=state,
             best=best,
             single_steps=lambda: self._setup.steps(model, one_at_a_time=True),
+            evaluation_batches=self._setup.evaluation_batches,
             fingerprint=fingerprint,
             checkpoint_dir=checkpoint_dir,
             every_steps=options.checkpoints.every_steps,

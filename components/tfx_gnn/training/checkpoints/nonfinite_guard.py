@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingPosition
 
 LOSS = "loss"
+VALIDATION_LOSS = "val_loss"
 NONFINITE_BATCH_DIR = "nonfinite_batch"
 """Folder of a model run."""
 
@@ -97,17 +98,42 @@ class NonfiniteError(ValueError):
         self.folder = folder
 
 
-class NonfiniteGuard:
-    """Looks at the loss after each execution, and at the weights before each checkpoint; a `TrainingHook`.
+class NonfiniteEvaluationError(ValueError):
+    """The validation loss is NaN or infinite, although the weights and the training loss are finite.
 
-    `explain` finds out what happened up to a position, and where the batch was written to.
+    Attributes:
+        tensor: the first tensor that is not finite, such as "feature nodes/item.x", "output" or "loss"; empty if none
+            of a batch alone is.
+        example_ids: original ids of what the examples of its batch are about, as of `NonfiniteCause`.
+    """
+
+    def __init__(self, loss: float, epoch: int, tensor: str, example_ids: Mapping[str, list[Any]]) -> None:
+        found = f"The first tensor that is not finite is {tensor}" if tensor else "No batch alone gives such a loss"
+        ids = f", of the batch with the examples {_shortened([example_ids])}" if any(example_ids.values()) else ""
+        super().__init__(
+            f"`eval_split` must have examples for which the model's loss is finite; got {loss} after epoch {epoch}. "
+            f"{found}{ids}. Clip what the model takes logarithms, roots or quotients of, or remove these examples."
+        )
+        self.tensor = tensor
+        self.example_ids = example_ids
+
+
+class NonfiniteGuard:
+    """Looks at the loss after each execution, at that of each evaluation, and at the weights before each checkpoint.
+
+    A `TrainingHook`. `explain` finds out what happened up to a position, and where the batch was written to;
+    `explain_evaluation` finds the first tensor of the watched split that is not finite, and its batch's example ids.
     """
 
     def __init__(
-        self, model: tf_keras.Model, explain: Callable[[TrainingPosition], tuple[NonfiniteCause, str]]
+        self,
+        model: tf_keras.Model,
+        explain: Callable[[TrainingPosition], tuple[NonfiniteCause, str]],
+        explain_evaluation: Callable[[], tuple[str, Mapping[str, list[Any]]]],
     ) -> None:
         self._model = model
         self._explain = explain
+        self._explain_evaluation = explain_evaluation
 
     def check_weights(self, position: TrainingPosition) -> None:
         """Refuses to save weights that are NaN or infinite: resuming from them would be useless."""
@@ -122,7 +148,10 @@ class NonfiniteGuard:
             raise NonfiniteError(str(loss), *self._explain(position))
 
     def on_epoch_end(self, position: TrainingPosition, logs: Mapping[str, float]) -> None:
-        """Its steps have been looked at."""
+        """Looks at the validation loss: a number that is not finite would choose the wrong weights for export."""
+        loss = float(logs.get(VALIDATION_LOSS, 0.0))
+        if not np.isfinite(loss):
+            raise NonfiniteEvaluationError(loss, position.epoch, *self._explain_evaluation())
 
     def on_stop(self, position: TrainingPosition) -> None:
         """Its steps have been looked at."""
@@ -139,9 +168,11 @@ class NonfiniteSearch:
         data: TrainingInput,
         checkpoints: TrainingCheckpoints,
         single_steps: Callable[[], EpochSteps],
+        evaluation_batches: Callable[[], Iterable[PaddedBatch]],
         run_dir: str,
     ) -> None:
         self._model, self._strategy, self._data = model, strategy, data
+        self._evaluation_batches = evaluation_batches
         self._checkpoints = checkpoints
         self._single_steps = single_steps
         self._run_dir = run_dir
@@ -172,6 +203,24 @@ class NonfiniteSearch:
             example_ids=tuple(map(example_ids, batches)),
         )
         return cause, write_nonfinite_batch(self._run_dir, cause, replicas) if self._run_dir else ""
+
+    def explain_evaluation(self) -> tuple[str, Mapping[str, list[Any]]]:
+        """Finds the first tensor of the watched split that is not finite, and the example ids of its batch.
+
+        Every process reads the whole split, as weights of all of them may be needed.
+        """
+        # Under parameter servers this process evaluates alone.
+        is_served = isinstance(self._strategy, tf.distribute.ParameterServerStrategy)
+        strategy = tf.distribute.get_strategy() if is_served else self._strategy
+        first_computed = _FirstComputed(self._model, strategy, training=False)
+        for batch in self._evaluation_batches():
+            parts = self._data.labelled(batch.graph, batch.is_real)
+            counted = tf.nest.map_structure(lambda counts: tf.cast(counts, tf.float32), parts.counts)
+            replica = parts.graph, parts.labels, counted
+            tensor = _first_given(*replica) or first_computed(*replica)
+            if tensor:
+                return tensor, example_ids(batch)
+        return "", {}
 
     def _end_of_epoch(self, position: TrainingPosition) -> TrainingPosition:
         """Maps the start of the next epoch, where weights are checked, to the end of the epoch just trained."""
@@ -242,37 +291,55 @@ def first_nonfinite_tensor(
     before the step. All workers in step call this.
     """
     graph, labels, weights = replica
+    given = _first_given(graph, labels, weights)
+    if given:
+        return given
+    weight = first_nonfinite_weight(model)
+    if weight is not None:
+        return f"weight {weight}"
+    return _FirstComputed(model, strategy, training=True)(graph, labels, weights)
+
+
+def _first_given(graph: GraphTensor, labels: Any, weights: Any) -> str:
     for name, value in _features(graph):
         if not _is_finite(value):
             return f"feature {name}"
     for name, values in (("labels", labels), ("sample weights", weights)):
         if not all(map(_is_finite, tf.nest.flatten(values))):
             return name
-    weight = first_nonfinite_weight(model)
-    if weight is not None:
-        return f"weight {weight}"
-    return _first_computed(model, strategy, replica)
-
-
-def _first_computed(model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: Any) -> str:
-    names = ["output", "loss", *(f"gradient of {variable.name}" for variable in model.trainable_variables)]
-
-    def step(graph: GraphTensor, labels: Any, weights: Any) -> list[tf.Tensor]:
-        with tf.GradientTape() as tape:
-            outputs = model(graph, training=True)
-            loss = model.compute_loss(graph, labels, outputs, weights)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        stages = [tf.nest.flatten(outputs), [loss], *([] if g is None else [g] for g in gradients)]
-        return [
-            tf.reduce_all([tf.reduce_all(tf.math.is_finite(_dense(t))) for t in stage] or [True]) for stage in stages
-        ]
-
-    # Nothing here needs AutoGraph.
-    finite = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)(*replica)
-    for name, is_finite in zip(names, finite, strict=True):
-        if not bool(strategy.experimental_local_results(is_finite)[0]):
-            return name
     return ""
+
+
+class _FirstComputed:
+    """Names the first of output, loss and, in training, gradients that is not finite, on any replica.
+
+    A call takes graph, labels and weights of a batch; batches of the same shapes share one trace.
+    """
+
+    def __init__(self, model: tf_keras.Model, strategy: tf.distribute.Strategy, *, training: bool) -> None:
+        def step(graph: GraphTensor, labels: Any, weights: Any) -> list[tf.Tensor]:
+            with tf.GradientTape() as tape:
+                outputs = model(graph, training=training)
+                loss = model.compute_loss(graph, labels, outputs, weights)
+            gradients = tape.gradient(loss, model.trainable_variables) if training else []
+            stages = [tf.nest.flatten(outputs), [loss], *([] if g is None else [g] for g in gradients)]
+            return [
+                tf.reduce_all([tf.reduce_all(tf.math.is_finite(_dense(t))) for t in stage] or [True])
+                for stage in stages
+            ]
+
+        gradients = [f"gradient of {variable.name}" for variable in model.trainable_variables]
+        self._names = ["output", "loss", *(gradients if training else [])]
+        self._strategy = strategy
+        # Nothing here needs AutoGraph.
+        self._step = tf.function(lambda *args: strategy.run(step, args=args), autograph=False)
+
+    def __call__(self, graph: GraphTensor, labels: Any, weights: Any) -> str:
+        """Names the tensor; "" if all are finite."""
+        for name, is_finite in zip(self._names, self._step(graph, labels, weights), strict=True):
+            if not bool(self._strategy.experimental_local_results(is_finite)[0]):
+                return name
+        return ""
 
 
 def _features(graph: GraphTensor) -> Iterator[tuple[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras
@@ -10,6 +11,7 @@ import tf_keras
 from tfx_gnn.training.checkpoints.checkpoints import TrainingCheckpoints
 from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteCause, NonfiniteGuard, NonfiniteSearch
 from tfx_gnn.training.checkpoints.resumable_state import BestWeights, ResumableState
+from tfx_gnn.training.data.padded_batches import PaddedBatch
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.training_loop import EpochSteps, TrainingHook, TrainingPosition, TrainingState
 
@@ -22,6 +24,7 @@ class Resumption:
         state: where the training is; `resume` sets it.
         best: the best weights so far, if these are looked for.
         single_steps: makes steps of the training that run one at a time.
+        evaluation_batches: reads the batches of the watched split.
         every_steps: steps between checkpoints; 0 for one after each epoch.
         writes: whether this process writes.
         run_dir: folder of the model run, for a batch that spoils the training.
@@ -36,6 +39,7 @@ class Resumption:
         state: TrainingState,
         best: BestWeights | None,
         single_steps: Callable[[], EpochSteps],
+        evaluation_batches: Callable[[], Iterable[PaddedBatch]],
         fingerprint: Mapping[str, str],
         checkpoint_dir: str,
         every_steps: int,
@@ -48,7 +52,7 @@ class Resumption:
         states: dict[str, ResumableState] = {"training": state}
         if best is not None:
             states["best"] = best
-        self._guard = NonfiniteGuard(model, self._explain)
+        self._guard = NonfiniteGuard(model, self._explain, self._explain_evaluation)
         self._checkpoints = TrainingCheckpoints(
             folder=checkpoint_dir,
             model=model,
@@ -66,6 +70,7 @@ class Resumption:
             data=data,
             checkpoints=self._checkpoints,
             single_steps=single_steps,
+            evaluation_batches=evaluation_batches,
             run_dir=run_dir if writes else "",
         )
 
@@ -85,3 +90,6 @@ class Resumption:
 
     def _explain(self, position: TrainingPosition) -> tuple[NonfiniteCause, str]:
         return self._search.explain(position)
+
+    def _explain_evaluation(self) -> tuple[str, Mapping[str, list[Any]]]:
+        return self._search.explain_evaluation()

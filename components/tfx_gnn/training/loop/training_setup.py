@@ -14,7 +14,7 @@ from tfx_gnn.io.user_code import load_function
 from tfx_gnn.records.examples_folder import ordered_records
 from tfx_gnn.training.data import input_pipeline
 from tfx_gnn.training.data.input_pipeline import LabelledBatch, LabelledGraphs
-from tfx_gnn.training.data.padded_batches import PaddedBatch
+from tfx_gnn.training.data.padded_batches import PaddedBatch, padded_batches
 from tfx_gnn.training.data.precomputed_batches import precomputed_batches_dataset
 from tfx_gnn.training.data.replica_input import TrainingInput
 from tfx_gnn.training.loop.model_building import ModelBuilder
@@ -116,6 +116,16 @@ class TrainingSetup:
             budgets=self.budgets,
             labelled=self.labelled,
             num_pipelines=self.sharding.num_pipelines,
+        )
+
+    def evaluation_batches(self) -> tf.data.Dataset:
+        """Reads the `PaddedBatch`es of the watched split, once and in order."""
+        return padded_batches(
+            ordered_records(self.inputs.eval_files),
+            self.inputs.graph_spec,
+            self.budgets.evaluation,
+            "tight",
+            trusted=True,
         )
 
     def _read_precomputed(self, epochs: tf.data.Dataset, keep: Any) -> tf.data.Dataset:

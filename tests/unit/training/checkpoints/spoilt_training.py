@@ -18,7 +18,7 @@ from tfx_gnn.components.graph_trainer.stage import train_graph_model
 from tfx_gnn.components.graph_trainer.training_run import Exporters
 from tfx_gnn.distribution.strategies import StrategyOptions
 from tfx_gnn.models.tasks import NodeRegression
-from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError
+from tfx_gnn.training.checkpoints.nonfinite_guard import NonfiniteError, NonfiniteEvaluationError
 from tfx_gnn.training.options import BatchingOptions, ExecutionOptions, GraphTrainerOptions
 
 SCHEMA = """
@@ -33,7 +33,10 @@ SPOILT = {
     "large": {7: 1e30},
     # No error, as the model hides it, but a gradient that is none; and no step follows that could show it.
     "hidden": {11: float("nan")},
+    # In the watched split alone.
+    "watched": {102: 1e30},
 }
+FIRST_WATCHED = 100
 
 
 def example(number, spoilt):
@@ -104,6 +107,8 @@ def train(folder, outputs, strategy, spoilt):
         )
     except NonfiniteError as error:
         return {"message": str(error), "cause": dataclasses.asdict(error.cause), "folder": error.folder}
+    except NonfiniteEvaluationError as error:
+        return {"message": str(error), "tensor": error.tensor, "ids": error.example_ids}
     return {}
 
 

@@ -26,7 +26,8 @@ def folder(write_examples, task_graphs, tmp_path_factory):
     spec.loader.exec_module(program)
     path = tmp_path_factory.mktemp("spoilt")
     for spoilt in program.SPOILT:
-        train, val = ([[program.example(i, spoilt) for i in range(number)]] for number in (12, 4))
+        numbers = range(12), range(program.FIRST_WATCHED, program.FIRST_WATCHED + 4)
+        train, val = ([[program.example(i, spoilt) for i in some]] for some in numbers)
         examples = write_examples(str(path / spoilt), {"train": train, "val": val}, program.SCHEMA)
         learn_size_constraints(
             examples_dir=examples,
@@ -57,6 +58,16 @@ EXPECTED = {
 }
 
 
+def _check_watched(found):
+    """The watched split's second batch of two has an infinite squared error; all that is trained on is finite."""
+    assert (found["tensor"], found["ids"]) == ("loss", {"_readout/seed": ["item 102", "item 103"]}), found
+    assert (
+        "`eval_split` must have examples for which the model's loss is finite; got inf after epoch 1"
+        in found["message"]
+    )
+    assert "of the batch with the examples item 102, item 103. Clip" in found["message"]
+
+
 @pytest.mark.parametrize(
     ("strategies", "roles"),
     [("one_device,mirrored", {}), ("multi_worker_mirrored", {"worker": 2})],
@@ -75,6 +86,8 @@ def test_step_tensor_and_batch_of_all_replicas_are_found(clusters, folder, tmp_p
         assert output.returncode == 0, output.stderr[-4000:]
     chief, *others = [output.result for output in outputs.values()]
     for strategy in strategies.split(","):
+        for one in (chief, *others):
+            _check_watched(one[strategy]["watched"])
         for spoilt, (step, tensor, ids) in EXPECTED[strategy].items():
             for found in (chief[strategy][spoilt], *(other[strategy][spoilt] for other in others)):
                 cause, message = found["cause"], found["message"]
@@ -100,6 +113,7 @@ def test_parameter_servers_tell_what_they_know(clusters, folder, tmp_path):
     output = clusters.run_forked_cluster(PROGRAM, [str(folder), str(tmp_path), "parameter_server"], roles)["chief0"]
 
     assert output.returncode == 0, output.stderr[-4000:]
+    _check_watched(output.result["parameter_server"]["watched"])
     for spoilt, number in {"large": "inf", "hidden": "weight '.*kernel:0' that is not finite"}.items():
         message = output.result["parameter_server"][spoilt]["message"]
         assert re.search(rf"got {number} in epoch 1, step 6 \(step 6 of all\)\. Its batch cannot be found", message)
