@@ -11,6 +11,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from tfx_gnn.serving import model_interface
+
+#: Bytes of padding that one output of a request may have. Examples are padded to the most candidates that one of them
+#: has, so memory grows with the product of two numbers that a request chooses.
+MAX_PADDING_BYTES = 2**28
+_STRING_BYTES = 24
+
 
 class Candidates(NamedTuple):
     """What labels of links tell.
@@ -72,3 +79,26 @@ def ranks_of_candidates(candidates: Candidates, scores: tf.Tensor) -> tuple[tf.T
 def _shifted(values: tf.Tensor, first: float) -> tf.Tensor:
     """The value before each one."""
     return tf.concat([tf.constant([first], values.dtype), values], axis=0)[:-1]
+
+
+def pad_candidates(values: tf.Tensor, sizes: tf.Tensor, default: float | str) -> tf.Tensor:
+    """Arranges values of candidate pairs, [candidates, ...], in one row per example: [n, most candidates, ...].
+
+    Asserts that the padding takes bounded memory. `sizes`, [n], holds the number of candidates of each example.
+    """
+    sizes = tf.cast(sizes, tf.int64)
+    num_padded = tf.size(sizes, tf.int64) * tf.reduce_max(sizes) - tf.reduce_sum(sizes)
+    bytes_of_pair = tf.reduce_prod(tf.shape(values, tf.int64)[1:]) * (values.dtype.size or _STRING_BYTES)
+    message = (
+        f"`{model_interface.EXAMPLES_INPUT}` must have similar numbers of candidate pairs in every example, so that "
+        f"padding to the largest number takes at most {MAX_PADDING_BYTES} bytes of an output; got more. Send examples "
+        "with many candidates in a request of their own."
+    )
+    check = tf.debugging.assert_less_equal(
+        num_padded * bytes_of_pair, tf.constant(MAX_PADDING_BYTES, tf.int64), message=message
+    )
+    # In eager mode the check has been made.
+    with tf.control_dependencies([] if check is None else [check]):
+        rows = tf.RaggedTensor.from_row_lengths(tf.identity(values), sizes, validate=False)
+    padded: tf.Tensor = rows.to_tensor(default_value=tf.cast(default, values.dtype) if default != "" else default)
+    return padded

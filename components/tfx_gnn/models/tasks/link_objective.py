@@ -12,7 +12,7 @@ from tfx_gnn.graph.batching.size_constraints import SizeConstraints
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.keras.layers.readout import Readout, StructuredReadout
-from tfx_gnn.models.candidate_groups import Candidates
+from tfx_gnn.models.candidate_groups import Candidates, pad_candidates
 from tfx_gnn.models.losses import CandidateSigmoid, CandidateSoftmax
 from tfx_gnn.models.metrics import CandidateAuc, HitsAt, MeanReciprocalRank, UnrankedPairs
 from tfx_gnn.models.pair_scoring import DistMultScore, DotScore, HadamardScore, StateProjection
@@ -138,9 +138,8 @@ class LinkObjective(LabelObjective):
     def served_outputs(self, output: tf.Tensor, graph: GraphTensor) -> dict[str, tf.Tensor]:
         """Answers scores, [n, max candidates], minus infinity behind the last one; and how many there are."""
         sizes = graph.node_sets[READOUT_NODE_SET].sizes
-        scores = tf.RaggedTensor.from_row_lengths(tf.cast(output, tf.float32), sizes, validate=False)
         return {
-            model_interface.SCORES_OUTPUT: scores.to_tensor(default_value=float("-inf")),
+            model_interface.SCORES_OUTPUT: pad_candidates(tf.cast(output, tf.float32), sizes, float("-inf")),
             model_interface.NUM_CANDIDATES_OUTPUT: tf.cast(sizes, tf.int64),
         }
 

@@ -13,6 +13,7 @@ from tfx_gnn.graph.ops.readout import structured_readout
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_specs import NodeSetSpec
+from tfx_gnn.models.candidate_groups import pad_candidates
 from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.models.tasks.label_places import without_context_features
 from tfx_gnn.serving import model_interface
@@ -102,7 +103,9 @@ class RequestForm:
         }
         read = {root: _ids(raw, root) for root in self.roots}
         return {
-            names[root]: ids if root == _SEED else by_example(ids, raw, "" if ids.dtype == tf.string else -1)
+            names[root]: ids
+            if root == _SEED
+            else pad_candidates(ids, raw.node_sets[READOUT_NODE_SET].sizes, "" if ids.dtype == tf.string else -1)
             for root, ids in read.items()
             if ids is not None
         }
@@ -146,14 +149,6 @@ def finite_checks(graph: GraphTensor, allowed: Collection[str]) -> list[tf.Opera
             )
             checks.append(tf.debugging.Assert(tf.reduce_all(tf.math.is_finite(value)), [message]))
     return checks
-
-
-def by_example(values: tf.Tensor, graph: GraphTensor, default: float | str) -> tf.Tensor:
-    """Arranges values of candidate pairs, [candidates, ...], in one row an example: [n, most candidates, ...]."""
-    sizes = graph.node_sets[READOUT_NODE_SET].sizes
-    rows = tf.RaggedTensor.from_row_lengths(values, sizes, validate=False)
-    padded: tf.Tensor = rows.to_tensor(default_value=tf.cast(default, values.dtype) if default != "" else default)
-    return padded
 
 
 def _roots(objective: Objective) -> tuple[str, ...]:

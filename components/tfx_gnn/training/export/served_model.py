@@ -24,10 +24,11 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.run_time_checks import assert_constraints
 from tfx_gnn.io import options_json
-from tfx_gnn.models.tasks import Objective
+from tfx_gnn.models.candidate_groups import pad_candidates
+from tfx_gnn.models.tasks import READOUT_NODE_SET, Objective
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.model_interface import ServedTask, write_served_task
-from tfx_gnn.training.export.request_parts import RequestForm, by_example, finite_checks
+from tfx_gnn.training.export.request_parts import RequestForm, finite_checks
 from tfx_gnn.training.export.unsafe_operations import check_operations
 from tfx_gnn.transform.application import SavedGraphTransform
 from tfx_gnn.transform.transform_layer import transform_graph_tensor, without_reserved_features
@@ -227,7 +228,7 @@ def _embedding_outputs(found: Mapping[str, tf.Tensor], graph: GraphTensor) -> di
     for name, values in found.items():
         values = tf.cast(values, tf.float32)
         if name.endswith(_PAIR_EMBEDDINGS):
-            outputs[name] = by_example(values, graph, 0.0)
+            outputs[name] = pad_candidates(values, graph.node_sets[READOUT_NODE_SET].sizes, 0.0)
             continue
         message = f"The layer of `{name}` must have one row an example. Name the layer behind the readout so."
         check = tf.debugging.assert_equal(tf.shape(values)[0], tf.size(graph.context.sizes), message=message)

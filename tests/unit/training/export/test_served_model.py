@@ -122,6 +122,25 @@ def test_candidates_are_scored_with_ids_of_both_ends(models, records) -> None:
     }
 
 
+def test_few_bytes_cannot_ask_for_padding_of_any_size(models, records) -> None:
+    """One example with many candidates makes the rows of all others as long."""
+    example = tf.train.Example.FromString(records["links"][0])
+    features = example.features.feature
+    many = 60_000
+    for key in ("nodes/_readout.#size", "edges/_readout/source.#size", "edges/_readout/target.#size"):
+        features[key].int64_list.value[:] = [many]
+    features["nodes/_readout.label"].int64_list.value[:] = [0] * many
+    for end in ("source", "target"):
+        features[f"edges/_readout/{end}.#source"].int64_list.value[:] = [0] * many
+        features[f"edges/_readout/{end}.#target"].int64_list.value[:] = range(many)
+    large = example.SerializeToString()
+
+    assert _serve(models["links"], [large])["scores"].shape == [1, many]
+    for signature in ("serving_default", "embeddings"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Send examples with many candidates in a request of"):
+            _ask(models["links"], [large, *records["links"][1:2] * 1200], signature)
+
+
 def test_labels_do_not_matter(models, records) -> None:
     of_nodes = ["nodes/_readout.color", "nodes/_readout.price"]
     labels = {"nodes": of_nodes, "graphs": ["context/shape", *of_nodes], "links": ["nodes/_readout.label"]}
