@@ -36,7 +36,9 @@ INCOMING_MARK = ".incoming-"
 
 _LOCK_SUFFIX = ".lock"
 _TARGET_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR}
-_VERSION_NAME = re.compile(r"0|[1-9][0-9]*")
+_VERSION_NAME = re.compile(r"[0-9]+", re.ASCII)
+_MAX_VERSION = 2**63 - 1
+"""TensorFlow Serving reads version numbers as int64."""
 
 
 def list_versions(destination: str) -> list[int]:
@@ -48,8 +50,16 @@ def list_versions(destination: str) -> list[int]:
     Returns:
         Version numbers, possibly none.
     """
+    return sorted(_version_names(destination))
+
+
+def _version_names(destination: str) -> dict[int, str]:
+    """Names of version folders by number: as TensorFlow Serving reads them, "007" is version 7."""
     entries = tf.io.gfile.listdir(destination) if tf.io.gfile.isdir(destination) else []
-    return sorted(int(name) for name in (entry.rstrip("/") for entry in entries) if _VERSION_NAME.fullmatch(name))
+    names = [name for name in (entry.rstrip("/") for entry in entries) if _VERSION_NAME.fullmatch(name)]
+    # Not by int(), which refuses thousands of digits.
+    numbers = {name: name.lstrip("0") or "0" for name in names}
+    return {int(number): name for name, number in numbers.items() if len(number) <= 19 and int(number) <= _MAX_VERSION}
 
 
 def resolve_saved_model(path: str) -> str:
@@ -65,7 +75,8 @@ def resolve_saved_model(path: str) -> str:
     Raises:
         FileNotFoundError: if the folder is none of these.
     """
-    newest = [str(version) for version in list_versions(path)[-1:]]
+    names = _version_names(path)
+    newest = [names[max(names)]] if names else []
     for candidate in (path, os.path.join(path, MODEL_ARTIFACT_FOLDER), *(os.path.join(path, name) for name in newest)):
         if tf.io.gfile.exists(os.path.join(candidate, SAVED_MODEL_FILE)):
             return candidate
@@ -176,6 +187,11 @@ def publish_version(incoming: str, destination: str, origin: PushOrigin | None =
     sync_tree(incoming)
     version = max(list_versions(destination), default=0) + 1
     while True:
+        if version > _MAX_VERSION:
+            raise ValueError(
+                f"`destination` must have versions below {_MAX_VERSION}, the largest that TensorFlow Serving knows; "
+                f"got {destination!r} with that one. Remove it, or push to another folder."
+            )
         if origin is not None:
             _write_note(incoming, version, origin)
         try:

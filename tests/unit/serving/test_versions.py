@@ -27,10 +27,11 @@ def _save_model(folder: Path) -> None:
 
 
 def test_versions_are_listed_as_numbers_in_ascending_order(tmp_path: Path) -> None:
-    for name in ("9", "10", "007", ".incoming-1", "latest", "-3"):
+    for name in ("9", "10", "007", ".incoming-1", "latest", "-3", str(2**63), "9" * 250, "٣"):
         (tmp_path / name).mkdir()
 
-    assert list_versions(str(tmp_path)) == [9, 10]
+    # As TensorFlow Serving reads them: 7, but nothing above int64.
+    assert list_versions(str(tmp_path)) == [7, 9, 10]
 
 
 def test_absent_destination_has_no_version(tmp_path: Path) -> None:
@@ -42,6 +43,8 @@ def test_newest_version_of_a_destination_is_taken(tmp_path: Path) -> None:
         _save_model(tmp_path / name)
 
     assert resolve_saved_model(str(tmp_path)) == str(tmp_path / "10")
+    _save_model(tmp_path / "0011")
+    assert resolve_saved_model(str(tmp_path)) == str(tmp_path / "0011")
 
 
 def test_folder_of_a_trained_model_leads_to_its_saved_model(tmp_path: Path) -> None:
@@ -82,6 +85,17 @@ def test_first_version_is_one_and_the_next_is_one_more_than_the_highest(tmp_path
     assert (destination / "1" / "variables" / "data").read_text() == "a"
     assert (destination / "42" / "saved_model.pb").read_text() == "b"
     assert sorted(os.listdir(destination)) == ["1", "41", "42"]
+
+
+def test_versions_that_no_server_would_load_are_not_made(tmp_path: Path) -> None:
+    (tmp_path / "20261125024851123456").mkdir()
+    assert _push(tmp_path, "a") == 1
+    (tmp_path / str(2**63 - 1)).mkdir()
+
+    with pytest.raises(ValueError, match="must have versions below 9223372036854775807"):
+        _push(tmp_path, "b")
+
+    assert sorted(os.listdir(tmp_path)) == ["1", "20261125024851123456", "9223372036854775807"]
 
 
 def test_version_is_hidden_until_it_is_published(tmp_path: Path) -> None:

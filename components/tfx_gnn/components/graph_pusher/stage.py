@@ -95,8 +95,8 @@ def push_graph_model(
     Raises:
         ServingVerificationError: if the copy fails its requests; nothing is pushed.
         FileNotFoundError: if `model_dir` holds no SavedModel or a folder of a blessing none.
-        ValueError: if no example can be had, a blessing is about something else than this model, or the destination
-            is an object store.
+        ValueError: if no example can be had, a blessing is about something else than this model, the destination
+            is an object store, or one of destination and record lies in the other.
     """
     saved_model_dir = os.path.join(model_dir, MODEL_ARTIFACT_FOLDER)
     if not tf.io.gfile.exists(os.path.join(saved_model_dir, SAVED_MODEL_FILE)):
@@ -104,6 +104,7 @@ def push_graph_model(
             f"`model_dir` must hold {MODEL_ARTIFACT_FOLDER}/{SAVED_MODEL_FILE}; got {model_dir!r} without it. "
             "Point at the output of GraphTrainer."
         )
+    _check_apart(pushed_model_dir, push_destination)
     # First of all, so that a push that was killed right after it was recorded leaves nothing behind.
     forget_recorded_versions(push_destination, _is_recorded)
     with (
@@ -153,6 +154,18 @@ def forget_push(pushed_model_dir: str) -> None:
     if model and os.path.isdir(pushed["path"]):
         origin = PushOrigin(model=model, record=os.path.abspath(pushed_model_dir))
         leave_unrecorded(os.path.dirname(pushed["path"]), pushed["version"], origin)
+
+
+def _check_apart(pushed_model_dir: str, push_destination: str) -> None:
+    """Refuses a record among the versions, where a server would take it for one, and versions inside the record."""
+    if "://" in pushed_model_dir or "://" in push_destination:
+        return
+    record, destination = os.path.realpath(pushed_model_dir), os.path.realpath(push_destination)
+    if os.path.commonpath([record, destination]) in (record, destination):
+        raise ValueError(
+            f"`pushed_model_dir` must lie outside `push_destination`, and not around it; got {pushed_model_dir!r} and "
+            f"{push_destination!r}. Name another folder for the record."
+        )
 
 
 def _objections(blessing_dir: str, infra_blessing_dir: str, saved_model_dir: str) -> list[str]:

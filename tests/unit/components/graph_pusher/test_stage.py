@@ -30,6 +30,7 @@ def _push(
     run: str = "1",
     blessing_dir: str = "",
     infra_blessing_dir: str = "",
+    pushed_model_dir: str = "",
     refuses_nonfinite_answers: bool = False,
 ) -> PushedVersion:
     if not blessing_dir:
@@ -41,7 +42,7 @@ def _push(
         blessing_dir=blessing_dir,
         examples_dir=examples_dir,
         push_destination=str(tmp_path / "serving"),
-        pushed_model_dir=str(tmp_path / f"pushed-{run}"),
+        pushed_model_dir=pushed_model_dir or str(tmp_path / f"pushed-{run}"),
         infra_blessing_dir=infra_blessing_dir,
         options=GraphPusherOptions(
             num_verification_requests=2,
@@ -294,6 +295,17 @@ def test_blessing_that_names_this_model_is_accepted(tmp_path: Path, toy_model_di
     )
 
     assert pushed.version == 1
+
+
+@pytest.mark.parametrize("place", ["serving", "serving/5", "link/5", "."])
+def test_record_among_the_versions_is_refused(tmp_path: Path, toy_folders: dict[str, str], place: str) -> None:
+    (tmp_path / "serving").mkdir()
+    (tmp_path / "link").symlink_to("serving")
+
+    with pytest.raises(ValueError, match="`pushed_model_dir` must lie outside `push_destination`"):
+        _push(tmp_path, **toy_folders, pushed_model_dir=str(tmp_path / place))
+
+    assert os.listdir(tmp_path / "serving") == []
 
 
 def test_folder_without_model_is_refused(tmp_path: Path, toy_examples_dir: str) -> None:
