@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow as tf
 
@@ -26,10 +27,11 @@ def fingerprint_files(paths: Iterable[str], *, base_name: str = "") -> str:
     return digest.hexdigest()
 
 
-def fingerprint_folders(folders: Sequence[str]) -> str:
+def fingerprint_folders(folders: Sequence[str], *, without: Collection[str] = ()) -> str:
     """Hashes the files of folders as if these were one: their paths in it, and their contents.
 
-    A folder that does not exist holds nothing. A file that is in several counts as it is in the first of them.
+    A folder that does not exist holds nothing. A file that is in several counts as it is in the first of them. Paths
+    in `without` do not count. Pipes and devices are refused by a ValueError.
     """
     files: dict[str, str] = {}
     for folder in folders:
@@ -39,6 +41,8 @@ def fingerprint_folders(folders: Sequence[str]) -> str:
                 files.setdefault(os.path.relpath(place, folder), place)
     digest = hashlib.sha256()
     for relative, place in sorted(files.items()):
+        if relative in without:
+            continue
         digest.update(relative.encode() + b"\0")
         digest.update(_file_digest(place))
     return digest.hexdigest()
@@ -58,8 +62,8 @@ def describe_file_version(path: str) -> str:
         told = f"{found.st_size} {found.st_mtime_ns} {found.st_ctime_ns} {found.st_ino}"
         # Whole seconds: too coarse, or of a disk image (squashfs, iso9660), which has its ctime from who made it.
         return told if found.st_ctime_ns % 10**9 else f"{told} {_file_digest(local).hex()}"
-    stat = tf.io.gfile.stat(path)
-    return f"{stat.length} {stat.mtime_nsec}"
+    stored = tf.io.gfile.stat(path)
+    return f"{stored.length} {stored.mtime_nsec}"
 
 
 def fingerprint_text(text: str) -> str:
@@ -68,6 +72,9 @@ def fingerprint_text(text: str) -> str:
 
 
 def _file_digest(path: str) -> bytes:
+    # To open a pipe would wait for whoever writes to it.
+    if "://" not in path and not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError(f"`{path}` must be a regular file; got a pipe or a device. Remove it from its folder.")
     digest = hashlib.sha256()
     with tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):

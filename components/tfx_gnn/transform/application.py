@@ -24,6 +24,8 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.proto import graph_schema_pb2
 from tfx_gnn.graph.schema import schema_io as graph_schema_io
 from tfx_gnn.graph.schema.context_labels import remove_lost_marks
+from tfx_gnn.graph.tensor.fields import row_indices
+from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.io.text_files import read_json
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.graph_layout import FeatureColumn, graph_layout, schema_features
@@ -144,7 +146,7 @@ def transform_merged_features(
         if one_set.set_type == const.EDGES:
             for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
                 merged = _split(tf.cast(raw[key], tf.int64), splits)
-                begins = tf.gather(row_splits[f"{const.NODES}/{node_set}"], merged.value_rowids())
+                begins = tf.gather(row_splits[f"{const.NODES}/{node_set}"], row_indices(merged))
                 inputs[key] = merged.with_values(merged.values - begins)
     outputs = transform.apply_to_ragged(inputs)
     return {key: outputs[key].values for key in transform.transformed_keys}
@@ -255,8 +257,17 @@ def read_transform_record(folder: str) -> TransformRecord | None:
 
 
 def check_transformed_by(transformed_examples_dir: str, transform_graph_dir: str) -> None:
-    """Refuses examples that another transform made; those of which either folder has no record pass."""
+    """Refuses examples that another transform made, and a transform whose files have changed since.
+
+    Folders without a record, as of earlier releases, pass.
+    """
     examples, graph = map(read_transform_record, (transformed_examples_dir, transform_graph_dir))
+    if graph and fingerprint_folders([transform_graph_dir], without=[TRANSFORM_RECORD_FILE]) != graph.transform:
+        raise ValueError(
+            f"`transform_graph_dir` must hold what GraphTransform wrote; got {transform_graph_dir!r}, whose files have "
+            "changed since. Transform the examples again: with an edited vocabulary, say, the model would see other "
+            "features when it is served."
+        )
     if examples and graph and examples.transform != graph.transform:
         raise ValueError(
             f"`transform_graph_dir` must hold the transform that made the examples; got {transform_graph_dir!r}, "

@@ -62,6 +62,24 @@ def test_folders_count_as_one_whose_first_file_wins(tmp_path):
     assert fingerprint_folders([str(tmp_path / "moved")]) != whole
 
 
+def test_some_paths_may_be_left_out(tmp_path):
+    for name in ("a", "note"):
+        (tmp_path / name).write_text(name)
+    whole = fingerprint_folders([str(tmp_path)])
+    partial = fingerprint_folders([str(tmp_path)], without=["note"])
+    (tmp_path / "note").write_text("other")
+
+    assert fingerprint_folders([str(tmp_path)]) != whole != partial
+    assert fingerprint_folders([str(tmp_path)], without=["note"]) == partial
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(ValueError, match="pipe` must be a regular file; got a pipe or a device"):
+        fingerprint_folders([str(tmp_path)])
+
+
 def test_place_of_a_file_counts(tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "two" / "deep").mkdir(parents=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tfx_gnn.io.fingerprint import fingerprint_folders
 from tfx_gnn.transform.application import (
     TRANSFORM_RECORD_FILE,
     SavedGraphTransform,
@@ -193,8 +194,26 @@ def test_another_file_of_the_name_is_refused(tmp_path, text):
 def test_outputs_of_releases_without_notes_are_taken(tmp_path):
     (tmp_path / "examples").mkdir()
     (tmp_path / "graph").mkdir()
-    TransformRecord(transform="1", raw_examples="2").write(str(tmp_path / "graph"))
+    TransformRecord(transform=fingerprint_folders([str(tmp_path / "graph")]), raw_examples="2").write(
+        str(tmp_path / "graph")
+    )
 
     check_transformed_by(str(tmp_path / "examples"), str(tmp_path / "graph"))
 
     assert read_transform_record(str(tmp_path / "examples")) is None
+
+
+def test_a_transform_that_was_edited_afterwards_is_refused(tmp_path):
+    assets = tmp_path / "graph" / "transform_fn" / "assets"
+    assets.mkdir(parents=True)
+    (assets / "interest").write_text("music\ncooking\n")
+    record = TransformRecord(transform=fingerprint_folders([str(tmp_path / "graph")]), raw_examples="2")
+    (tmp_path / "examples").mkdir()
+    for folder in ("graph", "examples"):
+        record.write(str(tmp_path / folder))
+    check_transformed_by(str(tmp_path / "examples"), str(tmp_path / "graph"))
+
+    (assets / "interest").write_text("cooking\nmusic\n")
+
+    with pytest.raises(ValueError, match=r"`transform_graph_dir` must hold what GraphTransform wrote; got .* changed"):
+        check_transformed_by(str(tmp_path / "examples"), str(tmp_path / "graph"))
