@@ -16,6 +16,7 @@ import tensorflow as tf
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.adjacency import Adjacency
+from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 from tfx_gnn.records.graph_layout import CONTEXT_PREFIX, ID_NAME, GraphLayout, SetLayout
@@ -303,7 +304,7 @@ def graph_view_from_ragged(tensors: Mapping[str, tf.RaggedTensor], layout: Graph
         def flat_index(key: str, node_set: str) -> tf.Tensor:
             local = tensors[key]
             node_splits = row_splits_of(layout.set_by_prefix[f"{const.NODES}/{node_set}"])()
-            return local.values + tf.gather(node_splits, local.value_rowids())
+            return local.values + tf.gather(node_splits, row_indices(local))
 
         return lambda: AdjacencyView(
             source_name=one_set.source,

@@ -17,6 +17,7 @@ from apache_beam import pvalue
 
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.codec.example_bytes import canonical_examples
+from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.records import examples_folder
 from tfx_gnn.records.example_batches import splits_of
 from tfx_gnn.records.examples_folder import RecordFile, place_of
@@ -254,7 +255,7 @@ def _parse(
             for key, node_set in ((one_set.source_key, one_set.source), (one_set.target_key, one_set.target)):
                 begins = tf.cumsum(sizes[f"{const.NODES}/{node_set}"], exclusive=True)
                 ends[key] = parsed[key].values
-                raw[key] = ends[key] + tf.gather(begins, parsed[key].value_rowids())
+                raw[key] = ends[key] + tf.gather(begins, row_indices(parsed[key]))
     return sizes, ends, raw
 
 

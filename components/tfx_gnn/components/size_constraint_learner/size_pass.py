@@ -25,6 +25,7 @@ from tfx_gnn.components.size_constraint_learner.size_summary import (
 )
 from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.ops.readout_structure import READOUT
+from tfx_gnn.graph.tensor.fields import row_indices
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.records.examples_folder import RecordFile, place_of
 from tfx_gnn.records.summary_pass import make_pipeline
@@ -177,7 +178,7 @@ class _SummarizeFile:
         degree = zeros
         for key in self.slice_keys.end_keys:
             ends = parsed[key]
-            is_seed = tf.ragged.map_flat_values(tf.equal, ends, tf.gather(seed, ends.value_rowids()))
+            is_seed = tf.ragged.map_flat_values(tf.equal, ends, tf.gather(seed, row_indices(ends)))
             degree += tf.reduce_sum(tf.cast(is_seed, tf.int64), axis=1)
         bound, bucket = tf.ones_like(zeros), zeros
         for _ in range(_MAX_SIZE.bit_length()):

@@ -454,7 +454,7 @@ def _shift_and_merge(index: Field, rank: int, offsets: tf.Tensor) -> tf.Tensor:
     levels = rank
     while isinstance(index, tf.RaggedTensor):
         if levels == 1:
-            return index.values + tf.gather(offsets, index.value_rowids())
+            return index.values + tf.gather(offsets, fields.row_indices(index))
         index = index.values
         levels -= 1
     merged = fields.merge_outer_dimensions(index, levels - 1)

@@ -159,3 +159,15 @@ def test_each_component_occurs_as_often_as_its_size(sizes, dtype):
     assert indices.dtype == dtype
     assert indices.shape.as_list() == [sum(sizes)]
     assert indices.numpy().tolist() == [i for i, size in enumerate(sizes) for _ in range(size)]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 5), max_size=6), st.sampled_from([tf.int32, tf.int64]))
+def test_each_row_occurs_as_often_as_it_has_values(lengths, dtype):
+    values = tf.zeros([sum(lengths), 2])
+    ragged = tf.RaggedTensor.from_row_lengths(values, tf.constant(lengths, dtype, [len(lengths)]))
+
+    rows = fields.row_indices(ragged)
+
+    assert rows.dtype == dtype
+    assert rows.numpy().tolist() == ragged.value_rowids().numpy().tolist()
