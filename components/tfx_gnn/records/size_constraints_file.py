@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import numbers
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,9 @@ FIT_OR_SKIP = "fit_or_skip"
 PACKING = "packing"
 """Kind of budget that `pack_batches` fills; nothing is skipped."""
 KINDS = (TIGHT, FIT_OR_SKIP, PACKING)
+
+_MAX_SIZE = 2**31 - 1
+"""Sizes and indices of padded batches may be int32."""
 
 BY_LABEL = "label"
 BY_DEGREE = "degree"
@@ -99,6 +103,14 @@ class Budget:
             raise ValueError(f"`kind` must be one of {list(KINDS)}; got {self.kind!r}. Learn the budget again.")
         if self.batch_size < 1:
             raise ValueError(f"`batch_size` must be at least 1; got {self.batch_size}. Learn the budget again.")
+        sizes = {"total_num_components": self.total_num_components, "window": self.window}
+        for name in ("total_num_nodes", "total_num_edges", "min_nodes_per_component"):
+            sizes |= {f"{name}[{key!r}]": size for key, size in getattr(self, name).items()}
+        for name, size in sizes.items():
+            if not isinstance(size, numbers.Integral) or isinstance(size, bool) or not 0 <= size <= _MAX_SIZE:
+                raise ValueError(
+                    f"`{name}` must be an integer in [0, {_MAX_SIZE}]; got {size!r}. Learn the budget again."
+                )
 
     @property
     def name(self) -> str:
@@ -292,7 +304,7 @@ def read_size_constraints(size_constraints_dir: str) -> SizeConstraintsFile:
     except ValueError as error:
         raise ValueError(
             f"`size_constraints_dir` must hold budgets as SizeConstraintLearner writes them; got others in {path!r}. "
-            f"Run SizeConstraintLearner again. Cause: {error.__cause__!r}"
+            f"Run SizeConstraintLearner again. Cause: {error.__cause__ or error}"
         ) from error
 
 

@@ -117,7 +117,13 @@ def incoming_version(destination: str) -> Iterator[str]:
             "`destination` must be a folder of a local or mounted disk, where one rename publishes a version; got "
             f"{destination!r}. Push to a local folder and copy the new version from there."
         )
-    os.makedirs(destination, exist_ok=True)
+    try:
+        os.makedirs(destination, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ValueError(
+            f"`destination` must be a folder or absent; got {destination!r}, where {error.filename!r} is a file or a "
+            "broken link. Name another folder."
+        ) from error
     remove_leftovers(destination)
     path, lock = _make_locked_folder(destination)
     is_published = False

@@ -110,6 +110,35 @@ def test_a_damaged_file_is_refused(tmp_path, text, message):
         read_size_constraints(str(tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda budget: budget["total_num_nodes"].update(a=-5),
+            r"total_num_nodes\['a'\]` must be an integer .*; got -5",
+        ),
+        (
+            lambda budget: budget["total_num_edges"].update(e=2**40),
+            r"total_num_edges\['e'\]` must be .*; got 1099511627776",
+        ),
+        (lambda budget: budget["total_num_nodes"].update(a=30.5), "30.5"),
+        (lambda budget: budget.update(window=2**40), "`window` must be an integer in"),
+    ],
+    ids=["negative", "huge", "float", "window"],
+)
+def test_sizes_that_no_batch_can_have_are_refused_by_file_and_name(tmp_path, edit, message):
+    write_size_constraints(CONTENT, str(tmp_path))
+    path = tmp_path / "size_constraints.json"
+    content = json.loads(path.read_text())
+    edit(content["budgets"]["tight_2"])
+    path.write_text(json.dumps(content))
+
+    with pytest.raises(
+        ValueError, match=rf"size_constraints\.json'\. Run SizeConstraintLearner again\. Cause: .*{message}"
+    ):
+        read_size_constraints(str(tmp_path))
+
+
 def test_an_absent_file_is_refused(tmp_path):
     with pytest.raises(
         ValueError, match=r"must hold size_constraints.json.* Point at an output of SizeConstraintLearner"

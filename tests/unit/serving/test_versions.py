@@ -98,6 +98,15 @@ def test_versions_that_no_server_would_load_are_not_made(tmp_path: Path) -> None
     assert sorted(os.listdir(tmp_path)) == ["1", "20261125024851123456", "9223372036854775807"]
 
 
+@pytest.mark.parametrize("place", ["file", "file/serving", "link"])
+def test_destination_that_is_no_folder_is_refused(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nowhere")
+
+    with pytest.raises(ValueError, match="`destination` must be a folder or absent; got "):
+        _push(tmp_path / place, "a")
+
+
 def test_version_is_hidden_until_it_is_published(tmp_path: Path) -> None:
     with incoming_version(str(tmp_path)) as incoming:
         Path(incoming, "saved_model.pb").write_text("a")

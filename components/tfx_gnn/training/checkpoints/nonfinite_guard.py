@@ -89,6 +89,8 @@ class NonfiniteError(ValueError):
         elif not cause.found_again and position.step_in_epoch:
             first = "It did not come up again when the steps since the last checkpoint were repeated. " + first
         ids = f" of the examples {_shortened(cause.example_ids)}" if any(cause.example_ids) else ""
+        if cause.example_ids and not ids:
+            ids = ", whose examples cannot be named as `preprocessing_fn` drops `#id`,"
         batch = f" The batch{ids} is in {folder!r}; `read_nonfinite_batch` reads it." if folder else ""
         super().__init__(
             f"`model_fn` must give a model whose loss stays finite; got {found} {_place(position)}. {first}"
@@ -439,7 +441,10 @@ def _advice(cause: NonfiniteCause) -> str:
         return "Clip the feature in `preprocessing_fn`, as tf.math.log1p(tf.maximum(x, 0.0)) does before a logarithm."
     if not cause.position.step_in_epoch:
         return "Correct the initializers of the model."
-    return "Lower the learning rate, clip gradients, or look for unbounded features."
+    return (
+        "Lower the learning rate, clip gradients, or look for unbounded features, and for logarithms, roots and "
+        "quotients of features: in padding these are 0."
+    )
 
 
 def _shortened(ids: Any, most: int = 5) -> str:

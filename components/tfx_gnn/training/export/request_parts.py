@@ -61,7 +61,10 @@ class RequestForm:
 
     def checks(self, raw: GraphTensor) -> list[tf.Operation]:
         """Makes operations that assert that every example of the merged graph can be read out, in bounded memory."""
-        return [*_bare_node_checks(raw), *self._readout_checks(raw)]
+        return [
+            *_bare_node_checks(raw, confirmed=(READOUT_NODE_SET,) if self.roots else ()),
+            *self._readout_checks(raw),
+        ]
 
     def _readout_checks(self, raw: GraphTensor) -> list[tf.Operation]:
         if not self.roots:
@@ -111,14 +114,15 @@ class RequestForm:
         }
 
 
-def _bare_node_checks(raw: GraphTensor) -> list[tf.Operation]:
+def _bare_node_checks(raw: GraphTensor, *, confirmed: Collection[str]) -> list[tf.Operation]:
     """Bounds the node sets whose number of nodes nothing else in a request confirms.
 
-    Features hold as many values as there are nodes, and edges as many indices; a node set of width 0 has neither.
+    Features hold as many values as there are nodes, unless their width is 0; other checks confirm the sets in
+    `confirmed`.
     """
     checks = []
     for name, node_set in raw.node_sets.items():
-        is_confirmed = name == READOUT_NODE_SET or any(0 not in value.shape for value in node_set.features.values())
+        is_confirmed = name in confirmed or any(0 not in value.shape for value in node_set.features.values())
         if not is_confirmed:
             message = (
                 f"`{model_interface.EXAMPLES_INPUT}` must have at most {MAX_NODES_WITHOUT_FEATURES} nodes in node set "

@@ -48,3 +48,17 @@ def test_sizes_of_int32_do_not_wrap():
 def test_a_feature_confirms_the_number_unless_its_width_is_zero(values, outcome):
     with outcome:
         _check(_graph([MAX_NODES_WITHOUT_FEATURES + 1], {"feature": values}))
+
+
+@pytest.mark.parametrize("roots", [(), ("seed",)], ids=["graphs", "seeds"])
+def test_readout_nodes_that_nothing_else_confirms_are_bounded(roots):
+    sizes = tf.constant([MAX_NODES_WITHOUT_FEATURES + 1])
+    seeds = tfx_gnn.EdgeSet.from_fields(
+        sizes=sizes, adjacency=tfx_gnn.Adjacency.from_indices(("_readout", [0]), ("_readout", [0]))
+    )
+    graph = tfx_gnn.GraphTensor.from_pieces(
+        node_sets={"_readout": tfx_gnn.NodeSet.from_fields(sizes=sizes)}, edge_sets={"_readout/seed": seeds}
+    )
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="exactly one node" if roots else "at most 1048576 nodes"):
+        RequestForm(spec=graph.spec, label_keys=(), roots=roots).checks(graph)
