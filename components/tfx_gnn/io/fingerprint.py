@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 from collections.abc import Collection, Iterable, Sequence
 
 import tensorflow as tf
+
+from tfx_gnn.io.text_files import check_regular_file
 
 _CHUNK_BYTES = 1 << 22
 
@@ -72,9 +73,7 @@ def fingerprint_text(text: str) -> str:
 
 
 def _file_digest(path: str) -> bytes:
-    # To open a pipe would wait for whoever writes to it.
-    if "://" not in path and not stat.S_ISREG(os.stat(path).st_mode):
-        raise ValueError(f"`{path}` must be a regular file; got a pipe or a device. Remove it from its folder.")
+    check_regular_file(path)
     digest = hashlib.sha256()
     with tf.io.gfile.GFile(path, "rb") as file:
         while chunk := file.read(_CHUNK_BYTES):

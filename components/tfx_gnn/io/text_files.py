@@ -31,14 +31,20 @@ _KINDS = {
 def check_regular_file(path: str) -> None:
     """Refuses paths whose reading would block or never end.
 
-    A folder, or a path at which there is nothing, is left to the code that opens it. Object stores hold files only.
+    A folder, or a path at which there is nothing, is left to the code that opens it; a link that leads nowhere is
+    refused. Object stores hold files only.
     """
     local = path.removeprefix(_LOCAL_SCHEME)
     if "://" in local:
         return
     try:
         mode = os.stat(local).st_mode
-    except (OSError, ValueError):  # the latter for a zero byte in the path
+    except (OSError, ValueError) as error:  # the latter for a zero byte in the path
+        if isinstance(error, FileNotFoundError) and os.path.islink(local):
+            raise ValueError(
+                f"`{path}` must be a regular file; got a link to {os.readlink(local)!r}, which does not exist. Remove "
+                "it, or put the file in its place."
+            ) from error
         return
     kind = _KINDS.get(stat.S_IFMT(mode))
     if kind:

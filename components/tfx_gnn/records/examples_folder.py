@@ -23,6 +23,7 @@ import tensorflow as tf
 from tfx_gnn.io.disk_sync import sync_path
 from tfx_gnn.io.fingerprint import fingerprint_text
 from tfx_gnn.io.process_lock import has_locks
+from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving.prediction import HIDDEN
 from tfx_gnn.serving.request_refusals import plain_message
 
@@ -128,6 +129,7 @@ def _complete_split_files(
                 f"{name!r}. Copy the missing files, or make the examples again."
             )
     for file in files:
+        check_regular_file(file)
         if not takes_cut_off and _is_cut_off(file):
             raise ValueError(
                 f"`{split_dir(examples_dir, split)}` must hold whole gzipped TFRecord files; got "

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
+from tfx_gnn.io.text_files import check_regular_file
 from tfx_gnn.serving import model_interface
 from tfx_gnn.serving.request_refusals import explain_refusal, parsed_keys, plain_message
 
@@ -249,6 +250,7 @@ def read_records(path: str) -> Iterator[bytes]:
             "Point at one split of an examples folder, for example examples/Split-test."
         )
     for file in files:
+        check_regular_file(file)
         yield from _read_file(file)
 
 

@@ -76,7 +76,7 @@ def test_some_paths_may_be_left_out(tmp_path):
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(ValueError, match="pipe` must be a regular file; got a pipe or a device"):
+    with pytest.raises(ValueError, match="pipe` must be a regular file; got a named pipe"):
         fingerprint_folders([str(tmp_path)])
 
 

@@ -114,6 +114,13 @@ def test_other_file_systems_are_not_looked_at(path):
     check_regular_file(path)
 
 
+def test_a_link_that_leads_nowhere_is_refused(tmp_path):
+    (tmp_path / "link").symlink_to("gone")
+
+    with pytest.raises(ValueError, match="/link` must be a regular file; got a link to 'gone', which does not exist"):
+        check_regular_file(str(tmp_path / "link"))
+
+
 @pytest.mark.parametrize("prefix", ["", "file://"])
 def test_pipes_sockets_and_devices_are_refused(tmp_path, monkeypatch, prefix):
     monkeypatch.chdir(tmp_path)  # The name of a socket must be short.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -124,6 +125,23 @@ def test_folder_beside_records_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
 
     with pytest.raises(ValueError, match=r"record files only; got .* which holds the folder 'model'\. Move it out"):
+        list(read_records(str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (os.mkfifo, "got a named pipe"),
+        (lambda path: path.symlink_to("nowhere"), "got a link to 'nowhere', which does not"),
+    ],
+    ids=["pipe", "broken link"],
+)
+def test_what_cannot_be_read_to_an_end_is_refused_by_name(
+    tmp_path: Path, make: Callable[[Path], None], message: str
+) -> None:
+    make(tmp_path / "graphs-00000-of-00001.gz")
+
+    with pytest.raises(ValueError, match=f"graphs-00000-of-00001.gz` must be a regular file; {message}"):
         list(read_records(str(tmp_path)))
 
 
