@@ -1,6 +1,6 @@
 #!/bin/sh
-# Finds a Python 3 that really runs and hands over to bootstrap/, whose __main__.py explains the arguments.
-# A `python3` on PATH may be a pyenv shim that fails inside this folder, whose .python-version it obeys.
+# Finds a Python 3 that really runs and starts bootstrap/ with it; the arguments are explained in its __main__.py.
+# A `python3` on PATH may be a pyenv shim that fails in this folder because of the folder's .python-version.
 set -eu
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)

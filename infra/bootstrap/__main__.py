@@ -1,12 +1,12 @@
-"""Installs the project from its lock into `.venv`, given only a Python 3 and package registries.
+"""Installs the project from its lock into `.venv`; needs only a Python 3 and package registries.
 
-    infra/bootstrap.sh uv          puts uv into .tools/uv/bin
-    infra/bootstrap.sh quickstart  and installs what the quickstart pipeline needs
-    infra/bootstrap.sh test        and installs everything: all extras, development tools
+    infra/bootstrap.sh uv          installs uv into .tools/uv/bin
+    infra/bootstrap.sh quickstart  also installs what the quickstart pipeline needs
+    infra/bootstrap.sh test        also installs everything else: all extras, development tools
 
-uv comes from pip, from a virtual environment's pip, or straight from the address in uv.lock,
-whichever works first; every way checks the hashes of uv.lock. The interpreter is chosen by
-interpreters.py, the C++ compiler by compiler.py. Standard library only, Python 3.8 or newer.
+uv is installed by pip, by the pip of a new virtual environment, or from the address in uv.lock,
+whichever works first; each way checks the hashes of uv.lock. interpreters.py chooses the
+interpreter, compiler.py the C++ compiler. Standard library only, Python 3.8 or newer.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ROOT / ".tools"
 VENV = ROOT / ".venv"
 
-# Each profile with the arguments of `uv sync` that install it; a later one holds all of an earlier one.
+# Profiles and the arguments of `uv sync` that install them; a later profile includes the earlier ones.
 PROFILES = {
-    # Inexact: what `test` installed before stays.
+    # Inexact: keeps packages that `test` installed before.
     "quickstart": ["--extra", "tfx", "--no-default-groups", "--inexact"],
     "test": ["--all-extras", "--group", "dev", "--group", "oracle"],
 }
 
-# Settings of uv that say how to reach registries and where to keep files; all others could change what is installed.
+# uv settings for reaching registries and storing files; all other settings could change what is installed.
 UV_SETTINGS_KEPT = (
     "UV_CACHE_DIR",
     "UV_CONCURRENT_",
@@ -70,7 +70,7 @@ OTHER_SETTINGS_DROPPED = (
 
 
 def main(arguments: list[str]) -> None:
-    """Brings the project to the state that the one argument names."""
+    """Installs the profile that the single argument names."""
     if len(arguments) != 1 or arguments[0] not in ("uv", *PROFILES):
         raise SetupError(f"the argument must be one of uv, {', '.join(PROFILES)}; got {' '.join(arguments) or 'none'}.")
     environ = clean_environment(dict(os.environ))
@@ -83,7 +83,7 @@ def main(arguments: list[str]) -> None:
 
 
 def install(profile: str, environ: dict[str, str]) -> None:
-    """Installs a profile into `.venv` and notes that it is there."""
+    """Installs a profile into `.venv` and records it."""
     uv = locked_uv.install(ROOT, TOOLS / "uv", environ)
     interpreter = interpreters.choose(ROOT, uv, environ)
     compiler_settings = compiler.settings(ROOT, TOOLS / "zig", uv, interpreter, environ)
@@ -105,7 +105,7 @@ def install(profile: str, environ: dict[str, str]) -> None:
 
 
 def is_installed(profile: str, environ: dict[str, str]) -> bool:
-    """Tells whether `.venv` runs and holds what uv.lock and pyproject.toml ask for now."""
+    """Tells whether `.venv` runs and matches the current uv.lock and pyproject.toml."""
     names = list(PROFILES)
     wide_enough = names[names.index(profile) :]
     if not any(stamp_of(name).is_file() and stamp_of(name).read_text() == fingerprint(name) for name in wide_enough):
@@ -123,7 +123,7 @@ def stamp_of(profile: str) -> Path:
 
 
 def fingerprint(profile: str) -> str:
-    """Changes whenever an installed profile may be out of date, or the folder was moved."""
+    """Text that changes whenever an installed profile may be out of date, or the project folder was moved."""
     digest = hashlib.sha256(f"{ROOT}\0{PROFILES[profile]}\0".encode())
     for name in ("uv.lock", "pyproject.toml"):
         digest.update((ROOT / name).read_bytes())
@@ -131,7 +131,7 @@ def fingerprint(profile: str) -> str:
 
 
 def check_platform() -> None:
-    """Refuses machines for which TFX publishes no wheels, before anything is downloaded."""
+    """Refuses, before any download, machines for which TFX publishes no wheels."""
     if platform.system() != "Linux" or platform.machine() != "x86_64" or not interpreters.glibc_version():
         raise SetupError(
             "the machine must be x86_64 Linux with glibc; got "
@@ -141,7 +141,7 @@ def check_platform() -> None:
 
 
 def clean_environment(environ: dict[str, str]) -> dict[str, str]:
-    """Drops the settings that could lead uv, pip or Python to other packages than those of the lock."""
+    """Drops settings that could make uv, pip or Python use packages other than the locked ones."""
     return {
         name: value
         for name, value in environ.items()
@@ -151,7 +151,7 @@ def clean_environment(environ: dict[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def only_one_at_a_time() -> Iterator[None]:
-    """Lets a second run wait until the first is done."""
+    """Makes a second run wait until the first has finished."""
     TOOLS.mkdir(exist_ok=True)
     with open(TOOLS / "lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,7 +1,7 @@
-"""A C++ compiler for the few dependencies that are published as source only.
+"""Finds or installs a C++ compiler, for the few dependencies that are published as source only.
 
-The machine's own is used where there is one. Otherwise `ziglang`, a compiler that is published
-as a wheel, is installed into the project's folder at the version that uv.lock pins.
+The machine's own compiler is used if there is one. Otherwise `ziglang`, a compiler that is published
+as a wheel, is installed into the project's folder, at the version that uv.lock pins.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ exec "{zig}" {name} -mcpu=baseline "$@"
 
 
 def settings(root: Path, folder: Path, uv: Path, interpreter: Interpreter, environ: dict[str, str]) -> dict[str, str]:
-    """Environment variables that lead builds to a C and C++ compiler.
+    """Environment variables that make builds use a C and C++ compiler.
 
     Args:
         root: the project's folder.
-        folder: where a compiler goes if the machine has none.
+        folder: where to install a compiler if the machine has none.
         uv: a uv that runs.
-        interpreter: the Python that packages are built for.
+        interpreter: the Python to build packages for.
         environ: environment of the builds.
 
     Returns:
-        Nothing where the machine has compilers, otherwise `CC`, `CXX` and `PATH`.
+        Empty if the machine has compilers, otherwise `CC`, `CXX` and `PATH`.
 
     Raises:
         SetupError: if there is no compiler and none can be installed.

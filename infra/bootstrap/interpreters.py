@@ -1,7 +1,7 @@
 """Finds a Python interpreter that one of the two lanes of uv.lock can use.
 
-Python 3.10 runs everywhere. Python 3.11 to 3.13 need wheels that are built for glibc 2.39
-(Debian 13, Ubuntu 24.04), so elsewhere they are not looked at.
+A lane is one set of dependency versions. Lane 1, Python 3.10, runs everywhere. Lane 2, Python 3.11 to 3.13,
+needs wheels that are built for glibc 2.39 (Debian 13, Ubuntu 24.04), so it is not considered elsewhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ print(json.dumps({
 
 
 class Interpreter(NamedTuple):
-    """A Python that was run and answered."""
+    """Properties of a Python interpreter, reported by itself."""
 
     path: str
     base: str
@@ -47,15 +47,15 @@ class Interpreter(NamedTuple):
         return ".".join(self.version.split(".")[:2])
 
     def describe(self) -> str:
-        """Version and lane for a person."""
+        """Version and lane, for messages."""
         return f"Python {self.version}, lane {1 if self.minor in LANE_1 else 2}"
 
 
 def choose(root: Path, uv: Path, environ: dict[str, str]) -> Interpreter:
     """Picks the interpreter for `.venv`.
 
-    The order: `TFX_GNN_PYTHON`; a Python 3.10 on PATH, in pyenv or among uv's own; where glibc allows,
-    a newer Python from the same places that has the headers to compile with; a 3.10 that uv downloads.
+    The order: `TFX_GNN_PYTHON`; a Python 3.10 on PATH, in pyenv or installed by uv; if glibc allows it, a newer
+    Python from the same places that has its C headers; a Python 3.10 that uv downloads.
 
     Args:
         root: the project's folder.
@@ -63,10 +63,10 @@ def choose(root: Path, uv: Path, environ: dict[str, str]) -> Interpreter:
         environ: environment to search in and to run candidates with.
 
     Returns:
-        An interpreter that ran.
+        An interpreter that was run successfully.
 
     Raises:
-        SetupError: if none of these yields one.
+        SetupError: if none is found.
     """
     wanted = environ.get("TFX_GNN_PYTHON")
     if wanted:
@@ -93,7 +93,7 @@ def choose(root: Path, uv: Path, environ: dict[str, str]) -> Interpreter:
 
 
 def named_by_user(path: str, environ: dict[str, str]) -> Interpreter:
-    """Checks the interpreter that `TFX_GNN_PYTHON` names; there is no falling back from it."""
+    """Checks the interpreter that `TFX_GNN_PYTHON` names; if it does not fit, no other one is tried."""
     found = probe(path, environ)
     supported = LANE_1 + (LANE_2 if glibc_version() >= LANE_2_GLIBC else ())
     if found is None or not found.usable or found.minor not in supported:
@@ -106,7 +106,7 @@ def named_by_user(path: str, environ: dict[str, str]) -> Interpreter:
 
 
 def probe(path: str, environ: dict[str, str]) -> Interpreter | None:
-    """Runs a candidate; returns None where nothing runs, as with a pyenv shim that has no version behind it."""
+    """Runs a candidate; returns None if it does not run, for example a pyenv shim without an installed version."""
     try:
         done = subprocess.run(
             [path, "-I", "-c", _PROBE],
@@ -122,7 +122,7 @@ def probe(path: str, environ: dict[str, str]) -> Interpreter | None:
 
 
 def glibc_version() -> tuple[int, ...]:
-    """Version of the C library, such as (2, 36); empty where it is not glibc."""
+    """Version of the C library, such as (2, 36); empty if it is not glibc."""
     try:
         name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     except (ValueError, OSError):

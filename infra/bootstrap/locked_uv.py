@@ -21,18 +21,18 @@ from setup_error import SetupError
 
 
 class LockedUv(NamedTuple):
-    """What uv.lock says of uv: its version, and the address and SHA-256 of each wheel."""
+    """The entry of uv in uv.lock: its version, and the SHA-256 of each wheel by address."""
 
     version: str
     wheels: dict[str, str]
 
 
 def install(root: Path, folder: Path, environ: dict[str, str]) -> Path:
-    """Makes sure that `folder`/bin/uv is the uv that uv.lock pins.
+    """Installs the uv that uv.lock pins as `folder`/bin/uv, unless it is already there.
 
     Args:
         root: the project's folder, which holds uv.lock.
-        folder: where uv goes; replaced if it holds another version.
+        folder: where to install uv; replaced if it holds another version.
         environ: environment for pip.
 
     Returns:
@@ -55,7 +55,7 @@ def install(root: Path, folder: Path, environ: dict[str, str]) -> Path:
             except (OSError, subprocess.SubprocessError, urllib.error.URLError, SetupError) as error:
                 reasons.append(f"  {name}: {_reason(error)}")
                 continue
-            # uv is one native executable: it does not care where its folder was made.
+            # uv is one native executable, so it can be moved.
             shutil.rmtree(folder, ignore_errors=True)
             (folder / "bin").mkdir(parents=True)
             os.replace(made, uv)
@@ -70,7 +70,7 @@ def install(root: Path, folder: Path, environ: dict[str, str]) -> Path:
 
 
 def read_lock(path: Path) -> LockedUv:
-    """Reads uv's own entry of uv.lock; a plain search, as Python 3.10 and older have no TOML reader."""
+    """Reads uv's own entry of uv.lock with a regular expression: Python 3.10 and older have no TOML reader."""
     entry = re.search(r'\n\[\[package\]\]\nname = "uv"\n.*?(?=\n\[\[package\]\]|\Z)', path.read_text(), re.DOTALL)
     if not entry:
         raise SetupError(f"uv.lock must hold uv itself; {path} does not. Restore the file from git.")

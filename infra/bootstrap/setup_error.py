@@ -2,4 +2,4 @@
 
 
 class SetupError(Exception):
-    """Says in one message what is missing on this machine and what to install or set."""
+    """Its message says what is missing on this machine and what to install or set."""

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Lane `components`: the tests of the TFX components. Arguments go to pytest.
+# Runs the test suite `components`: the tests of the TFX components. Arguments are passed to pytest.
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
-# A compiler that the bootstrap installed, for machines that have none.
+# The compiler that the bootstrap installs on machines without one.
 PATH=$PATH:$PWD/.tools/zig/bin exec .venv/bin/python -m pytest --numprocesses auto --dist loadfile tests/components "$@"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Lane `lint`: style, types, import arrows and the lock. Runs every check and names the ones that failed.
+# Checks style, types, import rules and the lock. Runs every check and names those that failed.
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test

@@ -1,13 +1,14 @@
 #!/bin/bash
 # Runs the newest supported releases (Python 3.13, lane 2 of uv.lock) in a Debian 13 root.
 #
-#   infra/ci/newest.sh                  the lane: unit tests, then the quickstart pipeline
-#   infra/ci/newest.sh --prepare        only make the root and install the packages
+#   infra/ci/newest.sh                  run the unit tests, then the quickstart pipeline
+#   infra/ci/newest.sh --prepare        only create the root and install the packages
 #   infra/ci/newest.sh --run 'COMMAND'  run COMMAND in a copy of this work tree; standard input is passed on
 #
-# Lane 2's wheels need glibc 2.39, hence the root. It is kept under $XDG_CACHE_HOME/tfx_gnn/newest
-# (~/.cache by default) with uv's cache and one environment per uv.lock, so that a second run, in
-# this clone or another, starts at once. Needs root; TFX_GNN_DEBIAN_MIRROR names a mirror for debootstrap.
+# A lane is one set of dependency versions in uv.lock. Lane 2's wheels need glibc 2.39, hence the Debian root.
+# The root is kept under $XDG_CACHE_HOME/tfx_gnn/newest (~/.cache by default) with uv's cache and one environment
+# per uv.lock, so that later runs, in this clone or another, start at once. Needs root rights.
+# TFX_GNN_DEBIAN_MIRROR names a mirror for debootstrap.
 set -euo pipefail
 
 repo=$(cd "$(dirname "$0")/../.." && pwd)
@@ -15,7 +16,7 @@ store=${XDG_CACHE_HOME:-$HOME/.cache}/tfx_gnn/newest
 suite=trixie
 packages=ca-certificates,g++,python3-dev
 root=$store/root-$suite-$(printf %s "$packages" | sha256sum | cut -c1-8)
-# uv.lock decides what is installed and pyproject.toml which of it; the copy is always seen as /repo.
+# uv.lock and pyproject.toml determine the installed packages; the copy of the work tree is always mounted as /repo.
 environment=$(cat "$repo/uv.lock" "$repo/pyproject.toml" | sha256sum | cut -c1-12)
 
 die() {
@@ -61,8 +62,8 @@ main() {
     esac
 }
 
-# Runs this script again in mount and process namespaces of its own: whatever ends this process,
-# SIGKILL included, ends all that it started, and its mounts are gone with them.
+# Runs this script again in its own mount and process namespaces: however this process ends, even by SIGKILL,
+# its child processes end and its mounts disappear.
 enter_namespaces() {
     TFX_GNN_IN_NAMESPACES=1 setpriv --pdeathsig KILL \
         unshare --mount --mount-proc --pid --fork --kill-child --propagation private "$0" "$@" <&0 &
@@ -71,7 +72,7 @@ enter_namespaces() {
     wait $child
 }
 
-# Removes what killed runs left behind, and environments of other locks, unless somebody holds them.
+# Removes leftovers of killed runs and environments of other uv.lock versions, unless a process uses them.
 sweep_ended_runs() {
     local lock
     for lock in "$store"/work/*.lock "$store"/environments/*.lock; do
@@ -89,7 +90,7 @@ make_root() {
     fi
     echo "newest: making a Debian 13 root in $root"
     rm -rf --one-file-system "$store"/root-*
-    # Without a mirror argument debootstrap uses its default.
+    # Without a mirror argument, debootstrap uses its default.
     debootstrap --variant=minbase --include="$packages" "$suite" "$root.partial" \
         ${TFX_GNN_DEBIAN_MIRROR:+"$TFX_GNN_DEBIAN_MIRROR"} >"$store/debootstrap.log" 2>&1 </dev/null ||
         { tail -n 20 "$store/debootstrap.log" >&2; die "debootstrap failed; its log is $store/debootstrap.log"; }
@@ -99,7 +100,7 @@ make_root() {
     mv "$root.partial" "$root"
 }
 
-# Copies the work tree and mounts the root, read-only because runs share it, with this run's folders inside.
+# Copies the work tree and mounts the root (read-only, because runs share it) with this run's folders inside.
 start_run() {
     work=$(mktemp -d "$store/work/run-XXXXXX")
     exec {work_lock}>"$work.lock" {environment_lock}>"$store/environments/$environment.lock"
@@ -108,7 +109,7 @@ start_run() {
     trap 'rm -rf --one-file-system "$work" "$work.lock"' EXIT
     mkdir "$work/repo" "$work/tmp" "$work/home"
     chmod 1777 "$work/tmp"
-    # Tracked files as they are now, and new ones that git does not ignore.
+    # Tracked files in their current state, and untracked files that git does not ignore.
     git -C "$repo" -c safe.directory='*' ls-files -z --cached --others --exclude-standard --deduplicate |
         tar -C "$repo" --null --files-from=- --ignore-failed-read -cf - 2>/dev/null | tar -C "$work/repo" -xf -
 
@@ -134,7 +135,7 @@ install_environment() {
     touch "$kept/.complete"
 }
 
-# Runs a shell command in /repo of the root, with nothing of the host's environment that could change results.
+# Runs a shell command in the root's /repo, without any setting of the host's environment that could change results.
 in_root() {
     local name passed_on=()
     for name in CI TERM NO_COLOR http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY; do

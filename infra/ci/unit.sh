@@ -1,10 +1,10 @@
 #!/bin/sh
-# Lane `unit`: the tests of the library and the house rules. Arguments go to pytest, which then runs once.
+# Runs the test suite `unit`: the tests of the library, and tests/hygiene. Arguments are passed to a single pytest run.
 set -eu
 cd "$(dirname "$0")/../.."
 infra/bootstrap.sh test
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
-# At the end, a compiler that the bootstrap installed, for machines that have none.
+# Last on PATH: the compiler that the bootstrap installs on machines without one.
 PATH=$PWD/.venv/bin:$PATH:$PWD/.tools/zig/bin
 export PATH
 if [ $# -gt 0 ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the unit tests with the Python on PATH, in as many processes as there are cores; a file's tests stay together,
-# with the fixtures that they share. Part by part, in processes of their own: TensorFlow keeps what it has traced and
-# compiled.
+# Runs the unit tests with the Python on PATH, in as many processes as there are cores. The tests of a file run in one
+# process and share their fixtures. The two parts use separate processes, because TensorFlow keeps everything that it
+# has traced and compiled in memory.
 set -eu
 cd "$(dirname "$0")/../.."
 

@@ -4,7 +4,7 @@ import sys
 
 from tfx_gnn.io.quiet_libraries import quiet_start
 
-# Before the imports that make the messages.
+# Must run before the imports that print messages.
 if "--debug" not in sys.argv:
     quiet_start()
 

@@ -1,4 +1,4 @@
-"""The nine components, wired once for every task and every runner; a compiled pipeline may leave parameters open."""
+"""Wires the nine components, once for every task and runner; compiled pipelines may leave parameters open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMPONENTS = (
 
 
 def build_components(config: PipelineConfig) -> list[BaseComponent]:
-    """Builds the components of the whole flow, from tables to a pushed model, each after those that it depends on."""
+    """Builds all components, from tables to a pushed model, in topological order."""
     opened = open_parameters(config.runtime_parameters)
     example_gen = SubgraphExampleGen(
         tables_dir=config.tables_dir,
@@ -130,7 +130,7 @@ def build_components(config: PipelineConfig) -> list[BaseComponent]:
 def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline:
     """Builds the pipeline that a runner runs or compiles.
 
-    `sqlite_metadata` puts lineage into a SQLite file under the root; remote runners bring their own.
+    `sqlite_metadata` stores lineage in a SQLite file under the root; remote runners have their own metadata store.
     """
     connection = metadata.sqlite_metadata_connection_config(config.metadata_path) if sqlite_metadata else None
     return Pipeline(
@@ -146,8 +146,7 @@ def build_pipeline(config: PipelineConfig, *, sqlite_metadata: bool) -> Pipeline
 def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParameter]]:
     """Makes runtime parameters by component and parameter.
 
-    `names` are of the form "GraphTrainer.num_epochs"; the runtime parameter of that is called
-    `graph_trainer_num_epochs`.
+    `names` have the form "GraphTrainer.num_epochs"; its runtime parameter is called `graph_trainer_num_epochs`.
     """
     opened: dict[str, dict[str, RuntimeParameter]] = {}
     for name in names:
@@ -158,7 +157,7 @@ def open_parameters(names: Sequence[str]) -> dict[str, dict[str, RuntimeParamete
 
 
 def open_values(config: PipelineConfig) -> dict[str, int | float | str]:
-    """Gives the values that open parameters have unless a run sets them, by name of the runtime parameter."""
+    """Returns the default values of open parameters, by name of the runtime parameter."""
     values: dict[str, int | float | str] = {}
     for name in config.runtime_parameters:
         component, parameter = _split_parameter_name(name)

@@ -1,4 +1,4 @@
-"""The command line of the pipelines. Heavy imports wait until a command needs them."""
+"""The command line of the pipelines; heavy imports happen only when a command needs them."""
 
 from __future__ import annotations
 
@@ -135,14 +135,14 @@ def _configure(
     push_destination: str,
     **settings: Any,
 ) -> PipelineConfig:
-    """Builds the config: the task's own settings, and over them what the command line gave."""
+    """Builds the config from the task's own settings, overridden by the command line."""
     from tfx_gnn_pipelines.config import is_uri, quickstart
     from tfx_gnn_pipelines.task import load_task
 
     task = load_task(task_reference)
     root = root or os.path.join("runs", task.name)
     if is_uri(tables_dir) and not tables_fingerprint:
-        # Remote tables are not read here, and one compilation must not take another's examples for theirs.
+        # Remote tables are not read here, so a compilation must not reuse cached examples of another one.
         tables_fingerprint = f"compiled {dt.datetime.now(dt.timezone.utc).isoformat(timespec='seconds')}"
     if runner is Runner.VERTEX and is_uri(root) and not push_destination:
         from tfx_gnn_pipelines.compilation import mounted_path
@@ -159,7 +159,7 @@ def _configure(
 
 
 def _run_here(config: PipelineConfig, runner: Runner, console: Console, *, started_at: float, debug: bool) -> bool:
-    """Runs the pipeline in this process; returns whether the model is pushed."""
+    """Runs the pipeline in this process, and returns whether the model was pushed."""
     console.print(
         f"Pipeline {config.pipeline_name}, runner {runner.value}", style="bold", highlight=False, soft_wrap=True
     )

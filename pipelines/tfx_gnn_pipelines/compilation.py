@@ -1,4 +1,4 @@
-"""Compiles a pipeline into the spec (schema 2.1) that Kubeflow Pipelines and Vertex AI run."""
+"""Compiles a pipeline into the specification (schema 2.1) that Kubeflow Pipelines and Vertex AI run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tfx_gnn_pipelines.config import PipelineConfig
 
 
 def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
-    """Writes the compiled pipeline, see `write_pipeline`.
+    """Compiles a pipeline and writes it; see `write_pipeline`.
 
-    Kubeflow's containers need the local paths of `config`, on a mounted volume or in the image; Vertex AI wants a root
-    on Cloud Storage.
+    Local paths in `config` must exist in Kubeflow's containers, on a mounted volume or in the image; Vertex AI needs a
+    root on Cloud Storage.
     """
     write_pipeline(compile_pipeline(config, image=image, display_name=config.pipeline_name), output)
 
@@ -25,8 +25,8 @@ def compile_to(config: PipelineConfig, output: str, *, image: str) -> None:
 def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -> dict[str, Any]:
     """Compiles a pipeline into a PipelineJob as plain JSON values.
 
-    The spec is under "pipelineSpec", the root and the values of open parameters under "runtimeConfig". `image` holds
-    this project with the extra `kfp`.
+    The specification is under "pipelineSpec", the root and the values of open parameters under "runtimeConfig".
+    `image` is a container image with this project and its extra `kfp`.
     """
     runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(
         config=kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
@@ -40,10 +40,10 @@ def compile_pipeline(config: PipelineConfig, *, image: str, display_name: str) -
 
 
 def write_pipeline(job: dict[str, Any], output: str) -> None:
-    """Writes a compiled pipeline, whole or not at all.
+    """Writes a compiled pipeline atomically.
 
-    A name that ends in `.yaml` or `.yml` gets the bare pipeline spec, as Kubeflow's user interface and client take it;
-    any other name gets the whole job as JSON, as Vertex AI takes it.
+    If the name ends in `.yaml` or `.yml`, only the pipeline specification is written, as Kubeflow's user interface and
+    client expect it; otherwise the whole job is written as JSON, as Vertex AI expects it.
     """
     if output.endswith((".yaml", ".yml")):
         text = yaml.safe_dump(job["pipelineSpec"], sort_keys=True)
@@ -57,7 +57,7 @@ def write_pipeline(job: dict[str, Any], output: str) -> None:
 
 
 def mounted_path(uri: str) -> str:
-    """Names the folder under which Vertex AI mounts a Cloud Storage path in every container."""
+    """Returns the folder under which Vertex AI mounts a Cloud Storage path in every container."""
     if not uri.startswith("gs://"):
         raise ValueError(f"`uri` must be on Cloud Storage; got {uri!r}. Use gs://BUCKET/FOLDER.")
     return "/gcs/" + uri.removeprefix("gs://")

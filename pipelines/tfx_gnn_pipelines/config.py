@@ -1,4 +1,4 @@
-"""The settings of one pipeline: where it reads and writes, and every component's options."""
+"""The settings of one pipeline: where it reads and writes, and the options of every component."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _URI = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PipelineConfig:
-    """Settings of one pipeline, complete: two equal configs build equal pipelines.
+    """Complete settings of one pipeline: two equal configs build equal pipelines.
 
     Attributes:
         pipeline_name: lower-case letters, digits and hyphens, at most 128.
-        root: folder or URI of all that the pipeline writes, except pushed models.
+        root: folder or URI of everything that the pipeline writes, except pushed models.
         tables_dir: folder or URI of the tables.
         push_destination: folder of served versions, on a local or mounted disk.
-        tables_fingerprint: text that changes when the tables change; empty: their
-            hash, for which they must be readable where the pipeline is built.
+        tables_fingerprint: text that changes when the tables change; empty: a hash of
+            the tables, which must be readable where the pipeline is built.
         subgraph_example_gen: options of SubgraphExampleGen.
         graph_schema_gen: options of GraphSchemaGen.
         graph_example_validator: options of GraphExampleValidator.
@@ -45,10 +45,10 @@ class PipelineConfig:
         graph_evaluator: options of GraphEvaluator.
         graph_skew_validator: options of GraphSkewValidator.
         graph_pusher: options of GraphPusher.
-        enable_cache: whether a component may reuse the outputs of an equal execution.
-        beam_args: command-line arguments of every Beam pipeline; none: Beam runs inside
+        enable_cache: whether a component may reuse the outputs of an identical execution.
+        beam_args: command-line arguments of every Beam pipeline; empty: Beam runs inside
             the component's process, which is fastest on small data.
-        runtime_parameters: parameters left open until a compiled pipeline is run,
+        runtime_parameters: parameters that are set only when a compiled pipeline is run,
             each as "Component.parameter".
     """
 
@@ -114,17 +114,17 @@ def quickstart(
     beam_args: tuple[str, ...] = (),
     runtime_parameters: tuple[str, ...] = (),
 ) -> PipelineConfig:
-    """Fills a config with what suits a task, except for what is given.
+    """Builds a config with settings that suit a task; arguments override them.
 
     Args:
         task: the task.
-        root: folder or URI of all that the pipeline writes.
+        root: folder or URI of everything that the pipeline writes.
         tables_dir: folder or URI of the tables; empty: the task's own.
         tables_fingerprint: see PipelineConfig.
         push_destination: folder of served versions; empty: `serving` under `root`.
         num_epochs: passes over the training split; None: the task's own.
-        batch_size: graphs of a batch; None: the task's own.
-        training_seed: seed of weights and order.
+        batch_size: graphs in a batch; None: the task's own.
+        training_seed: seed of the weights and of the order of examples.
         sampling_seed: seed of the sampled subgraphs.
         enable_cache: see PipelineConfig.
         beam_args: see PipelineConfig.
@@ -170,7 +170,7 @@ def quickstart(
 
 
 def _named_classes(prediction: tasks.Task) -> tuple[str, str]:
-    """Label and vocabulary of seeds that have a class with a name, by which losses of budgets are reported."""
+    """Label and vocabulary of a node classification with named classes, for the losses per class in budget reports."""
     if isinstance(prediction, tasks.NodeClassification) and prediction.class_vocabulary:
         return prediction.label_feature, prediction.class_vocabulary
     return "", ""

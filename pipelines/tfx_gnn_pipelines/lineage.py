@@ -1,4 +1,4 @@
-"""Runs of a pipeline, as ML Metadata records them."""
+"""Runs of a pipeline as recorded in ML Metadata."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ArtifactRecord:
 
     Attributes:
         uri: its folder.
-        properties: its custom properties: strings, and numbers as ints or floats.
+        properties: its custom properties, each a string, an int or a float.
     """
 
     uri: str
@@ -35,10 +35,10 @@ class ComponentRun:
 
     Attributes:
         component: its id.
-        state: "complete", "cached", "failed" or another state of ML Metadata in
+        state: "complete", "cached", "failed" or another state of ML Metadata, in
             lower case.
         seconds: from registration to the last change of state.
-        outputs: artifacts by output name; of a cached run, the reused ones.
+        outputs: artifacts by output name; for a cached run, the reused ones.
     """
 
     component: str
@@ -48,7 +48,7 @@ class ComponentRun:
 
 
 def read_latest_run(metadata_path: str) -> list[ComponentRun]:
-    """Reads what the components of the latest run did, in the order they started; none if there was no run."""
+    """Reads what the components of the latest run did, in the order they started; empty if there was no run."""
     store = _open(metadata_path)
     if store is None:
         return []
@@ -60,10 +60,10 @@ def read_latest_run(metadata_path: str) -> list[ComponentRun]:
 
 
 def close_abandoned_executions(metadata_path: str, artifacts_dir: str) -> list[str]:
-    """Marks executions of dead processes as failed and removes what they had begun to write.
+    """Marks executions of dead processes as failed and removes their incomplete outputs.
 
-    Returns the ids of their components. Only the holder of the root's lock may call this: a living run's executions
-    look the same.
+    Returns the ids of their components. Only the holder of the root's lock may call this, because the executions of a
+    live run look the same.
     """
     store = _open(metadata_path)
     if store is None:

@@ -1,4 +1,4 @@
-"""Runs a pipeline in this process: one run at a time under one root, which is first cleared of what a kill left."""
+"""Runs a pipeline in this process: one run at a time under a root, after removing what killed runs left there."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _LOCK_FILE = ".lock"
 
 
 def run_locally(config: PipelineConfig) -> None:
-    """Runs the pipeline to its end, one component after another; raises whatever a component raises."""
+    """Runs the components of the pipeline one after another; raises whatever a component raises."""
     with locked_root(config):
         LocalDagRunner().run(build_pipeline(config, sqlite_metadata=True))
 
 
 def run_on_beam(config: PipelineConfig) -> None:
-    """Runs the pipeline to its end as an Apache Beam job on the direct runner; errors come as Beam passes them on."""
+    """Runs the pipeline as an Apache Beam job on the direct runner; raises the errors that Beam passes on."""
     with locked_root(config):
         BeamDagRunner().run(build_pipeline(config, sqlite_metadata=True))
 
 
 @contextlib.contextmanager
 def locked_root(config: PipelineConfig) -> Iterator[None]:
-    """Holds the root of a local run, after cleaning up what a killed run left there.
+    """Locks the root of a local run, and removes what killed runs left there.
 
-    The lock goes with the process, however it ends. While it is held, executions that are still marked as running
-    belong to dead processes. Raises BlockingIOError if another run holds the root.
+    The lock is released when the process exits, however it ends. While this process holds it, other executions that
+    are marked as running belong to dead processes. Raises BlockingIOError if another run holds the root.
     """
     if is_uri(config.root):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""One line a component while a pipeline runs, from the launcher's own log records."""
+"""Prints one line per component while a pipeline runs, from the launcher's own log records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _EXECUTING = re.compile(r"Going to run a new execution %d")
 
 
 class ComponentProgress(logging.Handler):
-    """Prints which component runs, was reused or has ended.
+    """Prints which component is running, cached or done.
 
-    TFX's local runners log it at level INFO, all by the same message templates. Their other thousands of records are
-    dropped without being formatted. With `show_warnings`, warnings and errors go to stderr; an error that matters is
-    raised, too.
+    TFX's local runners log these events at level INFO, with the same message templates. Their thousands of other
+    records are dropped without being formatted. With `show_warnings`, warnings and errors go to stderr; errors that
+    matter are raised as well.
 
     Attributes:
-        current: id of the component that runs now; "" between components.
+        current: id of the component that is running; "" between components.
     """
 
     def __init__(self, components: Sequence[str], console: Console, *, show_warnings: bool = False) -> None:
@@ -75,14 +75,14 @@ class ComponentProgress(logging.Handler):
 def component_progress(
     components: Sequence[str], console: Console, *, show_warnings: bool = False
 ) -> Iterator[ComponentProgress]:
-    """Shows progress while its block runs, and nothing else of what absl logs unless asked.
+    """Shows progress during its block; other absl log records are hidden unless `show_warnings`.
 
-    `fail()` the handler when the block catches an error.
+    Call `fail()` on the handler when the block catches an error.
     """
     logger = absl_logging.get_absl_logger()
     handler = ComponentProgress(components, console, show_warnings=show_warnings)
     before = absl_logging.get_verbosity(), logger.handlers[:], logger.propagate
-    # By absl's own function: TensorFlow reads this level, raises it for a while, and sets it again.
+    # Use absl's own function: TensorFlow reads this level, raises it temporarily, and restores it.
     absl_logging.set_verbosity(absl_logging.INFO)
     logger.handlers[:] = [handler]
     logger.propagate = False
@@ -95,5 +95,5 @@ def component_progress(
 
 
 def _argument(record: logging.LogRecord) -> str:
-    # logging unpacks a one-element tuple that holds a mapping, and leaves others as they are.
+    # logging unpacks a one-element tuple that holds a mapping; other arguments stay a tuple.
     return str(record.args[0]) if isinstance(record.args, tuple) and record.args else ""

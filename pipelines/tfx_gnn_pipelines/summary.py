@@ -1,4 +1,4 @@
-"""What a finished run says: where things are, how good the model is, how to ask it."""
+"""The summary of a finished run: metrics, locations of outputs, and a command to query the model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LEFT_OUT = frozenset({"balanced_accuracy"})
 def print_summary(console: Console, config: PipelineConfig, runs: Sequence[ComponentRun], seconds: float) -> bool:
     """Prints the summary of a run in which every component succeeded.
 
-    Returns whether the model is pushed, and still where it was pushed to.
+    Returns whether the model was pushed and the pushed version still exists.
     """
     outputs = {run.component: run.outputs for run in runs}
     evaluation = outputs["GraphEvaluator"]["evaluation"]
@@ -72,13 +72,13 @@ def print_summary(console: Console, config: PipelineConfig, runs: Sequence[Compo
 
 
 def shorten(path: str) -> str:
-    """Writes an absolute path relative to the current folder if it lies below it."""
+    """Returns an absolute path relative to the current folder if it is inside it, otherwise unchanged."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 
 
 def _metrics_tables(metrics: Mapping[str, Any]) -> list[Table]:
-    """One table a task."""
+    """One table per task."""
     tasks: Mapping[str, Any] = metrics.get("tasks", {"": metrics})
     return [_metrics_table(task, name, metrics["split"]) for name, task in tasks.items()]
 
@@ -149,7 +149,7 @@ def _components_line(runs: Sequence[ComponentRun], seconds: float) -> str:
 
 
 def _program(name: str) -> str:
-    """Path of a program of this environment, as it can be typed here."""
+    """Path of a program of this environment, as the user can type it in the current folder."""
     path = os.path.join(os.path.dirname(sys.executable), name)
     return shorten(path) if os.path.exists(path) else name
 

@@ -1,4 +1,4 @@
-"""A task: data, sampling plan, the user's two functions and what is predicted."""
+"""A pipeline's task: tables, sampling plan, preprocessing function, model function and prediction."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ TASK_ATTRIBUTE = "TASK"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PipelineTask:
-    """Everything that one pipeline has and another has not.
+    """Everything that distinguishes one pipeline from another.
 
     Attributes:
         name: name of the task; pipelines and folders are named after it.
-        description: one line on what is predicted from what.
+        description: one line that says what is predicted, and from what data.
         tables_dir: folder of `graph_schema.pbtxt` and its tables.
         plan: how to sample subgraphs from the tables.
         preprocessing_fn: the feature transform, "package.module:function".
         model_fn: the model, "package.module:function".
         prediction: what the model predicts.
-        num_epochs: passes over the training split that suit the task.
-        batch_size: graphs of a batch that suit the task.
-        early_stopping_patience: epochs without gain before training stops; 0 never.
+        num_epochs: number of passes over the training split.
+        batch_size: graphs in a batch.
+        early_stopping_patience: epochs without a lower validation loss before training stops; 0: it never stops
+            early.
     """
 
     name: str
@@ -57,7 +58,7 @@ def task_names() -> list[str]:
 
 
 def load_task(reference: str) -> PipelineTask:
-    """Finds a task by name, or a task of the user's own by reference.
+    """Finds a bundled task by name, or a user's task by reference.
 
     Args:
         reference: a name that `task_names` lists, or "package.module:ATTRIBUTE".
@@ -66,7 +67,7 @@ def load_task(reference: str) -> PipelineTask:
         The task.
 
     Raises:
-        ValueError: if there is no such task, or the attribute is no task.
+        ValueError: if there is no such task, or the attribute is not a task.
         ModuleNotFoundError: if the module of a reference cannot be found.
     """
     module_name, colon, attribute = reference.partition(":")

@@ -1,1 +1,1 @@
-"""What differs between pipelines, one package a task."""
+"""The bundled tasks, one package each."""

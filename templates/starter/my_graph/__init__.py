@@ -1,4 +1,4 @@
-"""Task: predict what a user is interested in from what the user bought."""
+"""Task: predict a user's interest from the user's purchases."""
 
 import os
 
@@ -11,17 +11,17 @@ from my_graph.plan import PLAN
 TASK = PipelineTask(
     name="my_graph",
     description="interest of a user, from what the user and users like that one bought",
-    # The tables lie inside the package, so that they are there wherever it is installed.
+    # The tables are inside the package, so they are available wherever it is installed.
     tables_dir=os.path.join(os.path.dirname(os.path.abspath(__file__)), "data"),
     plan=PLAN,
-    # By name, "package.module:function": processes of their own, elsewhere perhaps, import them.
+    # By name, "package.module:function": other processes, possibly on other machines, import them.
     preprocessing_fn="my_graph.preprocessing:preprocessing_fn",
     model_fn="my_graph.model:model_fn",
-    # The label, and the vocabulary that `preprocessing_fn` makes of its classes.
+    # The label, and the vocabulary of its classes that `preprocessing_fn` makes.
     prediction=NodeClassification(label_feature="interest", class_vocabulary="interest"),
     num_epochs=20,
     batch_size=32,
-    # After so many epochs without a lower validation loss training stops; the best epoch is exported.
+    # Training stops after this many epochs without a lower validation loss; the best epoch is exported.
     early_stopping_patience=5,
 )
 

@@ -1,4 +1,4 @@
-"""The network: users and the products they bought exchange messages."""
+"""The network: messages between users and the products they bought."""
 
 import tensorflow_transform as tft
 import tf_keras
@@ -9,8 +9,8 @@ UNITS = 32
 DROPOUT_RATE = 0.1
 LEARNING_RATE = 5e-3
 
-# Receivers, in this order, and their end of the edges. It is the sampling plan backward: users
-# learn what they bought, products learn who buys them, and then users learn that.
+# The receiving node set of each round, and its end of the edges. The rounds follow the sampling plan backward: users
+# receive messages from their products, products from their buyers, then users from their products again.
 ROUNDS = (("user", tfgnn.SOURCE), ("product", tfgnn.TARGET), ("user", tfgnn.SOURCE))
 
 
@@ -18,13 +18,13 @@ def model_fn(graph_spec: tfgnn.GraphTensorSpec, tft_output: tft.TFTransformOutpu
     """Builds and compiles the model.
 
     Args:
-        graph_spec: a batch of subgraphs, merged into one graph, as `preprocessing_fn` makes them; no label.
-        tft_output: what the transform learned, such as the sizes of vocabularies.
+        graph_spec: spec of a batch of subgraphs as `preprocessing_fn` makes them, merged into one graph without labels.
+        tft_output: results of the transform's analysis, such as vocabulary sizes.
 
     Returns:
         Model from such a graph to logits, float32 [number of seeds, number of classes].
     """
-    # One row more, for categories that the vocabulary lacks.
+    # One more row, for categories outside the vocabulary.
     num_categories = tft_output.vocabulary_size_by_name("category") + 1
     num_classes = tft_output.vocabulary_size_by_name("interest")
 
@@ -38,10 +38,10 @@ def model_fn(graph_spec: tfgnn.GraphTensorSpec, tft_output: tft.TFTransformOutpu
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
     graph = layers.MapFeatures(node_sets_fn=first_state)(graph)
     for node_set_name, receiver_tag in ROUNDS:
-        # One message along each purchase, and their mean at every node that listens.
+        # One message along each purchase; every receiver takes the mean of its messages.
         message = tf_keras.layers.Dense(UNITS, activation="relu")
         messages = layers.SimpleConv(message, "mean", receiver_tag=receiver_tag, sender_edge_feature="numbers")
-        # The new state of a node, from its old state and what it was told.
+        # The new state of a node, from its old state and that mean.
         next_state = [tf_keras.layers.Dense(UNITS, activation="relu"), tf_keras.layers.Dropout(DROPOUT_RATE)]
         update = layers.NodeSetUpdate(
             {"purchase": messages}, layers.NextStateFromConcat(tf_keras.Sequential(next_state))
@@ -52,7 +52,7 @@ def model_fn(graph_spec: tfgnn.GraphTensorSpec, tft_output: tft.TFTransformOutpu
     model.compile(
         optimizer=tf_keras.optimizers.Adam(LEARNING_RATE),
         loss=tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-        # Batches are padded to a fixed size; the weight of padding is 0, so no plain `metrics` here.
+        # Batches are padded to a fixed size. Padding has weight 0; plain `metrics` ignore weights.
         weighted_metrics=["accuracy"],
     )
     return model

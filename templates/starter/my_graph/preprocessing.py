@@ -1,4 +1,4 @@
-"""From columns of the tables to numbers for the model, with statistics of all the data."""
+"""Turns table columns into numbers for the model, with statistics over the training split."""
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -6,38 +6,38 @@ from tfx_gnn.transform import GraphView
 
 
 def preprocessing_fn(graph: GraphView) -> GraphView:
-    """Prepares the features; every value is a flat tensor with one row a node or an edge.
+    """Prepares the features; every value is a flat tensor with one row per node or edge.
 
-    What begins with `tft.` looks at the whole training split first: a mean, a vocabulary. It becomes
-    part of the served model, which takes raw values.
+    Functions of `tft.` first analyze the whole training split, for example for a mean or a vocabulary. Their results
+    become part of the served model, which takes raw values.
 
     Args:
         graph: subgraphs with the columns that `data/graph_schema.pbtxt` declares.
 
     Returns:
-        The same subgraphs; each set has exactly the features that are given here.
+        The same subgraphs; each set has exactly the features that are listed here.
     """
     users = graph.node_sets["user"]
     products = graph.node_sets["product"]
     purchases = graph.edge_sets["purchase"]
     labels = graph.node_sets["_readout"]
 
-    # Mean 0 and variance 1. A user who is in many subgraphs still counts once.
+    # Mean 0 and variance 1. A user in many subgraphs counts once.
     age = tft.scale_to_z_score(users["age"])
     newsletter = tf.cast(users["newsletter"], tf.float32)
-    # Prices span orders of magnitude: their logarithm is what matters. That of 0 is infinite, that of less is none,
-    # so what is free costs a cent here: one such value would spoil the mean of all, and the loss.
+    # Prices span orders of magnitude, so take the logarithm. It is infinite for 0 and NaN for negative prices, and one
+    # such value would make the mean and the loss non-finite: the lowest price is one cent here.
     price = tft.scale_to_z_score(tf.math.log(tf.maximum(products["price"], 0.01)))
-    # Position in a vocabulary; categories that training lacks share one position behind its end.
+    # Index in a vocabulary; categories that are not in the training split share one index after its end.
     category = tft.compute_and_apply_vocabulary(products["category"], vocab_filename="category", num_oov_buckets=1)
-    # Requests may hold what the tables never do, such as a quantity of 0.
+    # Requests may contain values that the tables never do, such as a quantity of 0.
     quantity = tf.math.log(tf.maximum(tf.cast(purchases["quantity"], tf.float32), 1.0))
 
     return graph.replace_features(
         node_sets={
             "user": {"numbers": tf.stack([age, newsletter], axis=1)},
             "product": {"numbers": price[:, tf.newaxis], "category": category},
-            # The label as class index; TASK names the vocabulary.
+            # The label as a class index; TASK names the vocabulary.
             "_readout": {"interest": tft.compute_and_apply_vocabulary(labels["interest"], vocab_filename="interest")},
         },
         edge_sets={"purchase": {"numbers": quantity[:, tf.newaxis]}},

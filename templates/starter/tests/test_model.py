@@ -11,16 +11,16 @@ NUM_CLASSES = 4
 
 
 class Vocabularies:
-    """What `model_fn` wants to know of the transform, without running it."""
+    """Stands in for the transform's output: the vocabulary sizes that `model_fn` asks for."""
 
     def vocabulary_size_by_name(self, name: str) -> int:
         return {"category": 7, "interest": NUM_CLASSES}[name]
 
 
 def subgraph(categories: list[int]) -> tfgnn.GraphTensor:
-    """Two users who bought the first of two products, features as `preprocessing_fn` makes them.
+    """Two users who both bought the first of two products, with features as `preprocessing_fn` makes them.
 
-    User 0 is the seed and bought the second product, too.
+    User 0 is the seed and also bought the second product.
     """
     return tfgnn.GraphTensor.from_pieces(
         node_sets={

@@ -1,9 +1,9 @@
-"""A relational network that tells a package's section from its neighbourhood.
+"""A relational network that predicts a package's section from its neighbourhood.
 
-Every node starts from its features and from an embedding of its identity, save
-the seed: a network that knows whom it looks at would learn the training
-packages by heart. Two rounds of message passing over all relations follow, and
-the seed's state is read out.
+Every node starts from its features and from an embedding of its identity. Only
+the seed's identity is hidden: otherwise the network would memorize the training
+packages. Two rounds of message passing over all relations follow, then the
+seed's state is read out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULTS = {
     "label_smoothing": 0.1,
     "learning_rate": 2e-3,
 }
-"""Hyperparameters, where the trainer's options name no others."""
+"""Default hyperparameters, which the trainer's options may override."""
 
 
 def model_fn(
@@ -46,9 +46,9 @@ def model_fn(
 
     Args:
         graph_spec: spec of the merged subgraphs that `preprocessing_fn` makes, without label.
-        tft_output: knows the sizes of the vocabularies.
+        tft_output: provides the sizes of the vocabularies.
         hyperparameters: any of `DEFAULTS`.
-        num_steps: training steps to expect; the learning rate falls to 0 over them, along a cosine.
+        num_steps: expected training steps, over which the learning rate decays to 0 along a cosine.
 
     Returns:
         Model from such a graph to logits, float32 [num_readouts, num_classes].
@@ -62,14 +62,14 @@ def model_fn(
     chosen = {**DEFAULTS, **hyperparameters}
     units, dropout_rate = int(chosen["units"]), float(chosen["dropout_rate"])
     graph = inputs = tf_keras.layers.Input(type_spec=graph_spec)
-    # A seed must see neither who it is nor, where neighbours tell them, its own section.
+    # A seed must not see its own identity or, if `known_section` is present, its own section.
     for feature in (f"{SEED_NODE_SET}_id", KNOWN_LABEL):
         if feature in graph_spec.node_sets_spec[SEED_NODE_SET].features_spec:
             graph = HideSeedFeature(feature, _hidden_row(tft_output, feature))(graph)
     first_state = functools.partial(_first_state, tft_output=tft_output, chosen=chosen)
     graph = layers.MapFeatures(node_sets_fn=first_state)(graph)
     graph = relational_graph_update(graph_spec, units=units, dropout_rate=dropout_rate, edge_feature="numbers")(graph)
-    # In the last round only the seeds' states matter: a few of many packages are mixed.
+    # In the last round only the seeds' states matter, so only those few packages pass through the mixing layers.
     graph = relational_graph_update(graph_spec, units=None, node_sets=[SEED_NODE_SET], edge_feature="numbers")(graph)
     seed_state = state_block(2 * units, dropout_rate)(layers.StructuredReadout("seed")(graph))
     num_classes = tft_output.vocabulary_size_by_name(LABEL_VOCABULARY)
@@ -87,14 +87,14 @@ def model_fn(
 def _first_state(
     node_set: Any, *, node_set_name: str, tft_output: tft.TFTransformOutput, chosen: Mapping[str, Any]
 ) -> Any:
-    """Numbers, embedded categories and the embedded identity, mixed by one layer."""
+    """One dense layer over the numbers, the embedded categories and the embedded identity."""
     identity = f"{node_set_name}_id"
     known = ForgetIdentity(float(chosen["forget_rate"]), _unknown_row(tft_output, identity))(node_set[identity])
     parts = [
         feature_encoders.DenseEmbedding(_hidden_row(tft_output, identity) + 1, int(chosen["identity_units"]))(known)
     ]
     for category in sorted(set(node_set.features) - {identity, "numbers"}):
-        # One row for what the vocabulary lacks, and one for what is hidden.
+        # One row for values outside the vocabulary, and one for hidden values.
         num_rows = _hidden_row(tft_output, category) + 1
         parts.append(feature_encoders.DenseEmbedding(num_rows, int(chosen["category_units"]))(node_set[category]))
     if "numbers" in node_set.features:
@@ -104,10 +104,10 @@ def _first_state(
 
 
 def _unknown_row(tft_output: tft.TFTransformOutput, vocabulary: str) -> int:
-    """Position that the preprocessing gives to values that the vocabulary lacks: right behind it."""
+    """Index that the preprocessing gives to values outside the vocabulary: the first after its end."""
     return int(tft_output.vocabulary_size_by_name(vocabulary))
 
 
 def _hidden_row(tft_output: tft.TFTransformOutput, vocabulary: str) -> int:
-    """Position of an identity or label that is there but must not be seen."""
+    """Index of an identity or label that exists but must not be seen."""
     return _unknown_row(tft_output, vocabulary) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tfx_gnn.sampling import Hop, SamplingPlan, SplitPlan
 
-# What is known about these neighbours follows in a second step.
+# A second step samples around these neighbours.
 _NEAR = ("depends", "dependents", "siblings")
 
 PLAN = SamplingPlan(
@@ -23,8 +23,8 @@ PLAN = SamplingPlan(
         Hop(edge_set="build_depends", fan_out=16, inputs=("built_from",)),
         Hop(edge_set="maintained_by", fan_out=1, inputs=("seed", *_NEAR)),
         Hop(edge_set="depends", fan_out=8, inputs=_NEAR, name="depends_of_near"),
-        # A package's own tags would give its section away: the seed is not among the inputs.
+        # A package's own tags would reveal its section, so the seed is not among the inputs.
         Hop(edge_set="tagged", fan_out=8, inputs=_NEAR),
     ),
 )
-"""Neighbourhood of a package, with its section as label and the splits of `packages.csv`."""
+"""The neighbourhood of a package, with its section as the label and the splits of `packages.csv`."""

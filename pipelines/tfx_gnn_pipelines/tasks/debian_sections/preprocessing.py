@@ -1,15 +1,15 @@
 """Features of packages, sources, maintainers, tags and relations, ready for a model.
 
-Every node set ends with `numbers`, one float vector a node, and with integer
-features that are positions in a vocabulary of the same name. Counts in `numbers`
-are logarithms scaled to mean 0 and variance 1 over all nodes, each counted once;
-flags stay 0 and 1, for a rare one would be scaled to an outlier. Values that a
-vocabulary lacks get its size as position, so an embedding table needs one row
-more.
+Every node set gets `numbers`, one float vector per node, and integer features
+that are indices in a vocabulary of the same name. Counts in `numbers` are
+logarithms scaled to mean 0 and variance 1 over all nodes, each counted once.
+Flags stay 0 and 1, because scaling would turn a rare flag into an outlier.
+Values outside a vocabulary get its size as index, so an embedding table needs
+one more row.
 
-What would give the label away stays out: names count only as identities (the
-position in a vocabulary of whole names, never their letters), and the model has
-to hide the identity of the seed from itself.
+Whatever would reveal the label is left out: names are used only as identities
+(the index in a vocabulary of whole names, never their letters), and the model
+has to hide the identity of the seed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tfx_gnn.transform import EdgeSetView, GraphView, ItemsView
 
 LABEL = "section"
 KNOWN_LABEL = "known_section"
-"""Optional column of packages: the section of those to train on, empty for others, for neighbours to tell."""
+"""Optional column: the section of training packages, empty for others, which neighbours of the seed may show."""
 
 _COUNTS = {
     "package": ("installed_size_kib", "size_bytes"),
     "source": ("n_build_depends", "n_uploaders"),
 }
-"""Numbers that span orders of magnitude; their logarithm is what matters."""
+"""Numbers that span orders of magnitude, so their logarithm is used."""
 
 _FLAGS = {
     "package": ("arch_all", "essential", "has_homepage"),
@@ -51,8 +51,8 @@ def preprocessing_fn(graph: GraphView) -> GraphView:
     Returns:
         Node sets with `numbers` (float32 `[n, k]`, where the set has numbers), `<set>_id` and
         their categories (int64 `[n]`); edge sets with `numbers` (float32 `[n, k]`) where they have
-        features; `_readout` with the label as class index, -1 for a section that the analyzed
-        splits lack.
+        features; `_readout` with the label as class index, -1 for a section that is not in the
+        analyzed splits.
     """
     node_sets = {name: _node_features(name, graph.node_sets[name]) for name in graph.node_sets if name[0] != "_"}
     node_sets["_readout"] = {
@@ -82,12 +82,12 @@ def _edge_features(edges: EdgeSetView) -> dict[str, tf.Tensor]:
     names = sorted(name for name in edges if name != "#id")
     if not names:
         return {}
-    # Flags, and positions that are hardly ever above 3: near 1 as they are, without statistics.
+    # Flags, and positions that are rarely above 3: close to 1 without any statistics.
     return {"numbers": tf.stack([_log_count(tf.cast(edges[name], tf.float32)) for name in names], axis=1)}
 
 
 def _log_count(counts: tf.Tensor) -> tf.Tensor:
-    """Logarithm of counts; a request with a negative one is answered as if it were 0, for its logarithm is NaN."""
+    """Logarithm of 1 + count; a negative count in a request, which could make it NaN, is treated as 0."""
     return tf.math.log1p(tf.maximum(counts, 0.0))
 
 
