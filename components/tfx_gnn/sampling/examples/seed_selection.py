@@ -160,7 +160,7 @@ def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str,
     total = sum(kept.values())
     if not total:
         raise ValueError(
-            "`splits` must give at least one split a seed; got none for any of them. "
+            "`splits` must give some split a seed; got none for any of them. "
             "Look at the seed set or table, `unused_values` and `disjoint_train_share`."
         )
     empty = [name for name, count in kept.items() if not count]

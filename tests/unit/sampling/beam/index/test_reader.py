@@ -332,5 +332,5 @@ def test_a_feature_named_like_a_column_of_the_index_is_refused(tmp_path: Path) -
         'node_sets { key: "n" value { features { key: "#row" value { dtype: DT_INT64 } } } }', GraphSchema()
     )
 
-    with pytest.raises(ValueError, match=r"`features` must have names that no column .* got \['#row'\] in set 'n'"):
+    with pytest.raises(ValueError, match=r"`features` must not have the name of a column .* got \['#row'\] in set 'n'"):
         requirements_of_plan(SamplingPlan(seed_node_set="n"), schema)
