@@ -173,7 +173,7 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
 
 
 def list_table_files(tables_dir: str, *, access: TableAccess | None = None) -> tuple[str, ...]:
-    """Lists the files that hold the data of a tables folder, each once, in ascending order.
+    """Lists the files that the graph of a tables folder depends on, each once, in ascending order.
 
     These are the schema and every file of every table; tables in BigQuery have no files.
     """

@@ -14,7 +14,7 @@ CELLS = "cells"
 ENCODING = "encoding"
 """Text is UTF-8."""
 MISSING = "missing"
-"""A value is there, or a default is declared."""
+"""A value is present, or a default is declared."""
 TYPE = "type"
 """A value is of the declared type, without loss."""
 FINITE = "finite"
@@ -116,7 +116,7 @@ class RowProblem:
         rule: name of the broken rule, one of this module's.
         column: name of the column in the file; "" if the row as a whole is wrong.
         requirement: what the column must do, as in "be of type int64".
-        value: what it has, as error messages show it; long values are cut.
+        value: the actual value, as error messages show it; long values are cut.
         advice: what to do about it.
     """
 

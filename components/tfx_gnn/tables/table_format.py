@@ -59,10 +59,10 @@ class TableFormat(abc.ABC):
     """
 
     row_word: ClassVar[str] = "row"
-    """What `locate` counts: "row" or "record" from 0, or "line" from 1."""
+    """Unit of the numbers that `locate` returns: "row" or "record" from 0, or "line" from 1."""
 
     missing_value: ClassVar[str] = "no value"
-    """What a missing value is called in messages."""
+    """How messages show a missing value."""
 
     def __init__(self, layout: TableLayout) -> None:
         """Prepares to read a table of this format."""

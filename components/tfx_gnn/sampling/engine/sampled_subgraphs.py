@@ -86,7 +86,7 @@ class TruncatedHub:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HopCounts:
-    """What one hop did, summed over subgraphs.
+    """Counts of one hop, summed over subgraphs.
 
     Attributes:
         num_inputs: nodes that the hop started from.
@@ -156,7 +156,7 @@ class SizeStatistics:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubgraphStatistics:
-    """What a run of SubgraphExampleGen wrote.
+    """Statistics of the subgraphs that SubgraphExampleGen wrote.
 
     Attributes:
         num_subgraphs: by split.
