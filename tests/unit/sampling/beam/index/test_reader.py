@@ -298,7 +298,7 @@ def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_index: 
     rows = index_files.read_partition(str(tmp_path), info, table, 0)
     index_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
 
-    with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json tells; got 5"):
+    with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json declares; got 5"):
         GraphIndex(str(tmp_path)).load_nodes("a", 0)
 
 
