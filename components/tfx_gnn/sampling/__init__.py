@@ -1,6 +1,6 @@
 """Samples subgraphs around seeds from tables of a large graph.
 
-Plans need nothing but Python; what reads tables and samples needs pyarrow (`pip install "tfx-gnn[beam]"`).
+Plans need Python only; reading tables and sampling need pyarrow (`pip install "tfx-gnn[beam]"`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Random choices as pure functions of keys, so that every sampler draws the same.
 
-A generator object would make each choice depend on all choices before it, so
+With a generator object, each choice would depend on all earlier choices, and so
 on the order of work and the number of workers. Here the choice for one node
-depends on (sampling seed, subgraph, hop, node) and on nothing else.
+depends on (sampling seed, subgraph, hop, node) only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LAST_TERM = 23
 _WORD_BYTES = 8
 # Which bytes of a word belong to a text that has 0, 1, ... 8 bytes left.
 _WORD_MASKS = np.array([2 ** (8 * count) - 1 for count in range(_WORD_BYTES + 1)], np.uint64)
-_CHUNK = 1 << 14  # texts at a time, so that what is computed on the way stays in the cache
+_CHUNK = 1 << 14  # texts at a time, so that intermediate arrays stay in the cache
 
 
 def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -38,8 +38,8 @@ def mix(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     """Hashes node ids, strings or int64 without nulls, to 64 bits: the code of a node in random choices.
 
-    It is the same in every process, on every machine and in every release. Text is
-    read as UTF-8 in little-endian words of eight bytes, the last one filled up with
+    The hash is the same in every process, on every machine and in every release. Text
+    is read as UTF-8 in little-endian words of eight bytes, the last one padded with
     zeros; each word is mixed into the hash, which starts from the length in bytes.
     """
     if pa.types.is_integer(ids.type):
@@ -57,7 +57,7 @@ def hash_ids(ids: pa.Array) -> npt.NDArray[np.uint64]:
     data = np.zeros(last - first + _WORD_BYTES, np.uint8)
     if last > first:
         data[: last - first] = np.frombuffer(data_buffer, np.uint8)[first:last]
-    # A word at every byte: overlapping and unaligned, but never copied as a whole.
+    # A view with a word at every byte: overlapping and unaligned, so it must never be copied as a whole.
     words: npt.NDArray[np.uint64] = np.ndarray((last - first + 1,), "<u8", data, strides=(1,))
     hashes = np.empty(len(ids), np.uint64)
     for start in range(0, len(ids), _CHUNK):
@@ -91,15 +91,15 @@ def hash_name(name: str) -> int:
 
 
 def hash_integers(values: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Hashes integers to 64 bits, the same in every process and release; different ones have different hashes."""
+    """Hashes integers to 64 bits, one-to-one and the same in every process and release."""
     return mix(values.astype(np.uint64))
 
 
 def edge_hash(edge_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """Hashes edges, which are known by their row in the edge table as it is written.
+    """Hashes edges, identified by their row in the edge table as written.
 
-    The edges of a node are put in the order of this hash before one is chosen by its
-    position, so ranges of hashes divide the edges of a hub evenly.
+    The edges of a node are sorted by this hash before one is chosen by its position,
+    so ranges of hashes divide the edges of a hub evenly.
     """
     return mix(edge_rows.astype(np.uint64))
 
@@ -118,8 +118,9 @@ def choose_positions(
 ) -> npt.NDArray[np.int64]:
     """Chooses `fan_out` different positions out of each row's `counts`, all sets equally likely; ascending.
 
-    Floyd's algorithm (Bentley, Floyd: A sample of brilliance, 1987), all rows at
-    once. Its cost does not depend on `counts`, each at least `fan_out`, so a hub costs what any node costs.
+    This is Floyd's algorithm (Bentley, Floyd: A sample of brilliance, 1987) for all rows
+    at once. `counts` are at least `fan_out`. The cost does not depend on them, so a hub
+    costs no more than any other node.
     """
     chosen = np.empty((keys.shape[0], fan_out), np.int64)
     for step in range(fan_out):
@@ -143,20 +144,21 @@ def uniform_scores(
 ) -> npt.NDArray[np.float64]:
     """Gives each candidate edge of a choice a random number of its own, in (0, 1].
 
-    Those with the smallest numbers are a choice with equal chances, whoever looks
-    at which part of the edges. `keys` are those of the choices that candidates belong to.
+    The edges with the smallest numbers are a uniform choice, however the edges are
+    divided among workers. `keys` holds the key of each candidate's choice.
     """
     bits = mix((keys + np.uint64((draw + 1) * _STEP & _MASK)) ^ edge_hashes)
     return ((bits >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
 
 
 def exponential_scores(uniforms: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Turns uniform scores into those of a weighted choice: -log(u) / weight, for positive weights.
+    """Turns uniform scores into scores of a weighted choice: -log(u) / weight, for positive weights.
 
-    The smallest of them are a weighted choice without replacement, one after the
-    other (Efraimidis, Spirakis: Weighted random sampling with a reservoir, 2006).
-    The logarithm is computed from sums, products and quotients alone, which are the
-    same on every machine; those of C libraries and of processors differ in the last bit.
+    The edges with the smallest scores are a weighted choice without replacement, drawn
+    one after the other (Efraimidis, Spirakis: Weighted random sampling with a reservoir,
+    2006). The logarithm is computed from sums, products and quotients alone, which are
+    the same on every machine; the logarithms of C libraries and processors differ in the
+    last bit.
     """
     mantissas, exponents = np.frexp(uniforms)
     small = mantissas < _SQRT_HALF
@@ -176,17 +178,18 @@ def bound_smallest(
 ) -> npt.NDArray[np.float64]:
     """Bounds the `count`-th smallest score of each group from above (float64), without sorting.
 
-    `scores` come group after group, `sizes` of each; groups of at most `count` scores have an infinite bound.
+    `scores` is sorted by group; `sizes` holds the number of scores of each group. Groups of at most `count`
+    scores have an infinite bound.
     A group is cut into `count` parts. Each part has a smallest score, so `count` of
-    the group's scores are at most the largest of these. Of scores in random order,
-    about `count * log(count)` are below the bound, however large the group is.
+    the group's scores are at most the largest of these minima. If scores are in random
+    order, about `count * log(count)` are below the bound, however large the group is.
     """
     bounds = np.full(len(sizes), np.inf)
     large = np.flatnonzero(sizes > count)
     if not len(large):
         return bounds
     begins = (np.cumsum(sizes) - sizes)[large, np.newaxis]
-    # The parts of each group, and what lies between it and the next large one.
+    # The bounds of each group's parts; the last slice reaches to the next large group and is dropped.
     cuts = begins + sizes[large, np.newaxis] * np.arange(count + 1) // count
     padded = np.append(scores, np.inf)
     bounds[large] = np.minimum.reduceat(padded, cuts.ravel()).reshape(cuts.shape)[:, :count].max(axis=1)

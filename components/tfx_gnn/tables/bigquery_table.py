@@ -1,10 +1,10 @@
 """Tables in BigQuery, read through Beam's own connector.
 
-BigQuery's rows have no order and no numbers, while an edge is known by its row: the
-choice of edges and the feature `#id` depend on it. So a row gets a number of its own: that of an
-integer column that the schema declares as feature `#id` of the edge set, or else a hash of what was
-read of the row. Rows that are alike in all columns are numbered one after the other from
-their hash; as nothing tells them apart, it does not matter which is which. A table gives the
+BigQuery's rows have no order and no numbers, but an edge is identified by its row: the choice of
+edges and the feature `#id` depend on it. So each row is given a number: the value of the integer
+column that the schema declares as feature `#id` of the edge set, or else a hash of the columns
+that were read. Rows that are equal in all columns get different numbers derived from their hash;
+they are indistinguishable, so it does not matter which row gets which number. A table gives the
 same numbers however it is read, as long as the same columns are declared.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import apache_beam as beam
 
 _ROWS_AT_ONCE = 8192
-_NUM_NUMBERS = (1 << 63) - 1  # of non-negative int64 values, all but the last
+_NUM_NUMBERS = (1 << 63) - 1  # all non-negative int64 values but the largest
 _SEPARATOR = "\x1f"
 _COLLECT = RowRules(invalid_rows="drop", max_dropped_share=1.0)
 _PROBLEMS = "problems"
@@ -45,15 +45,15 @@ class BigQueryFormat(TableFormat):
     missing_value = "NULL"
 
     def list_units(self, path: str) -> tuple[int, ...]:
-        """Refuses, as nothing but Beam's connector reads BigQuery; see `TableFormat`."""
+        """Raises, because only Beam's connector reads BigQuery; see `TableFormat`."""
         raise self._refusal()
 
     def column_names(self, path: str) -> Sequence[str]:
-        """Refuses, as `list_units` does; see `TableFormat`."""
+        """Raises, as `list_units` does; see `TableFormat`."""
         raise self._refusal()
 
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
-        """Refuses, as `list_units` does; see `TableFormat`."""
+        """Raises, as `list_units` does; see `TableFormat`."""
         raise self._refusal()
 
     def _refusal(self) -> ValueError:
@@ -65,7 +65,7 @@ class BigQueryFormat(TableFormat):
 
 
 def bigquery_unit(layout: TableLayout) -> TableUnit:
-    """Names the one unit of a BigQuery table: "<project>:<dataset>.<table>", or the beginning of the query."""
+    """Makes the only unit of a BigQuery table, named "<project>:<dataset>.<table>" or by the start of the query."""
     arguments = _source_arguments(layout)
     return TableUnit(path=arguments.get("table") or show_value(" ".join(arguments["query"].split())), part=0, index=0)
 
@@ -78,15 +78,15 @@ def bigquery_blocks(
     gcs_location: str = "",
     num_partitions: int = 64,
 ) -> beam.PCollection[TableBlock]:
-    """Reads a BigQuery table as blocks of typed columns, under the rules of all tables.
+    """Reads a BigQuery table as blocks of typed columns, under the same rules as other tables.
 
     A query is in BigQuery's standard SQL, unless it begins with "#legacySQL". `gcs_location` is where the read method
-    EXPORT writes, by default the pipeline's `temp_location`. A worker holds one of `num_partitions` parts of the
-    table at a time; no result depends on their number.
+    EXPORT writes, by default the pipeline's `temp_location`. A worker holds one of `num_partitions` partitions of the
+    table at a time; the results do not depend on their number.
 
-    Blocks are as of `read_unit`, in no order, all of unit 0. `rows` are the numbers of the rows (see this module),
-    ascending in a block and different in all blocks; for edges the column `#id` became them. Problems are in
-    blocks without rows, each with its row as part of its `value`.
+    Blocks are like those of `read_unit`, in no particular order, all of unit 0. `rows` holds the numbers of the rows
+    (see this module), ascending in a block and unique over all blocks; an edge column `#id` is turned into these
+    numbers. Problems come in blocks without rows; the `value` of a problem includes its row.
     """
     import apache_beam as beam
 
@@ -117,8 +117,7 @@ def _source_arguments(layout: TableLayout) -> dict[str, Any]:
     kind = source.WhichOneof("source") if source is not None else None
     if source is None or kind is None:
         raise ValueError(
-            f"`metadata.bigquery` must have a table_spec or sql; got neither for {layout.label}. "
-            "Say where the rows are."
+            f"`metadata.bigquery` must have a table_spec or sql; got neither for {layout.label}. Add one of the two."
         )
     method = "DIRECT_READ" if source.read_method == BigQuery.DIRECT_READ else "EXPORT"
     if kind == "sql":
@@ -150,7 +149,7 @@ class _Steps:
     num_partitions: int
 
     def type_rows(self, rows: Sequence[Row]) -> Iterator[Any]:
-        """Turns rows into typed columns, parted by number."""
+        """Converts rows to typed columns, partitioned by row number."""
         from apache_beam import pvalue
 
         unit = bigquery_unit(self.layout)
@@ -211,9 +210,9 @@ class _Steps:
 
 
 def hash_rows(columns: Mapping[str, pa.Array]) -> npt.NDArray[np.int64]:
-    """Hashes what is in the rows of typed columns without nulls, to values in [0, 2**63 - 1).
+    """Hashes the rows of typed columns without nulls, to values in [0, 2**63 - 1).
 
-    Rows of the same values under the same keys have the same hash, on every machine.
+    Rows with the same values under the same keys have the same hash on every machine.
     """
     texts = [_unambiguous(columns[key]) for key in sorted(columns)]
     joined = pc.binary_join_element_wise(*texts, pa.scalar(_SEPARATOR, pa.large_string()))
@@ -227,7 +226,7 @@ def _fingerprints(texts: npt.NDArray[np.object_]) -> npt.NDArray[np.int64]:
 
 
 def _unambiguous(array: pa.Array) -> pa.Array:
-    """Spells values as large_string, different ones differently."""
+    """Formats values as large_string, one-to-one."""
     text = pa.large_string()
     if is_list(array.type):
         lengths = list_lengths(array)
@@ -244,7 +243,7 @@ def _unambiguous(array: pa.Array) -> pa.Array:
 
 
 def _part_twins(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Replaces all but one of equal numbers."""
+    """Makes numbers unique by replacing all but one of equal numbers."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
@@ -278,7 +277,7 @@ def _check_columns(names: Iterable[str], row: Row, path: str) -> None:
 
 
 def _array(rows: Sequence[Row], name: str) -> pa.Array:
-    """Makes a column of Python values of BigQuery's types; values of mixed types become text."""
+    """Makes a column from Python values of BigQuery's types; mixed types become text."""
     values = [row.get(name) for row in rows]
     try:
         return pa.array(values)
@@ -291,7 +290,7 @@ def _spell(value: Any) -> Any:
 
 
 def _describe_problems(block: TableBlock, rows: Sequence[Row]) -> TableBlock:
-    """Adds the rows to their problems, as a row of BigQuery cannot be found by its number."""
+    """Adds the rows to their problems, because a BigQuery row cannot be found by its number."""
     texts = [show_value(dict(rows[problem.row])) for problem in block.problems]
     numbers = _fingerprints(np.array([text.encode() for text in texts], object)).tolist()
     problems = sorted(

@@ -15,7 +15,7 @@ from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn
 
 _DECIMAL_INTEGER = r"^-?[0-9]+$"
-"""How a text spells an integer: decimal digits, nothing before them but a minus sign, nothing between or behind."""
+"""Spelling of an integer: an optional minus sign, then decimal digits only."""
 
 _Positions = npt.NDArray[np.int64]
 _FILL_ADVICE = (
@@ -28,18 +28,18 @@ _TYPE_ADVICE = "Correct the cell, or the dtype in the graph schema."
 def convert_column(
     array: pa.Array, column: TableColumn, *, name: str, path: str, missing_value: str = "no value"
 ) -> tuple[pa.Array, list[CellProblem]]:
-    """Gives a column its declared type and shape.
+    """Converts a column to its declared type and shape.
 
-    What loses nothing is converted: text that spells a number, integers of another
-    size, whole floats and decimals to integers, booleans to 0 and 1 and back,
-    integers to text, dictionaries to their values, timestamps and dates to whole
-    seconds since 1970-01-01 UTC. Floats are rounded to the nearest float32, as their
-    decimal text is; integers that float32 cannot hold exactly are refused. A list of a fixed
-    shape may be nested as the shape is, or flat.
+    Lossless conversions are done: text that spells a number, integers of another size,
+    whole floats and decimals to integers, booleans to 0 and 1 and back, integers to
+    text, dictionaries to their values, timestamps and dates to whole seconds since
+    1970-01-01 UTC. Floats, also as decimal text, are rounded to the nearest float32;
+    integers that float32 cannot hold exactly are refused. Lists of a fixed shape may be
+    nested like the shape, or flat.
 
-    Gives an array of `column.arrow_type`, shape [num_rows], with anything at all in the rows that have a problem;
-    and the problems, whose rows are positions in the array. If no value of the array's type can become one of the
-    declared type, that is a ValueError.
+    Returns an array of `column.arrow_type`, shape [num_rows], with undefined values in the rows that have a problem;
+    and the problems, whose rows are positions in the array. Raises a ValueError if no value of the array's type can
+    be converted to the declared type.
     """
     problems = _Problems(column, name, missing_value)
     if isinstance(array, pa.ChunkedArray):
@@ -74,11 +74,11 @@ def check_default(column: TableColumn, place: str) -> None:
 
 
 class _UnsuitableTypeError(Exception):
-    """No value of a type can become one of the other."""
+    """No value of the actual type can be converted to the declared type."""
 
 
 class _Problems:
-    """Problems of a column; of each row the first is kept."""
+    """Problems of a column; only the first problem of each row is kept."""
 
     def __init__(self, column: TableColumn, name: str, missing_value: str) -> None:
         self._dtype = column.dtype
@@ -128,7 +128,7 @@ def _fill_scalars(array: pa.Array, values: pa.Array, column: TableColumn, proble
 def _convert_scalars(
     array: pa.Array, dtype: pa.DataType, problems: _Problems, parents: _Positions | None = None
 ) -> pa.Array:
-    """Converts values; problems go to the rows `parents`, by default one value a row."""
+    """Converts values; a value's problem is reported for its row in `parents`, by default one value per row."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
@@ -150,7 +150,7 @@ def _convert_scalars(
 
 
 class _Cells:
-    """Values on their way from one type to another; null where they cannot go on."""
+    """Values during conversion from one type to another; null where a value cannot be converted."""
 
     def __init__(self, values: pa.Array, dtype: pa.DataType, problems: _Problems, parents: _Positions | None) -> None:
         self.values = values
@@ -164,7 +164,7 @@ class _Cells:
         if not (_is_number(self._dtype) or pa.types.is_boolean(self._dtype) or _is_text(self._dtype)):
             raise _UnsuitableTypeError
         if pa.types.is_integer(self._dtype):
-            # Arrow reads hexadecimal digits too, which no other format of tables and no inference takes for a number.
+            # Arrow reads hexadecimal digits too; other table formats and schema inference do not take them for numbers.
             is_decimal = pc.fill_null(pc.match_substring_regex(self.values, _DECIMAL_INTEGER), fill_value=True)
             self._drop(_where(pc.invert(is_decimal)), row_rules.TYPE)
         elif pa.types.is_floating(self._dtype):
@@ -199,7 +199,7 @@ class _Cells:
         self._add(_where(pc.invert(is_finite)), row_rules.FINITE)
 
     def cast(self, dtype: pa.DataType, rule: str, requirement: str = "") -> None:
-        """Casts what can be cast without loss."""
+        """Casts the values that can be cast without loss; the others become null and problems."""
         try:
             self.values = self.values.cast(dtype)
         except pa.ArrowInvalid:
@@ -243,14 +243,14 @@ def _convert_lists(array: pa.Array, column: TableColumn, problems: _Problems) ->
         sizes = np.bincount(parents[is_kept], minlength=num_rows)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)])
         return pa.LargeListArray.from_arrays(pa.array(offsets), values.filter(pa.array(is_kept)))
-    # One more value stands for those of missing rows, and of rows that are left out anyway.
+    # One extra value at the end fills missing rows, and rows that are left out anyway.
     spelled = column.default if column.default is not None else _neutral(column.dtype)
     filler = pa.array([spelled], pa.large_string()).cast(column.dtype)
     positions = np.full((num_rows, column.num_values), len(values), np.int64)
     is_filled = ~is_missing & ~is_bad
     positions[is_filled] = np.flatnonzero(is_kept).reshape(int(is_filled.sum()), column.num_values)
     filled = pa.concat_arrays([values, filler]).take(pa.array(positions.ravel()))
-    # `from_arrays` derives the number of rows from that of values, which tells nothing where rows have none.
+    # `from_arrays` derives the number of rows from the number of values, which fails if rows have no values.
     return pa.FixedSizeListArray.from_buffers(column.arrow_type, num_rows, [None], children=[filled])
 
 
@@ -293,7 +293,7 @@ def list_lengths(array: pa.Array) -> _Positions:
 
 
 def _uncastable(array: pa.Array, dtype: pa.DataType) -> Iterator[int]:
-    """Yields positions of values that cannot be cast, by halving what holds one."""
+    """Yields positions of values that cannot be cast, by halving the ranges that hold one."""
     ranges = [(0, len(array))]
     while ranges:
         start, stop = ranges.pop()
@@ -334,7 +334,7 @@ def _is_binary(dtype: pa.DataType) -> bool:
 
 
 def is_list(dtype: pa.DataType) -> bool:
-    """Returns whether values of a type are lists, of a fixed length or not."""
+    """Returns whether a type is a list type, of fixed length or not."""
     return bool(pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_fixed_size_list(dtype))
 
 

@@ -27,10 +27,10 @@ _QUOTE = b'"'
 _LINE_ENDS = b"\r\n"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_BLOCK_BYTES = 1 << 24  # of text at once; a block of a larger record has as many as that needs
+_BLOCK_BYTES = 1 << 24  # of text at once; a larger record gets a block of its own size
 _CHUNK_BYTES = 1 << 20
 _MAX_TEXT_AFTER_QUOTE = 40  # bytes that are shown
-_MAX_SHOWN_CELL = 80  # bytes; of a longer one both ends are shown
+_MAX_SHOWN_CELL = 80  # bytes; only both ends of a longer cell are shown
 _TEXT_AFTER_QUOTE = "must have a delimiter or a line end after the closing quote of a cell"
 _MEND_QUOTES = "Write a quote inside of a quoted cell twice, and close every cell that a quote opens."
 _TOO_LARGE = "a larger one, or a quote that is not closed,"
@@ -38,7 +38,7 @@ _HEADER_RECORDS = 1
 _FIRST_NUMBER = 1  # of a record, as Arrow counts them
 
 # An invalid UTF-8 byte maps to this code point plus the byte, in the last private-use area of Unicode.
-# Where these characters stand in a text themselves, each of their bytes is marked too, so that marks can be taken back.
+# If a text contains these characters itself, each of their bytes is marked too, so that marking can be undone.
 _MARK = 0x10FF00
 _MARK_START = b"\xf4\x8f"
 _MARKS = re.compile(rb"\xf4\x8f[\xbe\xbf][\x80-\xbf]")
@@ -46,11 +46,11 @@ _TO_BE_MARKED = re.compile("[\udc80-\udcff\U0010ff80-\U0010ffff]")
 
 
 class CsvFormat(TableFormat):
-    """UTF-8 text with a header line, cells parted by a comma or another character, gzipped or not.
+    """UTF-8 text with a header line, cells separated by a comma or another character, gzipped or not.
 
-    A cell without any character is a missing value; `""` with its quotes is the empty
-    text. Cells in quotes may hold line ends. Blank lines are no records. A unit is a
-    file, and places are lines.
+    An empty cell is a missing value; `""`, with its quotes, is the empty text. Quoted
+    cells may contain line ends. Blank lines are not records. The unit is a file, and
+    positions are line numbers.
     """
 
     row_word: ClassVar[str] = "line"
@@ -77,7 +77,7 @@ class CsvFormat(TableFormat):
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a file; see `TableFormat`."""
         header = self.column_names(path)
-        wanted = list(column_names) or header[:1]  # Arrow takes no names for all names
+        wanted = list(column_names) or header[:1]  # Arrow takes an empty list for all columns
         next_row = 0
         with open_table_bytes(path) as file:
             stream = MarkedStream(file)
@@ -92,7 +92,7 @@ class CsvFormat(TableFormat):
                 raise self._too_large(path, next_row) from error
             except TextAfterQuoteError as error:
                 first_line = self.locate(path, 0, [next_row])[0]
-                # A file without declared columns may be no table at all, but a secret.
+                # A file without declared columns may not be a table at all, but a secret.
                 shown = _show_bad_cell(error) if self.layout.columns else "other text"
                 place = _place_of_bad_cell(error, first_line)
                 raise ValueError(
@@ -110,7 +110,7 @@ class CsvFormat(TableFormat):
     ) -> pa.RecordBatch:
         # An Arrow thread reads ahead, so the text must not be Python's memory: Python may be about to exit.
         text = pa.allocate_buffer(1 + len(records))
-        # A blank line is no record; what follows it is not taken for a byte order mark.
+        # A blank line is not a record, and text after it is not taken for a byte order mark.
         memoryview(text).cast("B")[:1] = b"\n"
         memoryview(text).cast("B")[1:] = records
         table = pa_csv.read_csv(
@@ -120,7 +120,7 @@ class CsvFormat(TableFormat):
                 delimiter=self._delimiter, newlines_in_values=True, invalid_row_handler=uneven
             ),
             convert_options=pa_csv.ConvertOptions(
-                check_utf8=False,  # each cell is checked later, so that a problem can be placed
+                check_utf8=False,  # each cell is checked later, so that an error can name its place
                 include_columns=wanted,
                 column_types={name: pa.large_binary() for name in wanted},
                 strings_can_be_null=True,
@@ -140,21 +140,21 @@ class CsvFormat(TableFormat):
             return [scan.line_of(int(row)) for row in rows] if scan else []
 
     def _records(self, path: str, file: io.BufferedReader, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """Yields the line where each record starts, from 1, and its cells; blank lines are no records.
+        """Yields the line where each record starts, from 1, and its cells; blank lines are not records.
 
-        Where it is strict, as for the header, misplaced quotes are refused.
+        With `strict`, as for the header, misplaced quotes are refused.
         """
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
         start, size, limit = 1, 0, self.layout.max_record_bytes
 
         def lines() -> Iterator[str]:
             nonlocal size
-            # No line is read as a whole before it is known to be short enough.
+            # At most `limit` characters are read, so a line that is too long is never read whole.
             while line := text.readline(limit - size + 1):
                 size += len(line)
                 if size > limit:
                     raise ValueError(too_large_record(path, self.layout, f"line {start}", _TOO_LARGE))
-                # Python's reader refuses what Arrow takes: before Python 3.11 zero bytes.
+                # Before Python 3.11, Python's reader refuses zero bytes; Arrow accepts them.
                 yield line.replace("\0", "?")
 
         reader = csv.reader(lines(), delimiter=self._delimiter, strict=strict)
@@ -164,7 +164,7 @@ class CsvFormat(TableFormat):
                     yield start, record
                 start, size = reader.line_num + 1, 0
         except csv.Error as error:
-            # What stands there is not shown: it may have none of the declared columns, and be a secret.
+            # The line is not shown: if it has none of the declared columns, it may be a secret.
             raise ValueError(
                 f"`{path}` {_TEXT_AFTER_QUOTE}, and close every quote; got a header that does not in {path}, "
                 f"line {start}. {_MEND_QUOTES}"
@@ -183,7 +183,7 @@ class CsvFormat(TableFormat):
 
     @contextlib.contextmanager
     def _long_cells(self) -> Iterator[None]:
-        """Lets Python's reader take cells as long as Arrow does."""
+        """Lets Python's reader accept cells of the same length as Arrow."""
         limit = csv.field_size_limit(self.layout.max_record_bytes)
         try:
             yield
@@ -192,7 +192,7 @@ class CsvFormat(TableFormat):
 
 
 class _UnevenRecords:
-    """Records that have not as many cells as the header; Arrow calls this while it parses."""
+    """Records whose cell count differs from the header's; Arrow calls this object while it parses."""
 
     def __init__(self, num_cells: int, start: int) -> None:
         self._num_cells = num_cells
@@ -219,7 +219,7 @@ class _UnevenRecords:
 
 
 def _blocks(batch: pa.RecordBatch, uneven: _UnevenRecords, next_row: int) -> Iterator[RawBlock]:
-    """Numbers the records of a batch, of which the uneven ones are missing, and cuts it."""
+    """Numbers the records of a batch, which lacks the uneven ones, and cuts it into blocks."""
     for start in range(0, batch.num_rows, MAX_BLOCK_ROWS) or (0,):
         part = batch.slice(start, MAX_BLOCK_ROWS)
         bad_rows = np.array([problem.row for problem in uneven.problems], np.int64)
@@ -231,13 +231,13 @@ def _blocks(batch: pa.RecordBatch, uneven: _UnevenRecords, next_row: int) -> Ite
 
 
 def _rows_of_good_records(start: int, count: int, bad_rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Returns the first `count` numbers from `start` on that are not in `bad_rows`."""
+    """Returns the first `count` numbers, counted from `start`, that are not in `bad_rows`."""
     candidates = np.arange(start, start + count + len(bad_rows), dtype=np.int64)
     return candidates[~np.isin(candidates, bad_rows)][:count]
 
 
 class _Scan:
-    """Goes through a file once to find lines of ascending records."""
+    """Reads a file once to find the lines of ascending records."""
 
     def __init__(self, path: str, records: Iterator[tuple[int, list[str]]]) -> None:
         self.path = path
@@ -262,7 +262,7 @@ def _place_of_bad_cell(error: TextAfterQuoteError, line: int) -> str:
 
 
 def _show_bad_cell(error: TextAfterQuoteError) -> str:
-    """Shows both ends of a cell and the text after it: where a quote is missing, it may be far away."""
+    """Shows both ends of a cell and the text after it, because a missing quote may be far away."""
     cell, half = error.cell, _MAX_SHOWN_CELL // 2
     if len(cell) > _MAX_SHOWN_CELL:
         cell = cell[:half] + b" ... " + cell[-half:]
@@ -278,19 +278,19 @@ def _check_header_encoding(path: str) -> None:
     except UnicodeDecodeError as error:
         raise ValueError(
             f"`{path}` must be a UTF-8 CSV file; got byte 0x{data[error.start]:02x} in {path}, line 1, which is "
-            "no UTF-8. Save the table as UTF-8."
+            "not valid UTF-8. Save the table as UTF-8."
         ) from error
 
 
 class MarkedStream(io.RawIOBase):
-    """A stream in which every byte that is no UTF-8 is marked.
+    """A stream that replaces every byte that is not valid UTF-8 by a mark.
 
     Attributes:
-        has_marks: whether a byte was marked so far.
+        has_marks: whether any byte has been marked so far.
     """
 
     def __init__(self, file: io.BufferedReader) -> None:
-        """Reads from a file, which it does not close."""
+        """Reads from a file; does not close it."""
         super().__init__()
         self.has_marks = False
         self._file = file
@@ -299,11 +299,11 @@ class MarkedStream(io.RawIOBase):
         self._has_ended = False
 
     def readable(self) -> bool:
-        """It can be read."""
+        """Returns True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fills a buffer with the bytes that come next, fewer at the end."""
+        """Fills a buffer with the next bytes, fewer at the end."""
         while not self._ready and not self._has_ended:
             data = self._file.read(_CHUNK_BYTES)
             self._has_ended = not data
@@ -319,19 +319,19 @@ class MarkedStream(io.RawIOBase):
             if _MARK_START not in encoded:
                 return encoded
         except UnicodeEncodeError:
-            pass  # Bytes that are no UTF-8 are lone surrogates here.
+            pass  # Invalid bytes are lone surrogates here.
         marked, count = _TO_BE_MARKED.subn(_marks_of, text)
         self.has_marks = self.has_marks or count > 0
         return marked.encode()
 
 
 def restore_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Restores the marked bytes in large_binary columns of text that a `MarkedStream` made."""
+    """Restores the marked bytes in large_binary columns parsed from a `MarkedStream`."""
     return pa.RecordBatch.from_arrays([_restore(column) for column in batch.columns], names=batch.schema.names)
 
 
 def restore_text(text: str) -> str:
-    """Replaces marks by readable escapes."""
+    """Replaces marks with readable escapes."""
     return _restore_bytes(text.encode()).decode(errors="backslashreplace")
 
 
@@ -366,7 +366,7 @@ class TextAfterQuoteError(ValueError):
     Attributes:
         before: the record up to that cell.
         cell: the cell, from quote to quote.
-        after: the text, up to the next delimiter, quote or line end; a long one is cut.
+        after: the text, up to the next delimiter, quote or line end; a long text is cut.
     """
 
     def __init__(self, before: bytes, cell: bytes, after: bytes) -> None:
@@ -378,16 +378,16 @@ class TextAfterQuoteError(ValueError):
 
 
 def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -> Iterator[memoryview]:
-    """Cuts a CSV file where records end.
+    """Cuts a CSV file between records.
 
-    A quote opens at the beginning of a cell only, and stands for itself where it is doubled in
-    a quoted cell, as Arrow and Python have it. Only a delimiter or a line end may follow the
-    quote that closes a cell, as RFC 4180 says: other text tells of a quote that is missing or
-    not doubled, which may have joined records.
+    As in Arrow and Python, a quote opens a quoted cell only at the beginning of a cell, and a
+    doubled quote in a quoted cell is a literal quote. Only a delimiter or a line end may follow
+    the quote that closes a cell (RFC 4180): other text indicates a quote that is missing or not
+    doubled, which may have joined records.
 
     Yields whole records, each with its line end, without the header and a byte order mark. Blank
-    lines stay, and there may be nothing else. The three errors above are about what follows the last
-    yielded block.
+    lines are kept, and a block may consist of them alone. The three errors above are about the
+    record after the last yielded block.
     """
     reader = io.BufferedReader(stream, io.DEFAULT_BUFFER_SIZE)
     size = least = min(max_record_bytes, _BLOCK_BYTES)
@@ -396,7 +396,7 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
     while not has_ended:
         data += reader.read(size - len(data))
         has_ended = len(data) < size
-        if not has_header:  # which may follow blank lines
+        if not has_header:  # blank lines may come before the header
             data = data.lstrip(_LINE_ENDS)
         if has_ended:
             data += b"\n"
@@ -417,10 +417,10 @@ def record_blocks(stream: io.RawIOBase, delimiter: str, max_record_bytes: int) -
 
 
 def _last_record_end(data: bytes, delimiter: str) -> tuple[int, int | None]:
-    """Finds the position behind the last record that ends; a record begins at 0.
+    """Finds the position after the last complete record; a record begins at 0.
 
-    It is 0 if none ends. Where a cell has text after its closing quote, that cell's position is returned
-    too, and only records before it count.
+    It is 0 if no record is complete. If a cell has text after its closing quote, that cell's position is
+    returned too, and only records before the cell count.
     """
     if _QUOTE not in data:
         return max(map(data.rfind, (b"\r", b"\n"))) + 1, None
@@ -429,8 +429,8 @@ def _last_record_end(data: bytes, delimiter: str) -> tuple[int, int | None]:
     openings, closings = quotes[::2], quotes[1::2]
     may_be_beside = np.zeros(256, np.bool_)
     may_be_beside[list(_QUOTE + _LINE_ENDS + delimiter.encode())] = True
-    # Every second quote opens if it is at the beginning of a cell, or is the second one of a doubled quote.
-    # The others close. What follows the last byte is seen with the next block.
+    # Fast path: quotes alternately open and close if each opening quote is at the beginning of a cell, or is the
+    # second one of a doubled quote. The text after the last byte is checked with the next block.
     if (
         may_be_beside[codes[openings[openings > 0] - 1]].all()
         and may_be_beside[codes[closings[closings + 1 < len(data)] + 1]].all()
@@ -449,7 +449,7 @@ def _last_record_end(data: bytes, delimiter: str) -> tuple[int, int | None]:
 
 
 def _first_record_end(data: bytes, delimiter: str) -> int:
-    """Returns the position behind the first record."""
+    """Returns the position after the first record."""
     found = (_LINE_END.search(data, start, stop) for start, stop in _unquoted_parts(data, delimiter))
     return next(match.end() for match in found if match)
 
@@ -457,8 +457,8 @@ def _first_record_end(data: bytes, delimiter: str) -> int:
 def _unquoted_parts(data: bytes, delimiter: str) -> Iterator[tuple[int, int]]:
     """Yields start and stop of each part that is not in quotes.
 
-    The last one ends with the data, or where a cell begins whose quote is not closed or has
-    text after the one that closes it.
+    The last part ends with the data, or where a cell begins that is not closed or has text
+    after its closing quote.
     """
     beside_cells = frozenset(_LINE_ENDS + delimiter.encode())
     start = 0
@@ -473,7 +473,7 @@ def _unquoted_parts(data: bytes, delimiter: str) -> Iterator[tuple[int, int]]:
 
 
 def _cell_end(data: bytes, opening: int) -> int:
-    """Returns the position behind the quote that closes a cell, 0 if none does."""
+    """Returns the position after the quote that closes a cell, or 0 if the cell is not closed."""
     end = data.find(_QUOTE, opening + 1) + 1
     while end and data[end : end + 1] == _QUOTE:
         end = data.find(_QUOTE, end + 1) + 1

@@ -1,4 +1,4 @@
-"""The files of a table on any file system that TensorFlow reads: which ones a name stands for, and their bytes."""
+"""Finds and opens the files of a table, on any file system that TensorFlow reads."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".tfrecord": "
 def resolve_files(path: str) -> tuple[str, ...]:
     """Lists the files of a table in ascending order; none if there is no such file.
 
-    The path is a file; a glob such as "nodes-*.csv"; or shards, as "nodes.csv@4", "nodes@4.csv",
-    "nodes.csv@*" or "nodes-?????-of-00004.csv". Shards must be complete and of one total.
+    The path is a file; a glob such as "nodes-*.csv"; or shards, as in "nodes.csv@4", "nodes@4.csv",
+    "nodes.csv@*" or "nodes-?????-of-00004.csv". Shards must be complete and all have the same total.
     """
     if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
         files = [path]
@@ -46,7 +46,7 @@ def resolve_files(path: str) -> tuple[str, ...]:
         if len(totals) > 1:
             raise ValueError(
                 f"`metadata.filename` must name shards of one number; got shards of {sorted(map(int, totals))} for "
-                f"{path!r}. Remove those that are left from another run."
+                f"{path!r}. Remove the files that are left from another run."
             )
         if totals and all(map(_last_shard, files)):
             _check_shards(path, files, int(totals.pop()))
@@ -60,8 +60,8 @@ def resolve_table_files(
 ) -> tuple[str, ...]:
     """Lists the files of a table that a schema declares, in the order of their names; none if there is no such file.
 
-    The name is what `resolve_files` takes, or several of these joined by commas, each for a file of its own.
-    `place` says in messages what declares it, as in "node set 'user' in schema.pbtxt".
+    The name is anything that `resolve_files` accepts, or several such names joined by commas, without repeated
+    files. `place` tells in messages what declares the name, as in "node set 'user' in schema.pbtxt".
     """
     if "\0" in filename:
         raise ValueError(
@@ -70,7 +70,7 @@ def resolve_table_files(
         )
     if allow_outside_files:
         return _resolve_names(folder, filename)
-    # What leads out by its name or by a link is not even looked for: whether it exists would be told otherwise.
+    # A path that leads out by its name or by a link is not even looked up: that would reveal whether it exists.
     paths = [os.path.join(folder, name) for name in (filename, *filename.split(","))]
     if not all(_is_below(folder, path) and _links_stay_below(folder, path) for path in paths):
         raise _outside(folder, filename, place)
@@ -97,13 +97,13 @@ def _resolve_names(folder: str, filename: str) -> tuple[str, ...]:
 
 
 def _links_stay_below(folder: str, path: str) -> bool:
-    """Returns whether a path stays inside of a folder once links are followed, which only local files have."""
+    """Returns whether a path stays inside a folder after following links; only local files have links."""
     start, end = (text.removeprefix(_LOCAL_SCHEME) for text in (folder, path))
     return "://" in start or _is_below(os.path.realpath(start), os.path.realpath(end))
 
 
 def _is_below(folder: str, path: str) -> bool:
-    """Returns whether a path stays inside of a folder, judged by the names alone."""
+    """Returns whether a path stays inside a folder, judged by the names alone."""
     start, end = (text if "://" in text else os.path.abspath(text or ".") for text in (folder, path))
     if "://" in start:
         scheme, _, rest = start.partition("://")
@@ -125,7 +125,7 @@ def _outside(folder: str, filename: str, place: str) -> ValueError:
 
 
 def format_of_name(name: str) -> tuple[str, str] | None:
-    """Infers a table's format and delimiter ("" where it has none) from its declared name; None if that does not say.
+    """Infers a table's format and delimiter ("" if it has none) from its declared name; None if the name is unclear.
 
     Shards without another suffix are TFRecord files.
     """
@@ -167,28 +167,28 @@ class TableBytes(io.RawIOBase):
         super().__init__()
         if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
             raise ValueError(
-                f"`path` must be a file; got {path!r}, which is none. Correct the name or put the file there."
+                f"`path` must be a file; got {path!r}, which is not. Correct the name or put the file there."
             )
         check_regular_file(path)
         self._file = tf.io.gfile.GFile(path, "rb")
         self._size: int = self._file.size()
 
     def readable(self) -> bool:
-        """A table can be read."""
+        """Returns True: the file can be read."""
         return True
 
     def seekable(self) -> bool:
-        """A table can be read from any position."""
+        """Returns True: the file can be read from any position."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fills a buffer with the bytes that come next, fewer at the end."""
+        """Fills a buffer with the next bytes, fewer at the end."""
         data = self._file.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Moves to a position and returns it, counted from the beginning."""
+        """Moves to a position and returns it, relative to the beginning."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._file.tell(), io.SEEK_END: self._size}[whence]
         self._file.seek(start + offset)
         return start + offset
@@ -200,7 +200,7 @@ class TableBytes(io.RawIOBase):
 
     def close(self) -> None:
         """Closes the file."""
-        # What has been refused was never opened, but is closed all the same.
+        # close() also runs for a refused path, which was never opened.
         if not self.closed and hasattr(self, "_file"):
             self._file.close()
         super().close()
@@ -236,9 +236,9 @@ class _UnzippedBytes(io.RawIOBase):
 
 
 def open_table_bytes(path: str) -> io.BufferedReader:
-    """Opens a file to be read from its beginning, unzipped if it is a gzip file.
+    """Opens a file for reading from its beginning, decompressed if it is a gzip file.
 
-    Reading raises a ValueError where a gzip file is damaged.
+    Reading a damaged gzip file raises a ValueError.
     """
     file: io.BufferedReader = io.BufferedReader(TableBytes(path), _BUFFER_BYTES)
     if not is_gzip(file.peek(len(_GZIP_MAGIC))):

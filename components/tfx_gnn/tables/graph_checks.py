@@ -33,13 +33,13 @@ _Rows = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckedNodes:
-    """Rows of a node table that are its nodes.
+    """The usable rows of a node table.
 
     Attributes:
         positions: int64 array, shape [num_nodes]: positions in the columns of the
             table, in ascending order of their ids.
-        report: what became of the rows.
-        problems: all rows that were dropped, in the order of the table's problems, then the others.
+        report: counts of rows read, used and dropped.
+        problems: all dropped rows: first those dropped when the table was read, then those dropped here.
     """
 
     positions: _Rows
@@ -49,14 +49,14 @@ class CheckedNodes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckedEdges:
-    """Rows of an edge table that are its edges.
+    """The usable rows of an edge table.
 
     Attributes:
         positions: int64 array, shape [num_edges]: positions in the columns of the table, ascending.
         sources: int64 array, shape [num_edges]: positions in the ids of the source nodes.
         targets: int64 array, shape [num_edges]: positions in the ids of the target nodes.
-        report: what became of the rows.
-        problems: all rows that were dropped, in the order of the table's problems, then the others.
+        report: counts of rows read, used and dropped.
+        problems: all dropped rows: first those dropped when the table was read, then those dropped here.
     """
 
     positions: _Rows
@@ -67,7 +67,7 @@ class CheckedEdges:
 
 
 def check_nodes(table: Table, rules: RowRules) -> CheckedNodes:
-    """Sorts nodes by id and finds ids that come again."""
+    """Sorts nodes by id and finds repeated ids."""
     ids = table.columns[ID_FEATURE]
     order = np.asarray(pc.sort_indices(ids).to_numpy(), np.int64)  # equal ids stay in the order of the files
     in_order = ids.take(pa.array(order))
@@ -97,10 +97,10 @@ def check_edges(
     ends: Mapping[str, tuple[str, str, pa.Array]],
     time_feature: str = "",
 ) -> CheckedEdges:
-    """Finds the nodes at the ends of edges, and edges that come again.
+    """Finds the nodes at the ends of edges, and repeated edges.
 
-    `ends` has for the keys `#source` and `#target` the node set, its file as declared, and the ids of its nodes.
-    With a `time_feature` (integer), only edges of the same time come again.
+    `ends` has, for the keys `#source` and `#target`, the node set, its file as declared, and the ids of its nodes.
+    With a `time_feature` (integer), an edge is repeated only if its time is equal too.
     """
     problems = _Problems(table)
     found = {key: find_nodes(table.columns[key], ids) for key, (_, _, ids) in ends.items()}
@@ -149,7 +149,7 @@ def check_edges(
 
 
 class _Problems:
-    """Rows that a check drops from a table, beside those that were dropped when it was read."""
+    """Rows that a check drops from a table, in addition to those dropped when it was read."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -161,7 +161,7 @@ class _Problems:
         return (*self._table.problems, *self.added)
 
     def places(self, positions: _Rows) -> list[dict[str, Any]]:
-        """Returns what problem functions need to know about rows at ascending positions."""
+        """Returns the arguments of the problem functions that say where the rows at ascending positions are."""
         located = self._table.locate(self._table.rows[positions])
         label = self._table.layout.label
         return [{"table": label, "file": file, "row": row, "row_word": self._row_word} for file, row in located]
@@ -189,7 +189,7 @@ def find_nodes(ids: pa.Array, node_ids: pa.Array) -> _Rows:
 
 def _repeated(table: Table, positions: _Rows, found: Mapping[str, _Rows], num_targets: int, time_feature: str) -> _Rows:
     """Returns which of the edges, ascending, have the same ends (and time) as an earlier one."""
-    # One number a pair: Arrow counts positions in int32, so their product fits int64.
+    # One number per pair: Arrow counts positions in int32, so their product fits in int64.
     pairs = found[SOURCE_KEY][positions] * num_targets + found[TARGET_KEY][positions]
     if time_feature:
         times = np.asarray(table.columns[time_feature].to_numpy(zero_copy_only=False))[positions]

@@ -1,4 +1,4 @@
-"""A whole graph's tables: typed, checked and joined in memory, or checked for everything that is wrong."""
+"""A whole graph's tables: read into memory, typed, checked and joined; or checked for all problems."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _RULES_OF_CHECK = RowRules(invalid_rows="drop", duplicate_nodes="keep_first", da
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeTable:
-    """Nodes of one set, in ascending order of their ids whatever the order of the files.
+    """Nodes of one set, in ascending order of their ids, whatever the order of the files.
 
     Attributes:
         path: file, or pattern of files, that the table was read from.
         ids: Arrow array of large_string or int64, shape [num_nodes], no two equal.
-        features: one Arrow array a feature of the schema, shape [num_nodes], no nulls;
+        features: one Arrow array per feature of the schema, shape [num_nodes], no nulls;
             see `TableColumn.arrow_type`.
-        extra_columns: large_string arrays of columns that were asked for by name.
+        extra_columns: large_string arrays of the columns requested by name.
     """
 
     path: str
@@ -64,12 +64,12 @@ class EdgeTable:
         target_set: node set of the targets.
         sources: int64 array, shape [num_edges]: rows of the source node table.
         targets: int64 array, shape [num_edges]: rows of the target node table.
-        features: one Arrow array a feature of the schema, shape [num_edges], no nulls;
+        features: one Arrow array per feature of the schema, shape [num_edges], no nulls;
             see `TableColumn.arrow_type`.
-        rows: int64 array, shape [num_edges]: the row of each edge in its table as it was
-            written, from 0 over all files, ascending. Dropped rows leave gaps. By
-            default there are none.
-        extra_columns: large_string arrays of columns that were asked for by name.
+        rows: int64 array, shape [num_edges]: the row of each edge in its table as
+            written, counted from 0 over all files, ascending. Dropped rows leave gaps. By
+            default there are no gaps.
+        extra_columns: large_string arrays of the columns requested by name.
     """
 
     path: str
@@ -97,10 +97,10 @@ class ContextTable:
 
     Attributes:
         path: file, or pattern of files, that the table was read from.
-        features: one Arrow array a feature of the schema, shape [num_rows], no nulls;
+        features: one Arrow array per feature of the schema, shape [num_rows], no nulls;
             see `TableColumn.arrow_type`.
-        extra_columns: large_string arrays of columns that were asked for by name.
-        num_rows: number of rows; 1 unless extra columns were asked for.
+        extra_columns: large_string arrays of the columns requested by name.
+        num_rows: number of rows; 1 unless extra columns were requested.
     """
 
     path: str
@@ -114,11 +114,11 @@ class GraphTables:
     """A whole graph as tables.
 
     Attributes:
-        schema: what the tables folder declares.
+        schema: schema of the tables folder.
         node_tables: by node set.
-        edge_tables: by edge set; the node sets at both ends are there.
+        edge_tables: by edge set; `node_tables` has the node sets at both ends.
         context_table: features of the graph; None if none are declared.
-        reports: what became of the rows, by label of the table ("nodes/<set>",
+        reports: counts of rows read, used and dropped, by table label ("nodes/<set>",
             "edges/<set>", "context").
         problems: rows that were dropped, table by table.
     """
@@ -136,15 +136,15 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt`.
-        access: another name of the schema, and which files may be read.
-        check_files: whether to look for the files.
+        access: the schema's file name, if not the default, and which files may be read.
+        check_files: whether to check that the files exist.
 
     Returns:
         The schema.
 
     Raises:
         ValueError: if the schema is missing or invalid, has no node set, names an absent
-            file, or asks for what cannot be read from tables.
+            file, or declares something that cannot be read from tables.
     """
     access = access or TableAccess()
     path = access.schema_path(tables_dir)
@@ -157,7 +157,7 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
         schema = graph_schema.read_schema(path)
         schema_validation.validate_schema(schema)
     except (text_format.ParseError, schema_validation.ValidationError) as error:
-        # What is wrong, without where: that is said here.
+        # Only the description of the mistake: the message below names the file itself.
         mistake = str(error).removeprefix(f"`filename` must name a text-format GraphSchema; got {path}: ")
         raise ValueError(
             f"`tables_dir` must hold a valid {access.schema_file}; got a mistake in {path}. Correct it: {mistake}"
@@ -173,9 +173,9 @@ def read_tables_schema(tables_dir: str, *, access: TableAccess | None = None, ch
 
 
 def list_table_files(tables_dir: str, *, access: TableAccess | None = None) -> tuple[str, ...]:
-    """Lists the files of a tables folder that a change of the data would change, each once, in ascending order.
+    """Lists the files that the graph of a tables folder depends on, each once, in ascending order.
 
-    These are the schema and every file of every table; tables in BigQuery have none.
+    These are the schema and every file of every table; tables in BigQuery have no files.
     """
     access = access or TableAccess()
     schema = read_tables_schema(tables_dir, access=access)
@@ -194,29 +194,30 @@ def read_tables(
     edge_times: Mapping[str, str] | None = None,
     access: TableAccess | None = None,
 ) -> GraphTables:
-    """Reads the tables that a schema names, typed by it, into memory.
+    """Reads the tables of a schema into memory, with the declared types.
 
-    What the schema may say about files, columns, defaults and decoders is told by `layouts_of`.
+    `layouts_of` describes what a schema may declare about files, columns, defaults and decoders.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the files it names.
-        node_sets: node sets to read; all by default. Those at the ends of
-            `edge_sets` must be among them.
+        node_sets: node sets to read; all by default. They must include the node sets at
+            the ends of `edge_sets`.
         edge_sets: edge sets to read; all by default.
         extra_columns: columns to read as text, declared or not, by the name of the set
             or by the label of its table ("nodes/<set>", "edges/<set>", "context").
-        rules: what to do with rows that break a rule; by default every one is refused.
-        decoders: decoders by column, beside the declared ones, by set or label too.
+        rules: what to do with rows that break a rule; by default any such row is an error.
+        decoders: decoders by column, in addition to the declared ones, again by set or
+            label.
         edge_times: by edge set, an integer feature; two edges with the same ends are
-            the same edge only if this is equal too.
-        access: another name of the schema, and which files may be read.
+            duplicates only if this feature is equal too.
+        access: the schema's file name, if not the default, and which files may be read.
 
     Returns:
         The graph.
 
     Raises:
-        ValueError: if schema or tables break a rule. The message names file, line
-            or record, and rule.
+        ValueError: if the schema or a table breaks a rule. The message names the file,
+            the line or record, and the rule.
     """
     schema = read_tables_schema(tables_dir, access=access)
     layouts = layouts_of(
@@ -246,9 +247,10 @@ def read_layouts(
     edge_rules: Mapping[str, RowRules] | None = None,
     edge_times: Mapping[str, str] | None = None,
 ) -> GraphTables:
-    """Reads tables that a schema has been laid out as, wherever the schema is from.
+    """Reads the tables of some layouts; the schema may come from anywhere.
 
-    Node sets at the ends of edge sets are among the layouts. `edge_rules` has, by edge set, rules in place of `rules`.
+    The layouts must include the node sets at the ends of edge sets. `edge_rules` replaces `rules` for the edge sets
+    that it names.
     """
     reader = _Reader(rules or RowRules(), edge_rules or {}, edge_times or {})
     node_tables = {name: reader.read_nodes(layout) for name, layout in layouts.node_sets.items()}
@@ -265,7 +267,7 @@ def read_layouts(
 
 
 class _Reader:
-    """Reads tables under rules and gathers what became of their rows."""
+    """Reads tables under rules and collects reports and problems of their rows."""
 
     def __init__(self, rules: RowRules, edge_rules: Mapping[str, RowRules], edge_times: Mapping[str, str]) -> None:
         self._rules = rules
@@ -342,7 +344,7 @@ def _not_one_row(layout: TableLayout, num_rows: int) -> ValueError:
 
 
 def _parted(arrays: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], dict[str, pa.Array]]:
-    """Returns features, and the columns that were asked for by name."""
+    """Splits columns into features and the columns requested by name."""
     features = {key: array for key, array in arrays.items() if not key.startswith(EXTRA_PREFIX)}
     extra = {key.removeprefix(EXTRA_PREFIX): array for key, array in arrays.items() if key.startswith(EXTRA_PREFIX)}
     return features, extra
@@ -353,9 +355,9 @@ class TablesCheck:
     """What a check of tables found.
 
     Attributes:
-        reports: by label of the table, what becomes of its rows, for those that can be read.
+        reports: by table label, counts of its rows, for tables that can be read.
         problems: rows that cannot be used, table by table.
-        faults: by label of the table, why nothing of it can be used, or what could not be
+        faults: by table label, why the whole table is unusable, or what could not be
             checked.
     """
 
@@ -365,25 +367,25 @@ class TablesCheck:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was found."""
+        """Whether the check found nothing wrong."""
         return not (self.problems or self.faults)
 
 
 def check_tables(tables_dir: str, *, access: TableAccess | None = None) -> TablesCheck:
-    """Reads all tables of a folder, and goes on where one is broken.
+    """Checks all tables of a folder, and continues after a broken one.
 
-    An edge is good if the nodes at its ends are rows with an id, even if these rows break other
-    rules: they are problems themselves, and what mends them mends their edges. Node tables with
+    An edge is good if both ends are rows with an id, even if these rows break other rules:
+    the rows are reported themselves, and fixing them fixes their edges. Node tables with
     such rows are read twice.
 
-    Of node tables, only ids stay in memory; of edge tables, one at a time is in memory.
+    Only the ids of node tables, and one edge table at a time, are kept in memory.
 
     Args:
         tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        access: another name of the schema, and which files may be read.
+        access: the schema's file name, if not the default, and which files may be read.
 
     Returns:
-        What is there, and what is wrong with it.
+        Counts of the rows, and what is wrong with them.
 
     Raises:
         ValueError: if the schema itself is missing or invalid, or has no node set.
@@ -401,7 +403,7 @@ def check_tables(tables_dir: str, *, access: TableAccess | None = None) -> Table
 
 
 class _Checker:
-    """Checks one table after the other, those of nodes first."""
+    """Checks one table after the other, node tables first."""
 
     def __init__(self, schema: GraphSchema) -> None:
         self._schema = schema
@@ -412,7 +414,7 @@ class _Checker:
 
     def check(self, layout: TableLayout) -> None:
         table = read_table(layout, _RULES_OF_CHECK)
-        # What is found out below replaces it.
+        # A preliminary report, replaced by the checks below unless they fail.
         self._note(table.report, ())
         if layout.kind == "node":
             nodes = check_nodes(table, _RULES_OF_CHECK)
@@ -426,8 +428,8 @@ class _Checker:
             if unknown:
                 self._note(table.report, table.problems)
                 raise ValueError(
-                    f"`{layout.label}` must lead to nodes that are there; got none to compare with, as {unknown} "
-                    "cannot be read. Mend those first, and check again."
+                    f"`{layout.label}` must lead to nodes that exist; got none to compare with, as {unknown} "
+                    "cannot be read. Fix the node tables first, and check again."
                 )
             for name in sets.values():
                 if table.num_rows and not len(self._nodes[name][1]):
@@ -451,6 +453,6 @@ class _Checker:
 
 
 def _readable_ids(layout: TableLayout) -> pa.Array:
-    """Reads the ids of a node table, also those of rows that break a rule by another column."""
+    """Reads the ids of a node table, including rows that break a rule in another column."""
     only_ids = dataclasses.replace(layout, columns={ID_FEATURE: layout.columns[ID_FEATURE]}, decoders={})
     return read_table(only_ids, _RULES_OF_CHECK).columns[ID_FEATURE].unique()

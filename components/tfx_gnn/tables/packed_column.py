@@ -1,4 +1,4 @@
-"""Decodes columns that pack several values in one text, such as "28:0:0.2:Hangzhou:1,5,12"."""
+"""Decodes columns that pack several values into one text, such as "28:0:0.2:Hangzhou:1,5,12"."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _PART = re.compile(r"(?P<name>[^\[\]#]*)(?:\[(?P<delimiter>[^\[\]]+)\])?(?:#(?P<
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedPart:
-    """One value, or one list of values, among those that a cell packs.
+    """One part of a packed cell: a value or a list of values.
 
     Attributes:
-        name: name of the feature that it becomes. Empty: the part is not read.
-        value_delimiter: what parts the values of a list. Empty: a single value.
-        num_buckets: if given, each text becomes its bucket, int64 in
+        name: name of the feature that the part becomes. Empty: the part is not read.
+        value_delimiter: separator of the values of a list. Empty: a single value.
+        num_buckets: if given, each text is replaced by its bucket, int64 in
             [0, num_buckets): `tf.strings.to_hash_bucket_fast` of its UTF-8 bytes, so
             that a model can compute it too.
     """
@@ -46,12 +46,12 @@ class PackedPart:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PackedColumn:
-    """A column of packed cells and what is in them: a `ColumnDecoder`.
+    """A column of packed cells and its parts: a `ColumnDecoder`.
 
     Attributes:
         name: name of the column in the table.
-        parts: what each cell packs, in this order.
-        delimiter: separates the parts; becomes empty if there is only one.
+        parts: parts of each cell, in order.
+        delimiter: separator of the parts; set to "" if there is only one part.
     """
 
     name: str
@@ -68,7 +68,7 @@ class PackedColumn:
         if len(self.parts) > 1 and not self.delimiter:
             raise ValueError(
                 f"`delimiter` must be given for {len(self.parts)} parts; got none for column {self.name!r}. "
-                "Say what parts them."
+                "Name the separator."
             )
         if len(self.parts) == 1:
             object.__setattr__(self, "delimiter", "")
@@ -81,14 +81,14 @@ class PackedColumn:
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the parts that are read, in the order of the cells."""
+        """Names of the parts that are read, in their order in a cell."""
         return tuple(part.name for part in self.parts if part.name)
 
     def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
-        """Splits packed cells into a column for each part; see `ColumnDecoder`.
+        """Splits packed cells into one column per part; see `ColumnDecoder`.
 
-        A column is large_string, null where the part is empty; a large_list of large_string for a list, without
-        values where the part is empty; or int64 in place of large_string where texts are hashed. A cell with another
+        A column is large_string, null where the part is empty; or, for a list, a large_list of large_string, empty
+        where the part is empty. Where texts are hashed, it has int64 in place of large_string. A cell with the wrong
         number of parts is a problem, and null in all columns.
 
         Example:
@@ -129,7 +129,7 @@ class PackedColumn:
 
     @property
     def template(self) -> str:
-        """What `parse_packed_column` reads: the parts in braces, between their delimiters."""
+        """Template of the column for `parse_packed_column`: the parts in braces, with delimiters between them."""
         return self.delimiter.join(
             f"{{{part.name}{f'[{part.value_delimiter}]' if part.value_delimiter else ''}"
             f"{'' if part.num_buckets is None else f'#{part.num_buckets}'}}}"
@@ -138,13 +138,14 @@ class PackedColumn:
 
 
 def parse_packed_column(name: str, template: str, place: str = "") -> PackedColumn:
-    """Reads what a cell packs from a text that looks like the cell.
+    """Parses a template that describes the cells of a packed column.
 
-    A graph schema declares it for a column of a table by
-    `metadata { extra { key: "decoder.<column>" value: "<template>" } }`. In the template
-    each part is the name of a declared feature in braces. Behind the name may stand, in
-    brackets, what parts the values of a list, and `#` with the number of buckets that texts are
-    hashed to. A part without a name is not read. The same delimiter is between all parts.
+    A graph schema declares the template of a column by
+    `metadata { extra { key: "decoder.<column>" value: "<template>" } }`. Each part of the
+    template is the name of a declared feature in braces. The name may be followed by the
+    separator of list values, in brackets, and by `#` and the number of buckets that texts
+    are hashed to. A part without a name is not read. All parts have the same delimiter
+    between them.
 
     Example:
         >>> parse_packed_column("user", "{age}:{tags[,]}").parts[1]

@@ -19,12 +19,12 @@ class ParquetFormat(TableFormat):
     """Parquet files; a unit is a row group, and rows are counted over the file from 0."""
 
     def __init__(self, layout: TableLayout) -> None:
-        """Takes the table; see `TableFormat`."""
+        """Prepares to read a table; see `TableFormat`."""
         super().__init__(layout)
         self._metadata: dict[str, pq.FileMetaData] = {}
 
     def list_units(self, path: str) -> tuple[int, ...]:
-        """Names the row groups; see `TableFormat`."""
+        """Lists the row groups; see `TableFormat`."""
         return tuple(range(self._read_metadata(path).num_row_groups))
 
     def column_names(self, path: str) -> Sequence[str]:
@@ -35,7 +35,7 @@ class ParquetFormat(TableFormat):
             raise _broken(path, str(error)) from error
 
     def column_types(self, path: str) -> Mapping[str, pa.DataType]:
-        """Lists the types that are declared; see `TableFormat`."""
+        """Lists the declared types; see `TableFormat`."""
         fields = self._read_metadata(path).schema.to_arrow_schema()
         return {
             field.name: field.type
@@ -60,13 +60,13 @@ class ParquetFormat(TableFormat):
             raise _broken(path, f"{error} in row group {unit}") from error
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
-        """Counts the rows of earlier row groups too; see `TableFormat`."""
+        """Counts rows over the whole file, including earlier row groups; see `TableFormat`."""
         metadata = self._read_metadata(path)
         first = sum(metadata.row_group(earlier).num_rows for earlier in range(unit))
         return [first + int(row) for row in rows]
 
     def _check_sizes(self, path: str, unit: int, column_names: Sequence[str]) -> None:
-        """Refuses a row group whose records are certainly too large on average, as the file declares its columns."""
+        """Refuses a row group whose records are too large on average, by the column sizes in the file's metadata."""
         group = self._read_metadata(path).row_group(unit)
         columns = [group.column(index) for index in range(group.num_columns)]
         starts = tuple(f"{name}." for name in column_names)  # parts of nested columns follow the name and a dot

@@ -1,4 +1,4 @@
-"""Rules for rows, what to do with rows that break them, their counts, and the files of those that are dropped."""
+"""Rules for rows, what to do with rows that break them, and the counts and files of dropped rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 CELLS = "cells"
-"""A record has as many cells as the header, or can be taken apart at all."""
+"""A record has as many cells as the header, or, without a header, can be parsed."""
 ENCODING = "encoding"
 """Text is UTF-8."""
 MISSING = "missing"
-"""A value is there, or a default is declared."""
+"""A value is present, or a default is declared."""
 TYPE = "type"
 """A value is of the declared type, without loss."""
 FINITE = "finite"
@@ -37,10 +37,10 @@ UNKNOWN_GRAPH = "unknown_graph"
 """The graph that a row belongs to exists."""
 
 INVALID_ROW_RULES = (CELLS, ENCODING, MISSING, TYPE, FINITE, SHAPE, DECODER, EMPTY_ID)
-"""Rules that a row breaks by itself: `RowRules.invalid_rows` says what happens."""
+"""Rules that a row breaks by itself; `RowRules.invalid_rows` decides what happens."""
 
 DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET, UNKNOWN_GRAPH)
-"""Rules about nodes or graphs that are not there: `RowRules.dangling_edges` says what happens."""
+"""Rules about nodes or graphs that do not exist; `RowRules.dangling_edges` decides what happens."""
 
 DEAD_LETTERS_DIR = "dead_letters"
 """Folder for `write_dead_letters` within the output of a stage."""
@@ -50,19 +50,19 @@ _MAX_VALUE_LENGTH = 120
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowRules:
-    """What to do with rows that break a rule. By default every one is an error.
+    """What to do with rows that break a rule; by default they are errors, except duplicate edges.
 
     Attributes:
-        invalid_rows: "refuse", or "drop" rows that cannot be used: `INVALID_ROW_RULES`.
+        invalid_rows: "refuse", or "drop" rows that break one of `INVALID_ROW_RULES`.
         duplicate_nodes: "refuse", or "keep_first" in the order of the files.
         duplicate_edges: "keep" all, "refuse", or "keep_first".
-        dangling_edges: "refuse", or "drop" edges to or from nodes that are not there, and
-            rows of graphs that are not there.
-        max_dropped_share: share of the rows of a table that "drop" may let go, in [0, 1].
-            More is an error that tells the counts. None: all where something is to be
-            dropped, otherwise nothing; see `most_dropped`. Rows that "keep_first"
-            passes over are counted and reported too, but not against this share: their
-            twin is there.
+        dangling_edges: "refuse", or "drop" edges to or from nodes that do not exist, and
+            rows of graphs that do not exist.
+        max_dropped_share: fraction of a table's rows that "drop" may remove, in [0, 1].
+            More is an error that reports the counts. None: 1 if an option is "drop",
+            otherwise 0; see `most_dropped`. Rows that "keep_first" drops are counted and
+            reported too, but do not count towards this fraction, because an equal row is
+            kept.
     """
 
     invalid_rows: Literal["refuse", "drop"] = "refuse"
@@ -100,23 +100,23 @@ class RowRules:
 
     @property
     def most_dropped(self) -> float:
-        """`max_dropped_share`, or what None stands for."""
+        """`max_dropped_share`, or its default if that is None."""
         return float(self._drops) if self.max_dropped_share is None else self.max_dropped_share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RowProblem:
-    """A row that breaks a rule, and where it stands.
+    """A row that breaks a rule, and where it is.
 
     Attributes:
         table: label of the table, see `TableLayout.label`.
-        file: path of the file; for BigQuery its name there.
-        row: where in the file, in `row_word`s.
+        file: path of the file; for BigQuery the table or query.
+        row: position in the file, in `row_word`s.
         row_word: "line", counted from 1, or another word, counted from 0.
         rule: name of the broken rule, one of this module's.
         column: name of the column in the file; "" if the row as a whole is wrong.
         requirement: what the column must do, as in "be of type int64".
-        value: what it has, as an error message shows it; long ones are cut.
+        value: the actual value, as error messages show it; long values are cut.
         advice: what to do about it.
     """
 
@@ -143,21 +143,21 @@ class RowProblem:
 
 
 def show_value(value: object) -> str:
-    """Writes a value as error messages and dead letters show it."""
+    """Formats a value for error messages and dead letters."""
     text = repr(value)
     return text if len(text) <= _MAX_VALUE_LENGTH else f"{text[:_MAX_VALUE_LENGTH]}... ({len(text)} characters)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableReport:
-    """What became of the rows of a table: `rows_read == rows_used + sum(dropped.values())`.
+    """Counts of a table's rows: `rows_read == rows_used + sum(dropped.values())`.
 
     Attributes:
         table: label of the table, see `TableLayout.label`.
         rows_read: records of all files, good or not.
         rows_used: rows that are in the graph.
-        dropped: by rule, rows that are not; each row is counted under the first rule
-            that it broke, and is named by one `RowProblem`.
+        dropped: by rule, rows that are not in the graph; each row is counted under the
+            first rule that it broke, and has one `RowProblem`.
         duplicate_edges: edges with the same ends (and time) as an earlier one, whether
             kept or not; 0 for other tables.
         self_loops: used edges from a node to itself.
@@ -173,14 +173,14 @@ class TableReport:
     def __post_init__(self) -> None:
         if self.rows_read != self.rows_used + sum(self.dropped.values()):
             raise ValueError(
-                "`rows_read` must be the rows used and the rows dropped; got "
+                "`rows_read` must be the sum of the rows used and dropped; got "
                 f"{self.rows_read} != {self.rows_used} + {sum(self.dropped.values())} for {self.table}. "
                 "Count every row once."
             )
 
 
 def check_dropped_share(report: TableReport, rules: RowRules) -> None:
-    """Refuses a table that lost too many rows."""
+    """Refuses a table of which too many rows were dropped."""
     dropped = {
         rule: count for rule, count in sorted(report.dropped.items()) if rule in INVALID_ROW_RULES + DANGLING_RULES
     }
@@ -193,12 +193,12 @@ def check_dropped_share(report: TableReport, rules: RowRules) -> None:
 
 
 def refusal(problem: RowProblem, count: int) -> ValueError:
-    """Returns the error for `count` rows that break a rule, of which `problem` is the first."""
+    """Returns the error for `count` rows that break a rule; `problem` is the first."""
     return ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 
 
 def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, column: str, value: object) -> RowProblem:
-    """Describes a node whose id an earlier one has."""
+    """Describes a node with the id of an earlier one."""
     return RowProblem(
         table=table,
         file=file,
@@ -213,7 +213,7 @@ def duplicate_node_problem(*, table: str, file: str, row: int, row_word: str, co
 
 
 def duplicate_edge_problem(*, table: str, file: str, row: int, row_word: str, value: object) -> RowProblem:
-    """Describes an edge whose ends (and time) an earlier one has."""
+    """Describes an edge with the ends (and time) of an earlier one."""
     return RowProblem(
         table=table,
         file=file,
@@ -238,7 +238,7 @@ def dangling_edge_problem(
     node_file: str,
     value: object,
 ) -> RowProblem:
-    """Describes an edge to or from a node that is not there."""
+    """Describes an edge to or from a node that does not exist."""
     return RowProblem(
         table=table,
         file=file,
@@ -253,17 +253,17 @@ def dangling_edge_problem(
 
 
 def dead_letters_file(table: str) -> str:
-    """Names the file of a table's dead letters, such as "nodes.user.jsonl"; names of sets are percent-encoded."""
+    """Names the file of a table's dead letters, such as "nodes.user.jsonl"; set names are percent-encoded."""
     kind, _, name = table.partition("/")
     return f"{kind}.{urllib.parse.quote(name, safe='')}.jsonl" if name else f"{kind}.jsonl"
 
 
 def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str, ...]:
-    """Writes dropped rows, one file a table, one JSON object a line, in the order of files and rows.
+    """Writes dropped rows, one file per table, one JSON object per line, in the order of files and rows.
 
-    The keys are those of `RowProblem` and `message`. Without problems not even the folder is made.
+    The keys are the fields of `RowProblem`, and `message`. Without problems, not even the folder is created.
     """
-    # The rules are part of options, which cost no import of TensorFlow.
+    # This module is imported with options, which must not cost an import of TensorFlow.
     import tensorflow as tf
 
     by_table: dict[str, list[RowProblem]] = {}
@@ -280,6 +280,6 @@ def write_dead_letters(folder: str, problems: Iterable[RowProblem]) -> tuple[str
 
 
 def dead_letter_line(problem: RowProblem) -> str:
-    """Writes one dropped row as a line of JSON with its end."""
+    """Formats one dropped row as a line of JSON, with its line end."""
     fields = dataclasses.asdict(problem) | {"message": problem.message}
     return json.dumps(fields, sort_keys=True, ensure_ascii=False) + "\n"

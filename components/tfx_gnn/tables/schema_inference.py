@@ -22,11 +22,11 @@ from tfx_gnn.tables.table_format import show_columns, table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableKind, TableLayout
 from tfx_gnn.tables.tfrecord_table import read_examples
 
-# "007" and "+1" are names rather than integers: as numbers they could not be told from "7" and "1".
+# "007" and "+1" are names rather than integers: as numbers they would be indistinguishable from "7" and "1".
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
 
 
-# So is what has more digits than int64 holds. No column with one of these is of floats.
+# So are numbers with more digits than int64 holds. A column with any of these names is text, not floats.
 _NAME_OF_DIGITS = r"^([+-]?(0[0-9]+|[0-9]{19,})|\+[0-9]+)$"
 
 
@@ -35,18 +35,17 @@ _TRUTH = r"(?i)^(true|false)$"
 
 @dataclasses.dataclass
 class ColumnEvidence:
-    """What is known of one column.
+    """What is known about one column.
 
-    Cells of a CSV file say nothing about the type, so every one is looked at: a column
-    is of integers, numbers or truth values if all of its cells are. Other blocks have a
-    type.
+    CSV files do not declare types, so every cell is inspected: a column holds integers,
+    floats or booleans if all of its cells do. Blocks of other formats have a type.
 
     Attributes:
         num_rows: rows that were seen.
         num_missing: rows without a value.
-        num_infinite: values that are no finite float32, in a column of numbers.
-        dtypes: Arrow types of the values, as far as blocks had one.
-        lengths: by level of nested lists, the least and the greatest length.
+        num_infinite: values that are not finite as float32, in a column of numbers.
+        dtypes: Arrow types of the values, from blocks that have a type.
+        lengths: by level of nested lists, the smallest and the greatest length.
     """
 
     num_rows: int = 0
@@ -58,7 +57,7 @@ class ColumnEvidence:
     _cell_kinds: set[str] = dataclasses.field(default_factory=lambda: {"bool", "int", "float"})
 
     def add(self, array: pa.Array, *, are_cells: bool = False) -> None:
-        """Takes in a block, null where a value is missing; cells of a CSV file are large_binary."""
+        """Adds a block of values, null where a value is missing; cells of a CSV file are large_binary."""
         self.num_rows += len(array)
         self.num_missing += array.null_count
         array = array.drop_null()
@@ -81,7 +80,7 @@ class ColumnEvidence:
             self._count_infinite(array)
 
     def add_lengths(self, level: int, least: int, greatest: int) -> None:
-        """Takes in the least and the greatest length of lists at a level of nesting, from 0."""
+        """Adds the smallest and the greatest length of lists at a level of nesting, from 0."""
         if level == len(self.lengths):
             self.lengths.append((least, greatest))
         self.lengths[level] = min(least, self.lengths[level][0]), max(greatest, self.lengths[level][1])
@@ -106,7 +105,7 @@ class ColumnEvidence:
 
     @property
     def shape(self) -> tuple[int, ...] | None:
-        """`()` for single values, sizes for a fixed shape, `(-1,)` for any number of values; None for others."""
+        """`()` for single values, sizes for a fixed shape, `(-1,)` for any number of values; otherwise None."""
         if all(least == greatest > 0 for least, greatest in self.lengths):
             return tuple(least for least, _ in self.lengths)
         return (-1,) if len(self.lengths) == 1 else None
@@ -115,7 +114,7 @@ class ColumnEvidence:
         self._has_cells = True
         try:
             texts = cells.cast(pa.large_string())
-        except pa.ArrowInvalid:  # No UTF-8: what reads the table says where.
+        except pa.ArrowInvalid:  # not UTF-8: reading the table reports where
             self._cell_kinds.clear()
             return
         if "bool" in self._cell_kinds and not _all_match(texts, _TRUTH):
@@ -176,12 +175,12 @@ _DTYPES = {
 _EXAMPLE_TYPES = {"bytes_list": pa.large_string(), "float_list": pa.float32(), "int64_list": pa.int64()}
 
 
-_NOTE = "note"  # key of `metadata.extra` of a context, which has no description
+_NOTE = "note"  # key in the context's `metadata.extra`, because a context has no description
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Evidence:
-    """What is known of a table."""
+    """What is known about a table."""
 
     columns: Mapping[str, ColumnEvidence]
     num_rows: int
@@ -199,40 +198,42 @@ def infer_schema(
     target_columns: Mapping[str, str] | None = None,
     access: TableAccess | None = None,
 ) -> GraphSchema:
-    """Infers the schema of tables, to be reviewed and completed by a person.
+    """Infers the schema of tables, for a person to review and complete.
 
-    Every column but those of ids becomes a feature. Types are those of Parquet columns
-    and of the kinds of tf.Example features; of a CSV file all cells are looked at. Texts of digits
-    become integers where nothing is lost by it ("007" stays text). Floats of any
-    width become DT_FLOAT, dates and times DT_INT64 (seconds since 1970). Lists of one length get a fixed
-    shape, others the shape [-1].
+    Every column except ids becomes a feature. Parquet columns and tf.Example features
+    have types; in a CSV file all cells are inspected. Digits become integers where
+    nothing is lost ("007" stays text). Floats of any width become DT_FLOAT, dates and
+    times DT_INT64 (seconds since 1970). Lists that all have the same length get a fixed
+    shape, other lists the shape [-1].
 
-    What a person should see stands in a `description`: how many rows of a feature
-    have no value and so need `metadata { extra { key: "default.<feature>" } }`, or which columns were left out
-    because no feature can hold them.
+    A `description` tells the reviewer how many rows of a feature have no value and so
+    need `metadata { extra { key: "default.<feature>" } }`, and which columns were left
+    out because no feature can hold them.
 
     Tables are read once, in bounded memory. The same tables give the same schema.
 
     Args:
-        node_tables: by node set, the file of its table, relative to `tables_dir`: also a
-            glob or shards.
-        edge_tables: by edge set, node sets of the sources and of the targets, and the file.
+        node_tables: by node set, the file of its table, relative to `tables_dir`; a
+            glob or shards are allowed.
+        edge_tables: by edge set, the node set of the sources, that of the targets, and
+            the file.
         context_table: file of features of the whole graph; empty: there is none.
         tables_dir: folder that file names are relative to; by default the current one.
         id_columns: by node set, the column of its ids, if not `id` or `#id`.
         source_columns: by edge set, the column of the sources' ids, if not `source` or
             `#source`.
-        target_columns: likewise for targets.
-        access: which files may be read, as by those that use the schema; by default those of
-            `tables_dir`, and any where no `tables_dir` is given.
+        target_columns: by edge set, the column of the targets' ids, if not `target` or
+            `#target`.
+        access: which files may be read; should be the same as where the schema is used. By
+            default files of `tables_dir`, or any files if no `tables_dir` is given.
 
     Returns:
-        The schema. To be used it must be written to `tables_dir` as graph_schema.pbtxt.
+        The schema. To use it, write it to `tables_dir` as graph_schema.pbtxt.
 
     Raises:
-        ValueError: if a file is missing or broken, has no column of ids or several of
-            one name, or the files of a table have different columns; or if an edge set
-            names an unknown node set.
+        ValueError: if a file is missing or broken, has no id column or several columns of
+            the same name; if the files of a table have different columns; or if an edge
+            set names an unknown node set.
     """
     edge_tables = edge_tables or {}
     access = access or TableAccess(allow_outside_files=not tables_dir)
@@ -346,7 +347,7 @@ def _read_columns(layout: TableLayout) -> _Evidence:
 
 
 def _read_examples(layout: TableLayout) -> _Evidence:
-    """Looks at every feature of every record: any may be in some records only."""
+    """Inspects every feature of every record, because a feature may be in some records only."""
     columns: dict[str, ColumnEvidence] = {}
     seen: collections.Counter[str] = collections.Counter()
     num_rows = num_broken = 0
@@ -368,7 +369,7 @@ def _read_examples(layout: TableLayout) -> _Evidence:
     for name, evidence in columns.items():
         evidence.num_rows = num_rows - num_broken
         evidence.num_missing = evidence.num_rows - seen[name]
-        # A tf.Example does not tell a single value from a list of one, nor a missing list from one without values.
+        # A tf.Example does not distinguish a single value from a list of one, nor a missing list from an empty one.
         _, greatest = evidence.lengths[0]
         if greatest <= 1:
             evidence.lengths = []
@@ -380,12 +381,12 @@ def _read_examples(layout: TableLayout) -> _Evidence:
 def _key_column(evidence: _Evidence, end: str, given: str, metadata: Metadata, filename: str) -> str:
     candidates = (given,) if given else (end, f"#{end}")
     for name in candidates:
-        # Without records, a file of tf.Examples has no names of columns.
+        # A file of tf.Examples without records has no column names.
         if name in evidence.columns or not (evidence.columns or evidence.num_rows):
             if given:
                 metadata.extra.add(key=f"{end}_column", value=given)
             return name
-    # What is a single column here may be a line of a file that is no table at all.
+    # A single column may be a line of a file that is not a table at all, so its name is not shown.
     known = evidence.columns if len(evidence.columns) > 1 else ()
     raise ValueError(
         f"`{end}_columns` must name the column of ids that the table has; got none of {list(candidates)} among "
@@ -413,7 +414,7 @@ def _describe(declared: NodeSet | EdgeSet | Context, evidence: _Evidence, filena
 
 def _reason_to_leave_out(name: str, column: ColumnEvidence) -> str:
     if name.startswith("#") and name != "#weight":
-        return "names with # have a meaning of their own"
+        return "names that begin with # are reserved"
     if not name:
         return "it has no name"
     if (column.num_rows and column.num_missing == column.num_rows) or (column.dtype is None and not column.dtypes):
@@ -436,13 +437,13 @@ def _declare(feature: Feature, name: str, column: ColumnEvidence) -> None:
             f'declare what it stands for under the key "default.{name}".'
         )
     if column.num_infinite and column.dtype == pa.float32():
-        notes.append(f"Values that are no finite 32-bit floats, which are refused: {column.num_infinite}.")
+        notes.append(f"Values that are not finite 32-bit floats, which are refused: {column.num_infinite}.")
     if notes:
         feature.description = " ".join(notes)
 
 
 def schema_notes(schema: GraphSchema) -> Iterator[tuple[str, str]]:
-    """Lists what `infer_schema` found worth telling, by place, such as "node set 'user', feature 'age'"."""
+    """Lists the notes of `infer_schema` for the reviewer, by place, such as "node set 'user', feature 'age'"."""
     for kind, sets in (("node set", schema.node_sets), ("edge set", schema.edge_sets)):
         for name in sorted(sets):
             if sets[name].description:

@@ -30,7 +30,7 @@ from tfx_gnn.tables.table_layout import (
 )
 
 CONTEXT: Final = "context"
-"""Key of the context table among extra columns and decoders, and its label."""
+"""Label of the context table, and its key in extra columns and decoders."""
 
 _ARROW_TYPES = {
     tf.bool: pa.bool_(),
@@ -49,7 +49,7 @@ _ARROW_TYPES = {
     tf.float64: pa.float32(),
     tf.string: pa.large_string(),
 }
-"""Types of arrays by the dtype that a feature is declared with."""
+"""Arrow types by the declared dtype of a feature."""
 
 _DEFAULT_PREFIX = "default."
 
@@ -87,26 +87,28 @@ def layouts_of(
     decoders: DecodersByTable | None = None,
     access: TableAccess | None = None,
 ) -> TableLayouts:
-    """Finds the tables of a graph and what to read from them.
+    """Finds the tables of a graph and the columns to read from them.
 
-    A table is `metadata.filename`, relative to `tables_dir`: a file, a glob, shards or several names
-    (see `resolve_table_files`), or `metadata.bigquery`. Its format is told by its name, or by
-    `metadata.extra` under the key "format". A key "delimiter" parts the cells of a text
-    file by another character; "tab" is a tab.
+    The location of a table is `metadata.filename`, relative to `tables_dir`: a file, a
+    glob, shards or several names (see `resolve_table_files`); or it is
+    `metadata.bigquery`. The columns are the declared features, each named by the
+    feature's `source` if it has one; `id` (or `#id`) in a node table; and `source` and
+    `target` (or `#source` and `#target`) in an edge table. Ids are text, or integers
+    where the node set declares a feature `#id` of type DT_INT64.
 
-    Columns are those of the declared features, under the feature's `source` if it has
-    one, and `id` (or `#id`) of a node table, `source` and `target` (or `#source` and
-    `#target`) of an edge table, unless `metadata.extra` gives other names for the keys
-    "id_column" (which may be the `source` of a feature `#id` too), "source_column",
-    "target_column"; where the key "edge_type" is "reversed", sources are read from the
-    column of targets and the other way round. Ids are text, or integers where
-    the node set declares a feature `#id` of type DT_INT64. Under a key
-    "default.<feature>" stands what a missing value is, and under
-    "decoder.<column>" how a packed column is split into features (see `parse_packed_column`).
+    Keys of `metadata.extra` change this:
 
-    By default all sets are read but `_readout` and such that have no table. `extra_columns` (read as text) and
-    `decoders` are by the name of the set, or by the label of its table: "nodes/<set>", "edges/<set>", "context".
-    The files of the layouts exist.
+    - "format": the format, if the file name does not tell it.
+    - "delimiter": the character between the cells of a text file; "tab" is a tab.
+    - "id_column", "source_column", "target_column": the name of the column. The `source`
+      of a feature `#id` names the id column too.
+    - "edge_type": if "reversed", sources are read from the column of targets and vice versa.
+    - "default.<feature>": the value of the feature where it is missing.
+    - "decoder.<column>": how a packed column is split into features (see `parse_packed_column`).
+
+    By default, all sets are read except auxiliary sets without a table, such as `_readout`. `extra_columns` (read as
+    text) and `decoders` are keyed by the name of the set, or by the label of its table: "nodes/<set>", "edges/<set>",
+    "context". The files of the layouts exist.
     """
     _check_known("node_sets", node_sets or (), schema.node_sets)
     _check_known("edge_sets", edge_sets or (), schema.edge_sets)
@@ -124,10 +126,9 @@ def layouts_of(
 def try_layouts(
     schema: GraphSchema, tables_dir: str, access: TableAccess | None = None
 ) -> Iterator[tuple[str, TableLayout | ValueError]]:
-    """Finds the tables of a graph one by one, and goes on where one cannot be read.
+    """Finds the tables of a graph one by one, and continues after one that cannot be read.
 
-    Yields the label of each table, node sets first and the context last, with its layout or with what is wrong
-    about it.
+    Yields the label of each table, node sets first and the context last, with its layout or with the error.
     """
     maker = _LayoutMaker(schema, tables_dir, {}, {}, access or TableAccess())
     makers: list[tuple[str, Callable[[], TableLayout | None]]] = [
@@ -153,7 +154,7 @@ def seeds_layout(
     delimiter: str = "",
     access: TableAccess | None = None,
 ) -> TableLayout:
-    """Describes a table beside the schema that is not declared there; its name tells the delimiter if none is given."""
+    """Describes a table that the schema does not declare; without a `delimiter`, its file name decides it."""
     metadata = Metadata(filename=filename)
     if delimiter:
         metadata.extra.add(key="delimiter", value=delimiter)
@@ -349,7 +350,7 @@ def _key_column(declared: NodeSet | EdgeSet, end: str, dtype: pa.DataType) -> Ta
 def _names(declared: Mapping[str, NodeSet | EdgeSet], wanted: Iterable[str] | None) -> list[str]:
     if wanted is not None:
         return sorted(wanted)
-    # Without a table it says what examples will have, as TF-GNN wants it for pairs of seeds.
+    # A set without a table describes what examples will have, as TF-GNN requires it for link seeds.
     is_table = {name: not get_aux_type_prefix(name) or declared[name].HasField("metadata") for name in declared}
     return sorted(name for name in declared if is_table[name])
 
@@ -357,7 +358,7 @@ def _names(declared: Mapping[str, NodeSet | EdgeSet], wanted: Iterable[str] | No
 def _feature_columns(
     declared: NodeSet | EdgeSet | Context, decoders: Mapping[str, ColumnDecoder], place: str
 ) -> dict[str, TableColumn]:
-    """Lists the columns that become features, by feature; that of ids is not among them."""
+    """Lists the columns that become features, by feature, without the id column."""
     features = declared.features
     defaults = _extra_values(declared.metadata, _DEFAULT_PREFIX)
     for name in defaults:
@@ -409,11 +410,11 @@ def _shape(feature: Feature, where: str) -> tuple[int, ...]:
 
 
 def _extra_value(metadata: Metadata, key: str) -> str | None:
-    """Reads a setting of `metadata.extra`; the last one if there are several, None if there is none."""
+    """Returns the value of a key of `metadata.extra`: the last one if there are several, None if there is none."""
     values = [entry.value for entry in metadata.extra if entry.key == key]
     return values[-1] if values else None
 
 
 def _extra_values(metadata: Metadata, prefix: str) -> dict[str, str]:
-    """Reads the settings of `metadata.extra` whose keys have a prefix, by what follows it."""
+    """Returns the values of `metadata.extra` whose keys have a prefix, keyed by the rest of the key."""
     return {entry.key.removeprefix(prefix): entry.value for entry in metadata.extra if entry.key.startswith(prefix)}

@@ -1,4 +1,4 @@
-"""How a tables folder is opened: schema, files, and the largest record."""
+"""How a tables folder may be read: its schema file, other files, and the largest record."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import os
 from typing import Final
 
 SCHEMA_FILE: Final = "graph_schema.pbtxt"
-"""File of a tables folder that declares the tables beside it."""
+"""File of a tables folder that declares the tables next to it."""
 
-_MAX_MIB = 1024  # Arrow counts the bytes of a block of text in 32 bits with a sign
+_MAX_MIB = 1024  # Arrow counts the bytes of a block of text in a signed 32-bit integer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableAccess:
-    """Which schema of a tables folder is read, and what its tables may be.
+    """Which schema of a tables folder is read, and which files its tables may consist of.
 
     Attributes:
-        schema_file: name of the schema, relative to the tables folder.
-        allow_outside_files: whether the files that a schema names may lie outside of the
+        schema_file: file name of the schema, relative to the tables folder.
+        allow_outside_files: whether the files that a schema names may be outside the
             tables folder: by an absolute path, by `..`, or by a symbolic link. By default
-            they must not, so that a schema from elsewhere cannot make other files of the
-            machine part of the data.
-        max_record_mib: most that one record of a table may hold, in MiB, in [1, 1024].
-            It bounds the memory that reading takes, also for compressed files. Of Parquet
-            it holds for the average record of a row group before its dictionaries are decoded.
+            they must not, so that a schema from elsewhere cannot pull other files of the
+            machine into the data.
+        max_record_mib: maximum size of one record of a table, in MiB, in [1, 1024]. It
+            bounds the memory that reading takes, even for compressed files. For Parquet
+            it applies to the average record of a row group, before dictionary decoding.
     """
 
     schema_file: str = SCHEMA_FILE
@@ -50,7 +50,7 @@ class TableAccess:
 
     @property
     def max_record_bytes(self) -> int:
-        """The most that a record may hold, in bytes."""
+        """Maximum size of a record in bytes."""
         return self.max_record_mib << 20
 
     def schema_path(self, tables_dir: str) -> str:

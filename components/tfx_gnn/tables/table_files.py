@@ -26,7 +26,7 @@ class TableUnit:
 
     Attributes:
         path: file.
-        part: number of the unit in that file, as its format counts.
+        part: number of the unit in that file, as numbered by the format.
         index: position among the units of the table; rows are counted in this order.
     """
 
@@ -37,14 +37,14 @@ class TableUnit:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableBlock:
-    """Some rows of a unit, typed and checked by themselves.
+    """Some rows of a unit, converted to their types; each row is checked by itself.
 
     Attributes:
         columns: by key of the layout, arrays of `TableColumn.arrow_type`, shape
             [num_rows], without nulls.
         unit: `TableUnit.index`.
         rows: int64 array, shape [num_rows]: positions in the unit, ascending.
-        num_rows_read: records that the block accounts for: `num_rows` and one a problem.
+        num_rows_read: records of the block: `num_rows` and one per problem.
         problems: rows that were left out.
     """
 
@@ -69,10 +69,10 @@ class Table:
         columns: by key of the layout, arrays of `TableColumn.arrow_type`, shape
             [num_rows], without nulls.
         rows: int64 array, shape [num_rows]: positions over all files, counting every
-            record, also those that were dropped.
-        units: parts in the order of their rows.
+            record, including dropped ones.
+        units: units in the order of their rows.
         unit_starts: int64 array, shape [num_units + 1]: row at which each unit begins.
-        report: what became of the rows.
+        report: counts of rows read, used and dropped.
         problems: rows that were dropped.
     """
 
@@ -90,7 +90,7 @@ class Table:
         return len(self.rows)
 
     def locate(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, int]]:
-        """Finds ascending positions as in `Table.rows`: the path and number in the file, in `row_word`s, of each."""
+        """Returns the file and the number in it, in `row_word`s, of rows at ascending positions as in `Table.rows`."""
         places: list[tuple[str, int]] = []
         reader = table_format(self.layout)
         bounds = np.searchsorted(rows, self.unit_starts)
@@ -102,18 +102,18 @@ class Table:
 
 
 def list_units(layout: TableLayout) -> tuple[TableUnit, ...]:
-    """Lists the parts of a table in the order in which its rows are counted, at least one for each file."""
+    """Lists the units of a table in the order in which its rows are counted, at least one for each file."""
     reader = table_format(layout)
-    # What is not in files has a name all the same; its format refuses to list it.
+    # A BigQuery table has no files, only a name; its format refuses to list units.
     parts = [(path, part) for path in layout.files or (layout.declared_as,) for part in reader.list_units(path)]
     return tuple(TableUnit(path=path, part=part, index=index) for index, (path, part) in enumerate(parts))
 
 
 def read_unit(layout: TableLayout, unit: TableUnit, rules: RowRules) -> Iterator[TableBlock]:
-    """Reads a part of a table in blocks of at most `MAX_BLOCK_ROWS` rows, typed and each row checked by itself.
+    """Reads a unit of a table in blocks of at most `MAX_BLOCK_ROWS` rows, converts types and checks each row by itself.
 
-    Only `rules.invalid_rows` matters here: how much was dropped is for the caller to sum up and check. A block
-    may be without rows. A refusal names file, row and rule.
+    Only `rules.invalid_rows` matters here: the caller adds up the dropped rows and checks their number. A block
+    may have no rows. An error names the file, the row and the rule.
     """
     reader = table_format(layout)
     names = {
@@ -134,11 +134,11 @@ def type_block(
     raw: RawBlock,
     names: Mapping[str, str],
 ) -> TableBlock:
-    """Types the columns of a block and checks each row by itself; see `read_unit`.
+    """Converts the columns of a block to their types and checks each row by itself; see `read_unit`.
 
-    `names` are those of the columns in the file by key; a decoder's column has its own name for a key.
+    `names` maps keys of the layout to column names in the file; the key of a decoder's column is its declared name.
     """
-    problems: dict[int, CellProblem] = {}  # by position in the block; the first of a row counts
+    problems: dict[int, CellProblem] = {}  # by position in the block; only the first problem of a row counts
 
     def note(found: Iterable[CellProblem]) -> None:
         for problem in found:
@@ -188,9 +188,9 @@ def type_block(
 
 
 def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
-    """Reads a whole table in the order of its files; by default every row that breaks a rule is refused.
+    """Reads a whole table in the order of its files; by default any row that breaks a rule is an error.
 
-    So is a table that has lost more rows than the rules allow, or all of them.
+    It is also an error if more rows are dropped than the rules allow, or all of them.
     """
     rules = rules or RowRules()
     units = list_units(layout)
@@ -232,7 +232,7 @@ def read_table(layout: TableLayout, rules: RowRules | None = None) -> Table:
 
 
 def no_records(layout: TableLayout) -> ValueError:
-    """Refuses a table without records. Those of nodes and edges may have none, as long as nothing refers to them."""
+    """Returns the error for a table without records; node and edge tables may be empty if nothing refers to them."""
     only_header = "a header line only" if layout.format == "csv" else "none"
     return ValueError(
         f"`{layout.files[0] if len(layout.files) == 1 else layout.declared_as}` must hold at least one record; "

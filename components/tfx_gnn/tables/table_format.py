@@ -16,7 +16,7 @@ from tfx_gnn.tables.row_rules import show_value
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
 MAX_BLOCK_ROWS = 65_536
-"""No block that is read has more rows."""
+"""Maximum number of rows in a block."""
 
 _MAX_SHOWN_COLUMNS = 50
 
@@ -33,17 +33,16 @@ FORMAT_NAMES = tuple(_FORMATS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RawBlock:
-    """Some rows of one unit as the format has them, before types are given to them.
+    """Some rows of one unit as the format stores them, before conversion to declared types.
 
     Attributes:
-        columns: the requested columns under their names in the file. Text that is not
-            yet known to be UTF-8 comes as large_binary. Null is a missing value.
+        columns: the requested columns under their names in the file. Text that has not
+            been checked to be UTF-8 is large_binary. Null is a missing value.
         rows: int64 array, shape [columns.num_rows]: positions in the unit, ascending,
-            from 0. Every record counts, also one that is only in `problems`.
-        num_rows_read: records that this block accounts for: those in `columns`, and those
-            that `problems` names instead.
-        problems: records that could not be taken apart; their rows are positions in the
-            unit, not in `rows`.
+            from 0. Records that are only in `problems` count too.
+        num_rows_read: records of this block: those in `columns` and those in `problems`.
+        problems: records that could not be parsed; their rows are positions in the unit,
+            not in `rows`.
     """
 
     columns: pa.RecordBatch
@@ -53,17 +52,17 @@ class RawBlock:
 
 
 class TableFormat(abc.ABC):
-    """How one format is read. To add a format, name its class in this module.
+    """Reads tables of one format. To add a format, register its class in `_FORMATS` of this module.
 
-    A *unit* is what one worker reads alone: a whole file of a format that can only be
-    read from its beginning, a row group of Parquet.
+    A *unit* is the part of a table that one worker reads alone: a row group of a Parquet
+    file, or a whole file if the format can only be read from the beginning.
     """
 
     row_word: ClassVar[str] = "row"
-    """What `locate` counts: "row" or "record" from 0, or "line" from 1."""
+    """Unit of the numbers that `locate` returns: "row" or "record" from 0, or "line" from 1."""
 
     missing_value: ClassVar[str] = "no value"
-    """What a missing value is called in messages."""
+    """How messages show a missing value."""
 
     def __init__(self, layout: TableLayout) -> None:
         """Prepares to read a table of this format."""
@@ -76,10 +75,10 @@ class TableFormat(abc.ABC):
 
     @abc.abstractmethod
     def column_names(self, path: str) -> Sequence[str]:
-        """Lists the columns of a file in its order, as often as they are there."""
+        """Lists the columns of a file in file order, including repeated names."""
 
     def column_types(self, path: str) -> Mapping[str, pa.DataType]:
-        """Lists the types of columns with one value a row, as far as a file without rows tells them; text has none."""
+        """Lists the types that a file declares for columns with one value per row; formats without types list none."""
         del path
         return {}
 
@@ -87,12 +86,12 @@ class TableFormat(abc.ABC):
     def read_raw_blocks(self, path: str, unit: int, column_names: Sequence[str]) -> Iterator[RawBlock]:
         """Reads a unit from beginning to end, in blocks of at most `MAX_BLOCK_ROWS` rows.
 
-        Where the file as a whole is broken, so that what follows cannot be told apart, the ValueError names the
-        file and the place in it. Each of the columns is in the file exactly once.
+        If the file is broken so that the following records cannot be separated, the ValueError names the file and
+        the place in it. Each of the columns is in the file exactly once.
         """
 
     def locate(self, path: str, unit: int, rows: Sequence[int]) -> list[int]:
-        """Numbers ascending rows of a unit as the whole file counts them, in `row_word`s; by default they stay."""
+        """Converts ascending rows of a unit to numbers in the whole file, in `row_word`s; by default unchanged."""
         del path, unit
         return [int(row) for row in rows]
 
@@ -101,7 +100,7 @@ class TableFormat(abc.ABC):
         return f"{path}, {self.row_word} {self.locate(path, unit, [row])[0]}"
 
     def resolve_column(self, path: str, column: TableColumn) -> str:
-        """Finds the name under which a column that no decoder makes is in a file, where it must be exactly once."""
+        """Finds the name in a file of a column that no decoder makes; it must be in the file exactly once."""
         names = list(self.column_names(path))
         for name in (column.name, *column.alternatives):
             if names.count(name) == 1:
@@ -126,10 +125,10 @@ def too_large_record(path: str, layout: TableLayout, place: str, cause: str = "a
 
 
 def show_columns(names: Sequence[str], declared: Collection[str]) -> str:
-    """Writes the columns of a file as error messages show them.
+    """Formats the columns of a file for error messages.
 
-    A file that has none of the declared columns may be no table at all, so what stands in
-    its first line is not shown: it could be a secret.
+    A file without any of the declared columns may not be a table at all, so its first line
+    is not shown: it could be a secret.
     """
     if set(declared).isdisjoint(names):
         return f"{len(names)} column{'s' if len(names) != 1 else ''}, of which none is declared,"

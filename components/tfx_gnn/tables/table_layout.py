@@ -1,4 +1,4 @@
-"""What to read of a table: files, format, and typed columns."""
+"""What to read from a table: files, format, and typed columns."""
 
 from __future__ import annotations
 
@@ -21,38 +21,39 @@ TARGET_KEY = "#target"
 """Key of the column with the ids of edges' targets."""
 
 EXTRA_PREFIX = "#column."
-"""Start of the keys of columns that were asked for by name."""
+"""Prefix of the keys of columns requested by name."""
 
 TableKind = Literal["node", "edge", "context", "seeds"]
 
 
 class ColumnDecoder(Protocol):
-    """Splits a column that packs several values into one column a feature."""
+    """Splits a column of packed values into one column per feature."""
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the features that it makes."""
+        """Names of the features that the decoder makes."""
         ...
 
     def decode(self, texts: pa.Array) -> tuple[Mapping[str, pa.Array], tuple[CellProblem, ...]]:
         """Decodes one block of texts, a large_string array of shape [num_rows] without nulls.
 
-        Gives one array a feature, shape [num_rows], null where nothing was given, of any type that
-        `convert_column` takes; and problems, whose rows are positions in `texts`.
+        Returns one array per feature, shape [num_rows], null where the value is missing, of any type that
+        `convert_column` accepts; and problems, whose rows are positions in `texts`.
         """
         ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CellProblem:
-    """What is wrong with one row, before it is known where that row is.
+    """What is wrong with one row, before the row's place in the file is known.
 
     Attributes:
-        row: position of the row, counted as the function that returns it says.
+        row: position of the row; what it is relative to depends on the function that
+            returns the problem.
         rule: name of the broken rule, see `row_rules`.
         column: name of the column in the file; "" if the row as a whole is wrong.
         requirement: what the column must do, as in "be of type int64".
-        value: what it has, as an error message shows it.
+        value: the actual value, as an error message shows it.
         advice: what to do about it.
     """
 
@@ -66,17 +67,19 @@ class CellProblem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    """One column of a table, and what shall become of it.
+    """One column of a table, and the type and shape to convert it to.
 
     Attributes:
         name: name of the column in the file, or of the feature that a decoder makes.
         dtype: Arrow type of the values, a scalar type.
-        default: what a missing value stands for, spelled as in a CSV file; for a fixed
-            shape, the default of every component; for a ragged one only "", which is
-            no value at all. None: every row must have a value.
-        shape: `()` for one value a row, sizes for a fixed shape, `(-1,)` for any number.
+        default: replacement of a missing value, spelled as in a CSV file; for a fixed
+            shape, the default of every component; for a ragged shape only "", an empty
+            list. None: every row must have a value.
+        shape: `()` for one value per row, sizes for a fixed shape, `(-1,)` for any number
+            of values (ragged).
         alternatives: names that the column may have instead of `name`.
-        packed_in: column whose decoder makes this one; "" where it stands in the file.
+        packed_in: packed column from which a decoder makes this one; "" if the file has
+            the column itself.
     """
 
     name: str
@@ -100,12 +103,12 @@ class TableColumn:
 
     @property
     def is_ragged(self) -> bool:
-        """Whether a row has any number of values."""
+        """Whether a row may have any number of values."""
         return self.shape == (-1,)
 
     @property
     def num_values(self) -> int:
-        """Number of values a row; meaningless where it is ragged."""
+        """Number of values per row; meaningless for a ragged column."""
         return math.prod(self.shape)
 
     @property
@@ -120,20 +123,20 @@ class TableColumn:
 class TableLayout:
     """A table: where it is, how it is written, and which columns to read.
 
-    A layout can be pickled, to tell workers what to read.
+    A layout can be pickled, so that workers can read the table.
 
     Attributes:
         kind: what a row is: a node, an edge, the whole graph, or a seed.
         name: name of the node set or edge set; "" for context and seeds.
         files: paths in the order in which rows are counted; none for BigQuery.
         format: name of the format, see `table_format`.
-        columns: what to read, by the key that blocks use: `#id`; `#source`, `#target`;
+        columns: columns to read, by their key in blocks: `#id`; `#source`, `#target`;
             feature names; `#column.<name>` for other columns, as text.
-        decoders: by the name of a column in the file.
+        decoders: by the name of the packed column in the file.
         delimiter: character between the cells of a text format.
         declared_as: file name or pattern as declared, for messages.
-        bigquery: where the rows are instead of in files.
-        max_record_bytes: most that one record of a file may hold; see `TableAccess`.
+        bigquery: the BigQuery table or query, for a table without files.
+        max_record_bytes: maximum size of one record of a file; see `TableAccess`.
     """
 
     kind: TableKind

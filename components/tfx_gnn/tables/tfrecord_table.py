@@ -22,20 +22,20 @@ from tfx_gnn.tables.table_format import MAX_BLOCK_ROWS, RawBlock, TableFormat, t
 from tfx_gnn.tables.table_layout import CellProblem, TableColumn, TableLayout
 
 HEAD_BYTES = 12
-"""Bytes before the data of a record: its length, and a checksum of the length."""
+"""Bytes of a record before its data: the length, and a checksum of the length."""
 
 
 FRAME_BYTES = 16
-"""Bytes of a record beside its data: head and checksum of the data."""
+"""Bytes of a record in addition to its data: the head, and a checksum of the data."""
 
 
-_READ_BYTES = 1 << 20  # of data that is passed over, where a stream cannot seek
+_READ_BYTES = 1 << 20  # read at once to skip data, where a stream cannot seek
 
 
 def record_heads(stream: io.BufferedReader) -> Iterator[bytes]:
     """Yields the head of each record of an unzipped file without keeping the data.
 
-    Ends where the file is damaged; the error comes when the records are read.
+    Stops where the file is damaged; reading the records reports the error.
     """
     num_bytes = 0
     if stream.seekable():
@@ -49,7 +49,7 @@ def record_heads(stream: io.BufferedReader) -> Iterator[bytes]:
             position += HEAD_BYTES + rest
             if not num_bytes:
                 _pass_over(stream, rest)
-            elif position <= num_bytes:  # TensorFlow's files raise behind their end
+            elif position <= num_bytes:  # seeking past the end of one of TensorFlow's files raises
                 stream.seek(rest, io.SEEK_CUR)
             else:
                 return
@@ -58,7 +58,7 @@ def record_heads(stream: io.BufferedReader) -> Iterator[bytes]:
 
 
 def _pass_over(stream: io.BufferedReader, num_bytes: int) -> None:
-    """Reads up to a number of bytes, fewer where the stream ends."""
+    """Reads and discards up to a number of bytes, fewer at the end of the stream."""
     while num_bytes > 0 and (data := stream.read(min(num_bytes, _READ_BYTES))):
         num_bytes -= len(data)
 
@@ -75,7 +75,7 @@ def is_record_head(head: bytes) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _crc_table() -> tuple[int, ...]:
-    """Makes the table of CRC-32C (RFC 3720), reflected polynomial 0x82F63B78."""
+    """Computes the table of CRC-32C (RFC 3720), reflected polynomial 0x82F63B78."""
     table = []
     for byte in range(256):
         crc = byte
@@ -85,16 +85,16 @@ def _crc_table() -> tuple[int, ...]:
     return tuple(table)
 
 
-_BLOCK_BYTES = 1 << 25  # of records; what is made of them takes a small multiple
+_BLOCK_BYTES = 1 << 25  # of records; their parsed columns take a small multiple
 
 
-_READ_AT_ONCE = 1024  # records; those of the first time tell the columns of a file
+_READ_AT_ONCE = 1024  # records; the first batch determines the columns of a file
 
 
-_MOST_DEFLATED = 1100  # bytes that a byte of a gzip file can stand for are fewer
+_MOST_DEFLATED = 1100  # upper bound of the compression ratio of gzip
 
 
-_TRACE = re.compile(r"^\{\{.*?\}\} *| *\[Op:.*", re.DOTALL)  # what TensorFlow puts around a message
+_TRACE = re.compile(r"^\{\{.*?\}\} *| *\[Op:.*", re.DOTALL)  # text that TensorFlow adds around a message
 
 
 _KINDS = {"bytes_list": tf.string, "float_list": tf.float32, "int64_list": tf.int64}
@@ -104,11 +104,11 @@ _ARROW_TYPES = {tf.string: pa.large_binary(), tf.float32: pa.float32(), tf.int64
 
 
 class TFRecordFormat(TableFormat):
-    """TFRecord files of tf.Examples, gzipped or not, which their content tells.
+    """TFRecord files of tf.Examples, gzipped or not; the content of a file tells which.
 
     A column is a feature. It is missing from a record where the feature is absent or
-    has no values, unless the declared shape allows none. A feature of another kind than the
-    declared type would have (a number written as text, say) is converted if nothing is
+    has no values, unless the declared shape allows an empty list. A feature whose kind does
+    not match the declared type (such as a number written as text) is converted if nothing is
     lost. The file is the unit, and records are counted from 0.
     """
 
@@ -129,10 +129,10 @@ class TFRecordFormat(TableFormat):
         return self._column_names[path]
 
     def resolve_column(self, path: str, column: TableColumn) -> str:
-        """Finds the feature of a column, also one that no record of this file has; see `TableFormat`.
+        """Finds the feature of a column, even if no record of this file has it; see `TableFormat`.
 
-        Where any number of values may be, it must be in some file of the table; where
-        there is a default, it need not.
+        A column with any number of values must be in some file of the table; a column
+        with a default need not be.
         """
         wanted = (column.name, *column.alternatives)
         found = set(self.column_names(path))
@@ -189,7 +189,7 @@ class TFRecordFormat(TableFormat):
         return shapes
 
     def _declared_kinds(self, column_names: Iterable[str]) -> dict[str, tf.DType]:
-        """Returns the kind of feature that each column would be by its declared type."""
+        """Returns the kind of feature that matches the declared type of each column."""
         kinds = dict.fromkeys(column_names, tf.string)
         for column in self.layout.columns.values():
             if column.packed_in:
@@ -205,7 +205,7 @@ class TFRecordFormat(TableFormat):
 def read_examples(path: str, layout: TableLayout) -> Iterator[tf.train.Example | None]:
     """Reads the records of a file one by one, which is slow but sees every feature.
 
-    Yields None for a record that is no tf.Example.
+    Yields None for a record that is not a tf.Example.
     """
     for records in _batches(path, _records_at_once(path, layout)):
         yield from map(_example, records.numpy())
@@ -216,15 +216,15 @@ def _parse(
 ) -> tuple[npt.NDArray[np.int64], list[CellProblem], Mapping[str, tf.RaggedTensor]]:
     """Parses the records of a block.
 
-    Where a feature is of another kind than `kinds` says, `kinds` is corrected for this and the
-    following blocks; a record that disagrees with the others is a problem. Gives the positions of
-    the records that could be parsed, problems of the others, and by feature the values of the former.
+    If a feature has another kind than in `kinds`, `kinds` is corrected for this and the following
+    blocks; a record whose kind differs from the most frequent one is a problem. Returns the positions
+    of the records that could be parsed, the problems of the others, and the parsed values by feature.
     """
     everything = np.arange(len(records))
     try:
         return everything, [], _parse_ragged(records, kinds)
     except tf.errors.InvalidArgumentError:
-        # Some record is of another kind, or no tf.Example at all: look at each.
+        # Some record has a feature of another kind, or is not a tf.Example at all: inspect each record.
         pass
     problems: list[CellProblem] = []
     found: list[dict[str, str]] = []
@@ -278,7 +278,7 @@ def _parse_ragged(records: tf.Tensor, kinds: Mapping[str, tf.DType]) -> dict[str
 
 
 def _column(ragged: tf.RaggedTensor, shape: tuple[int, ...]) -> tuple[pa.Array, npt.NDArray[np.int64]]:
-    """Makes an Arrow array, and says which rows have several values where there may be one."""
+    """Makes an Arrow array, and returns the rows that have several values where only one is allowed."""
     splits = ragged.row_splits.numpy()
     values = pa.array(ragged.values.numpy(), _ARROW_TYPES[ragged.dtype])
     lengths = np.diff(splits)
@@ -312,7 +312,7 @@ def _example(record: bytes) -> tf.train.Example | None:
 
 
 def _kinds_of(example: tf.train.Example | None, names: Iterable[str]) -> dict[str, str]:
-    """Returns the kinds of features that have values."""
+    """Returns the kind of each feature that has values."""
     if example is None:
         return {}
     features = example.features.feature
@@ -321,7 +321,7 @@ def _kinds_of(example: tf.train.Example | None, names: Iterable[str]) -> dict[st
 
 
 def _without_empty(example: tf.train.Example, names: Iterable[str]) -> bytes:
-    """Serializes an example without features that have no values, whose kind says nothing."""
+    """Serializes an example without its empty features, whose kind means nothing."""
     features = example.features.feature
     for name in names:
         if name in features and not _kinds_of(example, [name]):
@@ -340,7 +340,7 @@ def _names(records: Iterable[bytes]) -> set[str]:
 
 
 def _blocks(batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
-    """Yields string tensors of records, as many at once as are wanted in memory."""
+    """Yields string tensors of records, joined up to the size limits of a block."""
     gathered: list[tf.Tensor] = []
     num_records = num_bytes = 0
     for records in batches:
@@ -355,7 +355,7 @@ def _blocks(batches: Iterable[tf.Tensor]) -> Iterator[tf.Tensor]:
 
 
 def _records_at_once(path: str, layout: TableLayout) -> int:
-    """Returns how many records fit into memory; refuses one that is too large before TensorFlow reads it."""
+    """Returns how many records to read at once; refuses a record that is too large before TensorFlow reads it."""
     with TableBytes(path) as file:
         num_bytes = file.seek(0, io.SEEK_END)
     if num_bytes * (_MOST_DEFLATED if _compression(path) else 1) <= min(_BLOCK_BYTES, layout.max_record_bytes):
@@ -371,7 +371,7 @@ def _records_at_once(path: str, layout: TableLayout) -> int:
 
 
 def _batches(path: str, read_at_once: int) -> Iterator[tf.Tensor]:
-    """Yields string tensors of a few records."""
+    """Yields string tensors of `read_at_once` records each."""
     compression = _compression(path)
     dataset = tf.data.TFRecordDataset(path, compression_type=compression, buffer_size=1 << 20)
     num_bytes = 0
@@ -389,11 +389,12 @@ def _batches(path: str, read_at_once: int) -> Iterator[tf.Tensor]:
 
 
 def _check_whole_gzip(path: str, num_bytes: int) -> None:
-    """Refuses a gzip file that ends too early, which TensorFlow does not notice between records."""
+    """Refuses a truncated gzip file, which TensorFlow does not notice if the cut is between records."""
     with TableBytes(path) as file:
         file.seek(max(file.seek(0, io.SEEK_END) - 4, 0))
         declared: bytes = file.read(4)
-    if not num_bytes or int.from_bytes(declared, "little") != num_bytes % (1 << 32):  # Or of several members: look.
+    # A file of several gzip members has another size too, so a mismatch only means that the file must be read.
+    if not num_bytes or int.from_bytes(declared, "little") != num_bytes % (1 << 32):
         with open_table_bytes(path) as unzipped:
             while unzipped.read(1 << 20):
                 pass
@@ -410,10 +411,10 @@ def _count_whole(dataset: tf.data.Dataset) -> int:
 
 
 def _compression(path: str) -> str:
-    """Detects by its first bytes how a file is compressed.
+    """Detects the compression of a file from its first bytes.
 
-    The length that begins an uncompressed record may look like the beginning of a gzip file, so
-    its checksum decides.
+    The length at the beginning of an uncompressed record may look like the beginning of a gzip
+    file, so its checksum decides.
     """
     with TableBytes(path) as file:
         head: bytes = file.read(HEAD_BYTES)

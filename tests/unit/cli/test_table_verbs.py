@@ -195,7 +195,7 @@ def test_the_problems_of_all_tables_are_told(folder):
         "`age` must be of type int64; got 'x' in ",
         "`user` must have a value in every record; got an empty cell in ",
         "nodes/item: `metadata.filename` must name a file that exists",
-        "edges/buys: `edges/buys` must lead to nodes that are there; got none to compare with, as ['nodes/item']",
+        "edges/buys: `edges/buys` must lead to nodes that exist; got none to compare with, as ['nodes/item']",
         "edges/knows: `edges/knows` must have at least one usable edge; got none, after 2 were dropped",
         "edges/likes: `target` must be one column of the table; got none among ['source', 'goal'] in ",
         "tables that cannot be used: 4",

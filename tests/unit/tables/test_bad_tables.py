@@ -14,7 +14,7 @@ The kinds, each a case below:
 | a shard that is missing, shards of two numberings     | - |
 | no context row, two context rows                      | - |
 | a record with too few cells, with too many            | cells |
-| a cell that is no UTF-8, text or Parquet              | encoding |
+| a cell that is not UTF-8, text or Parquet             | encoding |
 | no value: feature, id, end of an edge, part of a list | missing |
 | text, fraction or overflow where an integer is due    | type |
 | what is neither true nor false                        | type |
@@ -218,14 +218,14 @@ BAD_ROWS = [
         rule="cells",
     ),
     BadTable(
-        name="text that is no UTF-8",
+        name="text that is not UTF-8",
         files={"users.csv": USERS.encode().replace(b"dan,50,red", b"dan,50,r\xe9d")},
         message="`color` must be UTF-8 text; got byte 0xe9 in .*users.csv, line 4",
         table="nodes/user",
         rule="encoding",
     ),
     BadTable(
-        name="Parquet text that is no UTF-8",
+        name="Parquet text that is not UTF-8",
         edits=(PARQUET,),
         files={"users.parquet": _parquet(id=IDS, age=[1, 2, 3, 4], color=[b"r", b"b", b"\xff", b"b"])},
         message="`color` must be UTF-8 text; got byte 0xff in .*users.parquet, row 2",

@@ -37,7 +37,7 @@ def test_rules_are_checked(options, message):
 
 
 def test_a_report_must_count_every_row_once():
-    with pytest.raises(ValueError, match=r"must be the rows used and the rows dropped; got 5 != 3 .* 1 for nodes/x"):
+    with pytest.raises(ValueError, match=r"must be the sum of the rows used and dropped; got 5 != 3 .* 1 for nodes/x"):
         TableReport(table="nodes/x", rows_read=5, rows_used=3, dropped={row_rules.TYPE: 1})
 
 

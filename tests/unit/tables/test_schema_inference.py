@@ -64,7 +64,7 @@ context {
   metadata { filename: "graph.csv" cardinality: 1 }
 }
 node_sets { key: "item" value {
-  description: "Column '#size' is left out: names with # have a meaning of their own. Column 'struct' is left out: no feature holds values of type struct<a: int64>."
+  description: "Column '#size' is left out: names that begin with # are reserved. Column 'struct' is left out: no feature holds values of type struct<a: int64>."
   features { key: "#id" value { dtype: DT_INT64 } }
   features { key: "box" value { dtype: DT_INT16 shape { dim { size: 2 } } } }
   features { key: "names" value { dtype: DT_STRING shape { dim { size: -1 } } } }
@@ -80,7 +80,7 @@ node_sets { key: "user" value {
   features { key: "code" value { dtype: DT_STRING } }
   features { key: "ok" value { dtype: DT_BOOL } }
   features { key: "score" value {
-    description: "Values that are no finite 32-bit floats, which are refused: 1." dtype: DT_FLOAT } }
+    description: "Values that are not finite 32-bit floats, which are refused: 1." dtype: DT_FLOAT } }
   metadata { filename: "users.csv" cardinality: 3 } } }
 edge_sets { key: "buys" value {
   source: "user" target: "item"

@@ -1,7 +1,7 @@
 """Writes tables of many small graphs as records on Apache Beam.
 
-Blocks of rows are split and joined again by chunks of graphs: a worker holds all rows of some graphs, and no worker
-holds all rows. Chunks are ranges of the hashes of the graphs' ids, as output shards are.
+Blocks of rows are split and regrouped by chunks of graphs: a worker holds all rows of one chunk, and no worker holds
+all rows. Like output shards, chunks are ranges of the hashes of graph ids.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tfx_gnn.tables.table_access import TableAccess
 from tfx_gnn.tables.table_files import Table, TableBlock, TableUnit, list_units, read_unit
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX, TableLayout
 
-# Rows are counted from a multiple of this in each unit: in order, without knowing how many each unit has.
+# Rows of each unit are counted from a multiple of this: the order is right without knowing the sizes of the units.
 _ROWS_OF_UNIT = 1 << 40
 _BYTES_PER_CHUNK = 1 << 24
 _CHUNKS, _REPORTS, _WRITTEN = "chunks", "reports", "written"  # outputs of steps
@@ -48,7 +48,7 @@ def chunks_of_keys(keys: npt.NDArray[np.uint64], num_chunks: int) -> npt.NDArray
 
 
 def split_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) -> Iterator[tuple[int, TableBlock]]:
-    """Yields the rows of each chunk that has any, by the hash of their graphs' ids, without problems."""
+    """Yields the rows of each non-empty chunk, chosen by the hash of the rows' graph ids, without problems."""
     chunks = chunks_of_keys(hash_ids(block.columns[EXTRA_PREFIX + spec.graph_id_column]), num_chunks)
     order = np.argsort(chunks, kind="stable")
     numbers, starts = np.unique(chunks[order], return_index=True)
@@ -66,9 +66,9 @@ def split_block(block: TableBlock, spec: GraphLevelExamples, num_chunks: int) ->
 
 
 def join_blocks(layout: TableLayout, units: Sequence[TableUnit], blocks: Sequence[TableBlock]) -> Table:
-    """Joins what `split_block` yielded for a chunk, in any order, to a table in the order of its rows.
+    """Joins the parts that `split_block` yielded for a chunk, in any order, to a table in the order of its rows.
 
-    `Table.rows` tells their order and places; they are no positions over all files.
+    `Table.rows` gives the order and places of the rows; they are not positions over all files.
     """
     in_order = sorted(blocks, key=lambda block: (block.unit, int(block.rows[0]) if block.num_rows else 0))
     rows = np.concatenate([np.zeros(0, np.int64), *(block.rows + block.unit * _ROWS_OF_UNIT for block in in_order)])
@@ -102,10 +102,10 @@ def write_graph_level_examples_with_beam(
 ) -> GraphLevelReport:
     """Writes each graph of tables of many graphs as a record.
 
-    A worker's memory depends on the size of a chunk of graphs, not on that of the tables. Shards are noted in the
-    folder's `ShardLog`, with their statistics. The records do not depend on `num_chunks`, a multiple of `num_shards`;
-    0 chooses it so that 16 MiB of the tables' files come to one chunk. Problems in the report are in no particular
-    order; its `num_graphs` names the splits that were written.
+    A worker's memory depends on the size of a chunk of graphs, not on the size of the tables. Shards are recorded in
+    the folder's `ShardLog`, with their statistics. The records do not depend on `num_chunks`, a multiple of
+    `num_shards`; 0 chooses it so that a chunk holds about 16 MiB of the tables' files. Problems in the report are in
+    no particular order; its `num_graphs` names the splits that were written.
     """
     rules = rules or RowRules()
     declared = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
@@ -174,7 +174,7 @@ class _Job:
 
 
 class _ReadUnits(beam.DoFn):
-    """Pairs (label, position of the unit) to (chunk, its rows), and reports of rows that were left out."""
+    """Converts pairs (label, position of the unit) to (chunk, its rows), and reports rows that were left out."""
 
     def __init__(self, job: _Job) -> None:
         self._job = job
@@ -189,7 +189,7 @@ class _ReadUnits(beam.DoFn):
 
 
 class _ConvertChunks(beam.DoFn):
-    """(chunk, rows) to records in files, by shard, and reports."""
+    """Converts pairs (chunk, rows) to files of records, by shard, and reports."""
 
     def __init__(self, job: _Job) -> None:
         self._job = job
@@ -216,7 +216,7 @@ class _ConvertChunks(beam.DoFn):
 
 
 def _report_of_block(label: str, block: TableBlock) -> GraphLevelReport:
-    # Rows that were left out reach no graph. The others are counted with the chunk of their graph.
+    # Only rows that were left out are counted here. The others are counted with the chunk of their graph.
     dropped = collections.Counter(problem.rule for problem in block.problems)
     report = TableReport(table=label, rows_read=len(block.problems), rows_used=0, dropped=dict(dropped))
     return GraphLevelReport(
@@ -279,7 +279,7 @@ def _checked_chunks(num_shards: int, num_chunks: int, layouts: Mapping[str, Tabl
 def _list_shards(
     report: GraphLevelReport, spec: GraphLevelExamples, num_shards: int
 ) -> Iterator[tuple[tuple[int, int], None]]:
-    """Names every shard that there is to be, with graphs or without."""
+    """Lists every shard to write, with graphs or without."""
     for position, split in enumerate(spec.splits.names):
         if report.num_graphs.get(split) or not spec.splits.may_be_missing:
             for shard in range(num_shards):

@@ -1,7 +1,7 @@
 """Messages between blocks of seeds and partitions of the graph, and their routing.
 
-A message holds whole columns for many requests as bytes. Beam copies these between its steps without looking inside,
-so that the cost is that of the bytes and not of the rows.
+A message holds whole columns for many requests as bytes. Beam copies them between its steps without decoding, so the
+cost depends on the number of bytes, not on the number of rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class PartRequests:
 
     Attributes:
         hop: position of the hop among the block's requests of this round.
-        positions: int64 array, shape [num_requests]: which of the block's requests these are.
+        positions: int64 array, shape [num_requests]: positions among the block's requests.
         requests: the requests.
     """
 
@@ -45,16 +45,20 @@ class PartRequests:
 class BucketRequests:
     """Requests of one hop about edges of hubs that one partition of buckets holds.
 
+    There are two kinds: requests by position name an edge of a bucket; other requests
+    choose among all edges of a bucket.
+
     Attributes:
         hop: position of the hop among the block's requests of this round.
-        positions: int64 array, shape [n]: which of the block's requests each asks for.
+        positions: int64 array, shape [n]: positions of the requests among the block's
+            requests.
         nodes: uint64 array, shape [n]: codes of the hubs.
         buckets: int32 array, shape [n]: buckets of the hubs.
-        requests: what to choose in each bucket, `num_requests` is n; or of requests by
-            position, their hop alone with no request in it.
-        offsets: int64 array, shape [n]: of requests by position, the edge's place in
-            its bucket; None for choices among all edges of the bucket.
-        draws: int16 array, shape [n]: of requests by position, number of the draw.
+        requests: what to choose in each bucket, with n requests; for requests by
+            position it has no requests and only names the hop.
+        offsets: int64 array, shape [n]: for requests by position, the edge's place in
+            its bucket; None for the other kind.
+        draws: int16 array, shape [n]: for requests by position, number of the draw.
     """
 
     hop: int
@@ -84,10 +88,11 @@ class PartAnswer:
 
     Attributes:
         hop: position of the hop among the block's requests of this round.
-        positions: int64 array: which of the block's requests `found.requests` counts.
+        positions: int64 array: positions among the block's requests of the requests that
+            `found.requests` counts.
         found: the edges.
-        features: features of the edges, each row once, with their `#row`, as `pack_table`
-            writes them; empty if the examples show none.
+        features: features of the edges, each row once, with their `#row`, as written by
+            `pack_table`; empty if the examples have none.
     """
 
     hop: int
@@ -98,11 +103,11 @@ class PartAnswer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeRequests:
-    """Nodes of one set whose ids and features a block asks for.
+    """Nodes of one set whose ids and features a block requests.
 
     Attributes:
         node_set: name of the set.
-        codes: uint64 array, shape [n], ascending, no two equal.
+        codes: uint64 array, shape [n], ascending, unique.
     """
 
     node_set: str
@@ -115,7 +120,7 @@ class NodeAnswer:
 
     Attributes:
         node_set: name of the set.
-        rows: `#code`, `#id` and features of the nodes, as `pack_table` writes them.
+        rows: `#code`, `#id` and features of the nodes, as written by `pack_table`.
     """
 
     node_set: str
@@ -127,8 +132,8 @@ class ToPartition:
     """A message from a block to a partition.
 
     Attributes:
-        block: number of the block, which the answer is sent to.
-        parts: what is asked for.
+        block: number of the block, to which the answer is sent.
+        parts: the requests.
     """
 
     block: int
@@ -136,7 +141,7 @@ class ToPartition:
 
 
 def pack(message: object) -> bytes:
-    """Writes a message or a block's state, for workers with the same version of this package."""
+    """Serializes a message or a block's state, for workers with the same version of this package."""
     return pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -146,7 +151,7 @@ def unpack(data: bytes) -> Any:
 
 
 def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type[_State]) -> _State:
-    """Returns a block's own state from among its messages; passes each part of the answers to `add`."""
+    """Returns a block's own state from its messages; passes each part of the answers to `add`."""
     state: _State | None = None
     for data in messages:
         message = unpack(data)
@@ -161,7 +166,7 @@ def read_state(messages: Iterable[bytes], add: Callable[[Any], None], kind: type
 
 
 def pack_table(rows: pa.Table, *, compression: str | None = None) -> bytes:
-    """Writes rows as an Arrow stream; of a slice, nothing but its own rows."""
+    """Serializes rows as an Arrow stream; for a slice, only the rows of the slice."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
         writer.write_table(rows)
@@ -175,7 +180,7 @@ def unpack_table(data: bytes) -> pa.Table:
 
 
 def route_requests(requests: Sequence[EdgeRequests], num_partitions: int) -> dict[int, tuple[PartRequests, ...]]:
-    """Divides a block's requests among the partitions that hold the nodes' edges; leaves out partitions without any."""
+    """Divides a block's requests among the partitions that hold the nodes' edges; omits partitions without requests."""
     routed: dict[int, list[PartRequests]] = {}
     for hop, of_hop in enumerate(requests):
         for partition, positions in group_by_partition(partition_of_codes(of_hop.nodes, num_partitions)):

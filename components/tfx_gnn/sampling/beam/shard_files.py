@@ -1,8 +1,8 @@
 """Writes records from blocks into their output shards.
 
-A block's records are written to a file of their own at once, so that no worker holds, and no shuffle moves, more than
-one block. One worker a shard then joins the files in the order of the blocks. Every file is written under a name of
-its own first, so a runner may repeat work without harm.
+The records of each block are written to a file of their own right away, so that no worker holds, and no shuffle moves,
+more than one block. One worker per shard then joins the files in the order of the blocks. Every file is first written
+under a unique name, so a runner may safely repeat work.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def write_shard(
     """Joins blocks in the order of their positions and returns the number of records.
 
     `block_paths` are pairs (position of the block, path of its records), in any order; without any, the shard has no
-    records. The file appears whole or not at all.
+    records. The file appears atomically.
     """
     path = shard_path(examples_dir, split, shard, num_shards)
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -70,7 +70,7 @@ def write_shard(
                 count += 1
     is_local = "://" not in path
     if is_local:
-        # `ShardLog` says next that the shard is whole, which must hold after a power failure too.
+        # `ShardLog` records next that the shard is complete, which must hold after a power failure too.
         sync_path(partial)
     tf.io.gfile.rename(partial, path, overwrite=True)
     if is_local:
@@ -79,11 +79,11 @@ def write_shard(
 
 
 WrittenBlock = tuple[int, str, SubgraphStatistics]
-"""Position of the block, path of its records, and what is in them."""
+"""Position of the block, path of its records, and their statistics."""
 
 
 class WriteShards(beam.DoFn):
-    """((position of the split, shard), written blocks) to the file of the shard, and a note in the log."""
+    """Writes each shard's file from ((position of the split, shard), written blocks), and records it in the log."""
 
     def __init__(self, examples_dir: str, splits: Sequence[str], num_shards: int) -> None:
         self._examples_dir = examples_dir
@@ -91,7 +91,7 @@ class WriteShards(beam.DoFn):
         self._num_shards = num_shards
 
     def process(self, element: tuple[tuple[int, int], Iterable[WrittenBlock | None]]) -> list[None]:
-        """Writes a shard from its blocks; None stands for no block."""
+        """Writes a shard from its blocks; None entries are ignored."""
         (split, shard), blocks = element
         paths: list[tuple[int, str]] = []
         statistics = SubgraphStatisticsBuilder()

@@ -1,7 +1,7 @@
-"""What a block of subgraphs has reached: its nodes and edges, by number, and brought into the order of records.
+"""The nodes and edges of a block of subgraphs: by number while sampling, and in the order of records.
 
-While a block is sampled, its nodes are pairs of (subgraph, node number). `index_block` turns them into the
-positions in each subgraph that examples are written with.
+While a block is sampled, its nodes are pairs of (subgraph, node number). `index_block` converts them to
+positions in each subgraph, as examples need them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Integers = npt.NDArray[np.int64]
 
 
 class NodePairs:
-    """Pairs of a subgraph of a block and a node, as two arrays of one length.
+    """Pairs of a subgraph of a block and a node, as two arrays of equal length.
 
     Attributes:
         subgraphs: int64 array, shape [num_pairs]: position of the subgraph in the block.
@@ -46,11 +46,11 @@ class NodePairs:
 
     @classmethod
     def none(cls) -> NodePairs:
-        """Makes no pairs."""
+        """Returns an empty set of pairs."""
         return cls(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
     def packed(self, num_nodes: int) -> _Integers:
-        """Makes one integer of each pair, in the order of subgraph, then node; `num_nodes` exceeds every number."""
+        """Packs each pair into one integer that sorts by subgraph, then node; `num_nodes` exceeds every number."""
         return self.subgraphs * num_nodes + self.nodes
 
     def select(self, kept: npt.NDArray[np.bool_]) -> NodePairs:
@@ -58,32 +58,32 @@ class NodePairs:
         return NodePairs(self.subgraphs[kept], self.nodes[kept])
 
     def without(self, others: NodePairs, num_nodes: int) -> NodePairs:
-        """Leaves out the pairs that are among others."""
+        """Leaves out the pairs that are in `others`."""
         if not len(others) or not len(self):
             return self
         return self.select(~is_among(self.packed(num_nodes), np.sort(others.packed(num_nodes))))
 
 
 class NodeNumbers:
-    """Small numbers for the nodes of one set that a block of subgraphs meets.
+    """Small numbers for the nodes of one set that a block of subgraphs reaches.
 
-    In memory a node's handle is its row and serves as its number. Where handles are
-    64-bit codes, nodes are numbered in the order in which they are met.
+    In memory, a node's handle is its row and serves as its number. Where handles are
+    64-bit codes, nodes are numbered in the order in which they are reached.
     """
 
     def __init__(self, num_nodes: int | None = None) -> None:
-        """Starts with all rows of a node table if handles are rows; with none (None) if they are codes."""
+        """Starts with all rows of a node table if handles are rows; with no nodes (None) if they are codes."""
         self._num_rows = num_nodes
         self._handles = np.zeros(0, np.int64)
         self._order = np.zeros(0, np.int64)
 
     @property
     def size(self) -> int:
-        """Larger than every number so far, at least 1."""
+        """Upper bound (exclusive) of the numbers so far, at least 1."""
         return max(len(self._handles) if self._num_rows is None else self._num_rows, 1)
 
     def number(self, handles: _Integers) -> _Integers:
-        """Numbers nodes; those that were not met before get new numbers."""
+        """Returns the numbers of nodes; new nodes get new numbers."""
         if self._num_rows is not None:
             return handles
         distinct, positions = np.unique(handles, return_inverse=True)
@@ -105,7 +105,7 @@ class NodeNumbers:
 
     @property
     def all_handles(self) -> _Integers | None:
-        """int64 array: handle of each number; None where the handles are the numbers."""
+        """int64 array: handle of each number; None if the handles are the numbers."""
         return None if self._num_rows is not None else self._handles
 
 
@@ -120,7 +120,7 @@ def union(parts: Sequence[NodePairs], num_nodes: int) -> NodePairs:
 
 
 def sorted_unique(values: _Integers) -> _Integers:
-    """Sorts integers and leaves out repetitions."""
+    """Sorts integers and removes duplicates."""
     in_order = np.sort(values)
     first = np.ones(len(in_order), np.bool_)
     np.not_equal(in_order[1:], in_order[:-1], out=first[1:])
@@ -128,7 +128,7 @@ def sorted_unique(values: _Integers) -> _Integers:
 
 
 def is_among(values: _Integers, in_order: _Integers) -> npt.NDArray[np.bool_]:
-    """Tells which values are in an ascending array."""
+    """Returns which values are in an ascending array."""
     if not len(in_order):
         return np.zeros(len(values), np.bool_)
     where = np.minimum(np.searchsorted(in_order, values), len(in_order) - 1)
@@ -179,13 +179,14 @@ class BlockEdges:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TruncatedNodes:
-    """Nodes of which a hop did not take every edge that it might have taken.
+    """Nodes with more eligible edges than a hop's fan-out.
 
     Attributes:
-        node_set: their node set.
-        nodes: int64 array, shape [num_nodes]: number of each, ascending.
-        degrees: int64 array, shape [num_nodes]: edges that each has in the whole graph.
-        times_truncated: int64 array, shape [num_nodes]: in how many subgraphs.
+        node_set: node set of the nodes.
+        nodes: int64 array, shape [num_nodes]: number of each node, ascending.
+        degrees: int64 array, shape [num_nodes]: edges of each node in the whole graph.
+        times_truncated: int64 array, shape [num_nodes]: number of subgraphs in which the
+            node's edges were truncated.
     """
 
     node_set: str
@@ -196,9 +197,9 @@ class TruncatedNodes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockResult:
-    """What sampling found for a block of subgraphs.
+    """The result of sampling a block of subgraphs.
 
-    Nodes are given by numbers: rows of the node table in memory, else positions in
+    Nodes are given by numbers: in memory, rows of the node table; otherwise positions in
     `node_handles`.
 
     Attributes:
@@ -223,7 +224,7 @@ class BlockResult:
     truncated: Mapping[str, TruncatedNodes]
 
     def with_rows(self, rows: Mapping[str, _Integers]) -> BlockResult:
-        """Replaces the numbers of nodes by rows of (local) node tables, one for each handle; sorts by these rows."""
+        """Replaces node numbers with rows of (local) node tables, one row per handle, and sorts by these rows."""
         nodes = {}
         for name, pairs in self.nodes.items():
             renamed = rows[name][pairs.nodes]
@@ -258,7 +259,7 @@ class BlockResult:
 
 
 def _sorted_firsts(subgraphs: _Integers, rows: _Integers, copies: _Integers | None) -> _Integers:
-    """Returns the positions of the different (subgraph, row, copy), sorted."""
+    """Returns the positions of the distinct (subgraph, row, copy) triples, sorted."""
     if not len(rows):
         return np.zeros(0, np.int64)
     num_rows, num_copies = int(rows.max()) + 1, 1 if copies is None else int(copies.max()) + 1
@@ -279,9 +280,9 @@ def _sorted_firsts(subgraphs: _Integers, rows: _Integers, copies: _Integers | No
 
 
 def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: SamplingPlan) -> SampledSubgraphs:
-    """Converts a block, whose node numbers are rows of `tables`, into the form in which it is written.
+    """Converts a block, whose node numbers are rows of `tables`, to subgraphs in the order of records.
 
-    The tables are the whole graph, or the part of it that the block has found: node tables sorted by id, edge
+    The tables are the whole graph, or the part of it that the block reached: node tables sorted by id, edge
     tables sorted by their rows as written.
     """
     num_subgraphs = result.num_subgraphs
@@ -321,14 +322,14 @@ def index_block(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sa
 
 
 def positions_of_rows(table: EdgeTable, rows: _Integers) -> _Integers:
-    """Finds edges, given by their rows as written, among those that a table holds; all of them must be there."""
+    """Returns the positions in a table of edges given by their rows as written; the table must hold all of them."""
     if table.num_edges and int(table.rows[-1]) == table.num_edges - 1:
-        return rows  # none is missing
+        return rows  # the table has no gaps
     return np.searchsorted(table.rows, rows).astype(np.int64)
 
 
 class _OrderedNodes:
-    """Nodes of one set in the order in which subgraphs have them: roots first."""
+    """Nodes of one set in the order of subgraphs: roots first."""
 
     def __init__(self, nodes: NodePairs, roots: list[NodePairs], num_nodes: int, num_subgraphs: int) -> None:
         self._num_nodes = num_nodes
@@ -357,7 +358,7 @@ class _OrderedNodes:
         where = np.searchsorted(self._keys, distinct.packed(self._num_nodes))
         is_root = np.zeros(len(nodes), np.bool_)
         is_root[where] = True
-        # Others move back by the roots of their subgraph that come after them.
+        # Other nodes move back by the number of roots of their subgraph that come after them.
         roots_so_far: _Integers = np.cumsum(is_root) - np.repeat(root_splits[:-1], np.diff(splits))
         self._positions += np.repeat(np.diff(root_splits), np.diff(splits)) - roots_so_far
         self._positions[where] = np.arange(len(firsts)) - np.repeat(root_splits[:-1], np.diff(root_splits))
@@ -367,7 +368,7 @@ def _seed_rows(result: BlockResult, seeds: Seeds, tables: GraphTables, plan: Sam
     if plan.seed_table:
         return seeds.rows
     if plan.is_link_plan:
-        # Without labels nobody reads from the seed edges, and the table may lack them.
+        # Without labels, the rows of seed edges are not read, and the table may lack them.
         if not plan.label_features:
             return seeds.rows
         return positions_of_rows(tables.edge_tables[plan.seed_edge_set], seeds.rows)

@@ -1,9 +1,10 @@
 """Samples a block of subgraphs in rounds of requests and answers.
 
-A block's state holds no graph. It asks for the edges of nodes, all hops at
-once whose starting points are known, and learns what they lead to. In memory the
-answers come from whole adjacencies; in a pipeline, from one partition of the
-graph after the other. What is asked depends on the plan and the seeds alone.
+A block's state does not hold the graph. In each round it requests the edges of
+nodes, for all hops whose starting points are known, and gets the nodes that the
+edges lead to. In memory, the answers come from whole adjacencies; in a pipeline,
+from one partition of the graph after the other. The requests do not depend on
+where the answers come from.
 """
 
 from __future__ import annotations
@@ -39,9 +40,8 @@ _Integers = npt.NDArray[np.int64]
 def rounds_of_plan(plan: SamplingPlan) -> tuple[tuple[Hop, ...], ...]:
     """Lists the hops that each round of `BlockSampling.next_requests` asks for.
 
-    A hop is in the round after those that it starts from. Induced edges are asked
-    for last of all, by hops of their own: all edges of every sampled node, between
-    sampled nodes.
+    A hop is in the round after all hops that it starts from. Induced edges are
+    requested last, by hops of their own: all edges between sampled nodes.
     """
     rounds: list[list[Hop]] = []
     done_in = dict.fromkeys(plan.root_names, 0)
@@ -59,10 +59,10 @@ def _induced_hop(edge_set: str) -> Hop:
 
 
 def ranked_edge_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
-    """Lists the edge sets of a plan whose edges may be of a later split, in alphabetical order.
+    """Lists the edge sets of a plan whose edges may belong to a later split, in alphabetical order.
 
-    Of a link plan: the seed edge set and its reverse ones, unless `splits_edges` is False; of an inductive
-    node plan: those that end in the seed node set.
+    For a link plan, these are the seed edge set and its reverse edge sets, unless `splits_edges` is False; for an
+    inductive node plan, the edge sets with an end in the seed node set.
     """
     if plan.is_link_plan:
         ranked = set(plan.split_edge_sets)
@@ -83,10 +83,10 @@ def timed_edge_sets(plan: SamplingPlan) -> tuple[str, ...]:
 
 
 def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
-    """Tells whether edges between the pairs that a subgraph reads out are hidden from it.
+    """Returns whether edges between the pairs that a subgraph reads out are hidden from it.
 
-    They are in the seed edge set and its reverse ones, unless the plan keeps the seed edge, or time hides it:
-    a seed edge is not older than itself.
+    This holds for the seed edge set and its reverse edge sets, unless the plan keeps the seed edge, or time hides the
+    seed edge already: it is not older than itself.
     """
     if not plan.is_link_plan or plan.keeps_seed_edge or edge_set not in {plan.seed_edge_set, *plan.reverse_edge_sets}:
         return False
@@ -94,10 +94,10 @@ def hides_read_out_pairs(plan: SamplingPlan, edge_set: str) -> bool:
 
 
 def hidden_pairs(plan: SamplingPlan, hop: Hop, seeds: Seeds) -> tuple[_Integers, _Integers, _Integers] | None:
-    """Lists between which nodes a hop must not follow edges; None if nothing is hidden.
+    """Lists the pairs of nodes between which a hop must not follow edges; None if nothing is hidden.
 
     Returns the subgraph, the node where the hop starts and the node where it must not end, as handles;
-    pairs repeat where the seeds repeat them.
+    pairs that are repeated in the seeds are repeated here.
     """
     if not hides_read_out_pairs(plan, hop.edge_set):
         return None
@@ -133,8 +133,8 @@ class BlockSampling:
     ) -> None:
         """Starts with the roots.
 
-        `node_codes` holds, by node set that the plan reaches, the code of each row if handles of nodes are rows;
-        None if handles are codes.
+        If handles of nodes are rows, `node_codes` holds the code of each row, for every node set that the plan
+        reaches. It is None if handles are codes.
         """
         self._plan = plan
         self._seeds = seeds
@@ -175,12 +175,12 @@ class BlockSampling:
         return self._seeds
 
     def next_requests(self) -> list[EdgeRequests]:
-        """Asks for the edges of the next round; nothing once all rounds are over.
+        """Returns the requests of the next round; an empty list after the last round.
 
-        Each hop of the round has one batch of requests, even an empty one, sorted by subgraph, then node number.
+        Each hop of the round has one batch of requests, possibly empty, sorted by subgraph, then node number.
         """
         if self._asked:
-            raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more is asked. Call it.")
+            raise RuntimeError(f"`accept` must answer {sorted(self._asked)} before more requests are made. Call it.")
         if self._round == len(self._rounds):
             return []
         requests = [self._ask(hop) for hop in self._rounds[self._round]]
@@ -188,21 +188,21 @@ class BlockSampling:
         return requests
 
     def accept(self, answers: Iterable[FoundEdges]) -> None:
-        """Takes in the edges of a round: one answer to each batch of the last requests, in any order."""
+        """Adds the edges of a round: one answer to each batch of the last requests, in any order."""
         by_hop = {answer.hop: answer for answer in answers}
         if sorted(by_hop) != sorted(self._asked):
             raise ValueError(
                 f"`answers` must be those to the last requests, {sorted(self._asked)}; got {sorted(by_hop)}. "
                 "Answer each batch of requests once."
             )
-        # Numbers of nodes are given in the order of hops, whatever the order of the answers.
+        # Nodes are numbered in the order of hops, whatever the order of the answers.
         for name in tuple(self._asked):
             self._take_in(self._hops[name], by_hop[name], self._asked.pop(name))
 
     def finish(self) -> BlockResult:
         """Collects the nodes and edges of every subgraph of the block."""
         if self._asked or self._round < len(self._rounds):
-            raise RuntimeError("`finish` must come after the last round. Call `next_requests` until it asks nothing.")
+            raise RuntimeError("`finish` must come after the last round. Call `next_requests` until it returns [].")
         if self._plan.keeps_seed_edge:
             self._edges[self._plan.seed_edge_set].append(
                 BlockEdges(
@@ -247,7 +247,7 @@ class BlockSampling:
 
     def _keys(self, hop: Hop, start_set: str, inputs: NodePairs) -> npt.NDArray[np.uint64]:
         if hop.strategy in ("full", "top_k"):
-            return np.zeros(len(inputs), np.uint64)  # nothing is left to chance
+            return np.zeros(len(inputs), np.uint64)  # the choice is not random
         if self._codes is None:
             codes = self._numbers[start_set].handles(inputs.nodes).view(np.uint64)
         else:
@@ -265,7 +265,7 @@ class BlockSampling:
         if hidden is None:
             return None, None
         subgraphs, starts, ends = hidden
-        # Roots have been numbered: the size does not grow here.
+        # Roots are numbered already, so the size does not grow here.
         keys = NodePairs(subgraphs, numbers.number(starts)).packed(numbers.size)
         asked = inputs.packed(numbers.size)
         concerned = is_among(keys, asked)
@@ -321,7 +321,7 @@ class BlockSampling:
 
 
 def _copies(answer: FoundEdges) -> _Integers:
-    """Numbers the times that a request drew the same edge: 0, 1, ..."""
+    """Numbers repeated draws of the same edge by one request: 0, 1, ..."""
     order = np.lexsort((answer.draws, answer.edge_rows, answer.requests))
     requests, rows = answer.requests[order], answer.edge_rows[order]
     is_first = np.ones(len(order), np.bool_)

@@ -1,10 +1,10 @@
 """Chooses which edges of a node a hop takes: by position, or by a score per edge.
 
-The edges of each node lie ready as compressed sparse rows. Where all edges of a node have equal chances,
-positions among them are drawn, at a cost that does not depend on their number. Everywhere else each edge
-gets a score that is a pure function of the request and the edge, and those of smallest score are taken. So
-the edges of one node may lie in several places: each place answers with its best ones, and `merge_scored`
-finds the best of all.
+Edges are stored by node as compressed sparse rows. If all edges of a node are equally likely, positions
+among them are drawn, at a cost that does not depend on their number. Otherwise each edge gets a score that
+is a pure function of the request and the edge, and the edges with the smallest scores are chosen. So the
+edges of one node may be in several places: each place answers with its best edges, and `merge_scored` finds
+the best overall.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _Scores = npt.NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AllowedNodes:
-    """Sets of nodes, one a subgraph.
+    """Sets of nodes, one per subgraph.
 
     Attributes:
-        subgraphs: int64 array, shape [num_nodes]: position of the subgraph among its block.
-        nodes: int64 array, shape [num_nodes]: handle of the node; no pair repeats.
+        subgraphs: int64 array, shape [num_nodes]: position of the subgraph in its block.
+        nodes: int64 array, shape [num_nodes]: handle of the node; (subgraph, node) pairs
+            are unique.
     """
 
     subgraphs: _Integers
@@ -52,7 +53,7 @@ class AllowedNodes:
         return AllowedNodes(subgraphs=self.subgraphs[kept], nodes=self.nodes[kept])
 
     def contains(self, subgraphs: _Integers, nodes: _Integers) -> npt.NDArray[np.bool_]:
-        """Tells which pairs of (subgraph, node) are among these."""
+        """Returns which pairs of (subgraph, node) are in the sets."""
         distinct, numbers = np.unique(self.nodes, return_inverse=True)
         if not len(distinct):
             return np.zeros(len(nodes), np.bool_)
@@ -65,22 +66,23 @@ class AllowedNodes:
 class EdgeRequests:
     """Nodes that a hop starts from, each on behalf of one subgraph.
 
-    A node is given by its handle: its row in the node table in memory, its code
-    (viewed as int64) where the graph is cut into partitions.
+    A node is given by its handle: in memory, its row in the node table; where the graph
+    is divided into partitions, its code (viewed as int64).
 
     Attributes:
         hop: name of the hop.
-        subgraphs: int64 array, shape [num_requests]: position of the subgraph among its block.
+        subgraphs: int64 array, shape [num_requests]: position of the subgraph in its block.
         nodes: int64 array, shape [num_requests]: handle of the node.
         keys: uint64 array, shape [num_requests]: key of the request's random choice.
         time_limits: int64 array, shape [num_requests]: edges must be older than this (or
-            as old, if the plan says inclusive); None if the hop's edges are not filtered by time.
+            equally old, if the plan is inclusive); None if the hop's edges are not filtered
+            by time.
         rank_limits: int8 array, shape [num_requests]: highest rank of edges; None if the
             hop's edges have no ranks.
         excluded_splits: int64 array, shape [num_requests + 1]: where the excluded
             neighbors of each request start; None if no request has any.
         excluded_neighbors: int64 array: handles of nodes that no edge may lead to.
-        allowed: the nodes that edges may lead to, by subgraph; None: to any.
+        allowed: the nodes that edges may lead to, by subgraph; None: any node.
     """
 
     hop: str
@@ -102,7 +104,7 @@ class EdgeRequests:
     def is_filtered(self) -> npt.NDArray[np.bool_]:
         """Bool array, shape [num_requests]: whether some edges may not be chosen.
 
-        It depends on the plan and the request, never on the edges that there are.
+        It depends on the plan and the request, never on the edges.
         """
         if self.time_limits is not None or self.rank_limits is not None or self.allowed is not None:
             return np.ones(self.num_requests, np.bool_)
@@ -140,11 +142,12 @@ class FoundEdges:
         edge_rows: int64 array, shape [num_edges]: row of the edge in its table as written.
         neighbors: int64 array, shape [num_edges]: handle of the node that the edge leads to.
         draws: int16 array, shape [num_edges]: number of the draw that found the edge, with
-            strategy "uniform_with_replacement"; 0 with others.
-        scores: float64 array, shape [num_edges]: score of each edge, of which the smallest
-            are chosen; None if the answer is complete as it is.
+            strategy "uniform_with_replacement"; 0 with other strategies.
+        scores: float64 array, shape [num_edges]: score of each edge, for a merge that
+            chooses the smallest; None if the answer is complete.
         num_candidates: int64 array, shape [num_requests]: edges of the node, chosen or not.
-        num_eligible: int64 array, shape [num_requests]: those of them that might be chosen.
+        num_eligible: int64 array, shape [num_requests]: candidates that the filters and
+            weights allow to be chosen.
     """
 
     hop: str
@@ -163,18 +166,17 @@ class FoundEdges:
 
 
 def expand_ranges(starts: _Integers, counts: _Integers) -> _Integers:
-    """Lists the members of ranges, range after range: starts [5, 2] and counts [2, 3] give [5, 6, 2, 3, 4]."""
+    """Concatenates ranges: starts [5, 2] and counts [2, 3] give [5, 6, 2, 3, 4]."""
     firsts = starts - (np.cumsum(counts) - counts)
     return np.repeat(firsts, counts) + np.arange(int(counts.sum()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Adjacency:
-    """Edges of one edge set by the node at one of their ends.
+    """Edges of one edge set, grouped by the node at one end.
 
-    Node `i` has the edges at positions `offsets[i]` to `offsets[i + 1]`, in the
-    order of their hashes (`edge_hash`), so that it does not matter in
-    which order edges were read.
+    Node `i` has the edges at positions `offsets[i]` to `offsets[i + 1]`, sorted by
+    `edge_hash`, so that the order in which edges were read does not matter.
 
     Attributes:
         offsets: int64 array, shape [num_nodes + 1], from 0 to num_edges.
@@ -182,8 +184,8 @@ class Adjacency:
         neighbors: int64 array, shape [num_edges]: handle of the node at the other end.
         times: int64 array, shape [num_edges]: time of each edge; None if nothing filters by it.
         ranks: int8 array, shape [num_edges]: rank of each edge; None if nothing filters by it.
-        weights: float64 array, shape [num_edges]: what the strategy of a hop weighs edges
-            by; None if it does not.
+        weights: float64 array, shape [num_edges]: weights for the strategy of a hop; None
+            if the strategy does not use any.
     """
 
     offsets: _Integers
@@ -214,9 +216,9 @@ def build_adjacency(
     ranks: npt.NDArray[np.int8] | None = None,
     weights: npt.NDArray[np.float64] | None = None,
 ) -> Adjacency:
-    """Groups edges by their start, in [0, num_nodes); `edge_rows`, all different, are 0, 1, ... if left out.
+    """Groups edges by their start, in [0, num_nodes); `edge_rows`, all different, are 0, 1, ... by default.
 
-    It costs 16 bytes an edge and 8 bytes a node, and what times, ranks and weights take.
+    It takes 16 bytes per edge and 8 bytes per node, plus the memory of times, ranks and weights.
     """
     rows = np.arange(len(starts), dtype=np.int64) if edge_rows is None else edge_rows
     order = np.lexsort((edge_hash(rows), starts))
@@ -233,7 +235,7 @@ def build_adjacency(
 
 
 def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
-    """Tells which requests look at every edge of their node rather than at drawn positions."""
+    """Returns which requests inspect every edge of their node rather than draw positions."""
     if hop.strategy in ("uniform", "uniform_with_replacement"):
         return requests.is_filtered
     return np.ones(requests.num_requests, np.bool_)
@@ -242,10 +244,10 @@ def visits_all_edges(hop: Hop, requests: EdgeRequests) -> npt.NDArray[np.bool_]:
 def positions_of_requests(
     hop: Hop, keys: npt.NDArray[np.uint64], degrees: _Integers
 ) -> tuple[_Integers, _Integers, npt.NDArray[np.int16]]:
-    """Draws positions among the edges of nodes, where all edges have equal chances.
+    """Draws positions among the edges of nodes, all equally likely.
 
-    Returns for each edge the request, ascending; the position in [0, degree) among the node's edges in the
-    order of their hashes; and the number of the draw.
+    Returns for each drawn edge the request, ascending; the position in [0, degree) among the node's edges, sorted by
+    hash; and the number of the draw.
     """
     if hop.strategy == "uniform_with_replacement":
         drawn = np.flatnonzero(degrees)
@@ -273,9 +275,10 @@ def find_edges(
     """Answers the requests of a hop from an adjacency of its edge set in its direction.
 
     `local_nodes` are the positions of the requests' nodes in the adjacency, -1 for a node without edges.
-    `inclusive` lets edges of the very time of a request's limit be chosen. `keeps_scores` is for an adjacency
-    that holds only some of a node's edges, whose answers are merged by their scores.
-    Among requests with one kind of choice, those of the edges found ascend.
+    With `inclusive`, edges whose time is exactly a request's limit may be chosen. `keeps_scores` is for an adjacency
+    that holds only some of a node's edges, whose answers are merged by score.
+    Edges found by position come before edges found by score. Within each kind the requests ascend; with replacement,
+    they ascend within each draw.
     """
     counts = np.where(local_nodes < 0, 0, adjacency.offsets[local_nodes + 1] - adjacency.offsets[local_nodes])
     firsts = adjacency.offsets[np.maximum(local_nodes, 0)]
@@ -317,16 +320,16 @@ def merge_scored(
     *,
     keeps_scores: bool = False,
 ) -> FoundEdges:
-    """Merges answers that are about different nodes, or different edges of one node.
+    """Merges answers about different nodes, or about different edges of the same node.
 
-    `positions` holds, for each part, the position of its requests among all requests; one may repeat, where
-    the edges of its node lie in several places. Parts without scores are complete for their requests.
-    `keeps_scores` is for a merge that others follow; then all parts have scores, or none has.
+    `positions` holds, for each part, the positions of its requests among all requests; a position may be repeated
+    if the edges of its node are in several places. Parts without scores are complete for their requests.
+    `keeps_scores` is for a merge whose result is merged again; then either all parts or none have scores.
     """
     num_candidates = np.zeros(num_requests, np.int64)
     num_eligible = np.zeros(num_requests, np.int64)
     for part, where in zip(parts, positions, strict=True):
-        # Plain indexing would count a position once that repeats in `where`.
+        # Plain indexing would count a repeated position in `where` only once.
         np.add.at(num_candidates, where, part.num_candidates)
         np.add.at(num_eligible, where, part.num_eligible)
     requests = np.concatenate([where[part.requests] for part, where in zip(parts, positions, strict=True)])
@@ -376,7 +379,7 @@ class _Chosen:
 
 
 class _Search:
-    """Looks at every edge of nodes, a bounded number at a time."""
+    """Inspects every edge of nodes, a bounded number at a time."""
 
     def __init__(self, hop: Hop, adjacency: Adjacency, requests: EdgeRequests, *, inclusive: bool) -> None:
         self._hop = hop
@@ -386,7 +389,7 @@ class _Search:
 
     def find(self, visited: _Integers, firsts: _Integers, counts: _Integers) -> tuple[_Chosen, _Integers]:
         """Returns the chosen edges and how many were eligible, for the requests `visited`."""
-        # A hub is looked at piece by piece; its best edges are then found among those of the pieces.
+        # A hub is inspected piece by piece; its best edges are then chosen from the best of the pieces.
         num_pieces = np.maximum(-(-counts // _MAX_CANDIDATES), 1)
         request = np.repeat(np.arange(len(visited)), num_pieces)
         number = expand_ranges(np.zeros(len(visited), np.int64), num_pieces)
@@ -417,7 +420,7 @@ class _Search:
         return joined, eligible
 
     def _allowed(self, requests: _Integers, group: _Integers, candidates: _Integers) -> npt.NDArray[np.bool_] | None:
-        """Tells which candidates the filters and weights let through; None: all of them."""
+        """Returns which candidates the filters and weights allow; None: all of them."""
         asked, adjacency = self._requests, self._adjacency
         masks = []
         if asked.time_limits is not None:
@@ -443,7 +446,7 @@ class _Search:
         return np.logical_and.reduce(masks) if masks else None
 
     def _choose(self, requests: _Integers, group: _Integers, candidates: _Integers, sizes: _Integers) -> _Chosen:
-        """Returns the best candidates of each group; candidates come group after group, `sizes` of each."""
+        """Returns the best candidates of each group; candidates are sorted by group, with `sizes` per group."""
         hop = self._hop
         if hop.strategy == "full":
             none = np.zeros(len(candidates), np.int16)
@@ -467,8 +470,8 @@ class _Search:
             scores = uniforms = uniform_scores(keys, adjacency.edge_hashes[candidates], draw)
         if is_weighted:
             assert adjacency.weights is not None
-            # Fast logarithms differ in the last bits from machine to machine. They leave out what is far from
-            # the best; the few that are left get scores that are the same everywhere.
+            # Fast logarithms differ in the last bits from machine to machine. They only discard candidates far from
+            # the best; the few that remain get scores that are the same on every machine.
             scores = -np.log(scores) / adjacency.weights[candidates]
         bounds = bound_smallest(scores, sizes, count)
         near = np.flatnonzero(scores <= np.repeat(bounds * (1 + 1e-9) if is_weighted else bounds, sizes))
@@ -483,7 +486,7 @@ class _Search:
 def _best_of(
     hop: Hop, requests: _Integers, draws: npt.NDArray[np.int16], scores: _Scores, edge_rows: _Integers
 ) -> _Integers:
-    """Returns the positions of the best edges of each request, or of each of its draws."""
+    """Returns the positions of the best edges per request, or per draw of a request."""
     if hop.strategy == "uniform_with_replacement":
         return find_smallest(requests * hop.fan_out + draws, scores, edge_rows, 1)
     return find_smallest(requests, scores, edge_rows, hop.fan_out)

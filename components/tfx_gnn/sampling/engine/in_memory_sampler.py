@@ -26,13 +26,12 @@ class InMemorySampler:
     """Executes a sampling plan over tables in memory.
 
     A subgraph depends on the tables, the plan, the sampling seed and its own seed,
-    not on the batch that it is sampled in. Nodes are known to the random choice by
-    their ids and edges by their rows, so what is elsewhere in the graph does not
-    change it.
+    not on the batch that it is sampled in. Random choices identify nodes by their ids
+    and edges by their rows, so other parts of the graph do not affect a subgraph.
 
-    Memory beside the tables: 16 bytes an edge for each direction in which the plan
-    follows it, 8 more for each of times, weights and hashes that its choices need, and
-    8 bytes a node.
+    Memory in addition to the tables: 16 bytes per edge for each direction in which the
+    plan follows it, 8 more for each of times, weights and hashes that its choices need,
+    and 8 bytes per node.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class InMemorySampler:
             plan: what to sample.
             sampling_seed: seed of all random choices, in [0, 2**63).
             edge_ranks: by edge set, int8 array, shape [num_edges]: rank of each edge of
-                the table, for edge sets that seeds with rank limits must not see whole.
+                the table; needed for edge sets with edges that rank limits hide from seeds.
 
         Raises:
             ValueError: if the plan does not fit the graph, the seed is out of range, or
@@ -79,7 +78,7 @@ class InMemorySampler:
 
         Args:
             seeds: the seeds; their nodes are rows of the node tables.
-            sampling_seed: seed of all random choices, in [0, 2**63), if another than the
+            sampling_seed: seed of all random choices, in [0, 2**63); by default the
                 sampler's own.
 
         Returns:
@@ -116,12 +115,12 @@ class InMemorySampler:
             The subgraphs, in the order of the rows.
 
         Raises:
-            ValueError: if the plan needs more to be known about its seeds.
+            ValueError: if the plan needs more about its seeds than their rows.
         """
         plan = self._plan
         if plan.is_link_plan or plan.temporal or plan.seed_table or self._edge_ranks:
             raise ValueError(
-                "`plan` must have nodes as seeds, and neither times nor ranks, to sample around rows alone; got "
+                "`plan` must have nodes as seeds, and neither times nor ranks, to sample from rows alone; got "
                 f"seeds {plan.seed_set!r}. Make Seeds and call `sample`."
             )
         rows = np.asarray(rows, np.int64)

@@ -1,9 +1,9 @@
 """Draws negative pairs for link prediction.
 
-A draw is a number below the sum of all weights; laid end to end, the weights of
-the nodes, in order of their codes, say which node it falls on. So a draw means
-the same node wherever the nodes are kept, and is a pure function of the sampling
-seed and the pair.
+A draw is a number below the sum of all weights. Nodes are ordered by code, and a
+draw falls on the node whose range of cumulative weights contains it. So a draw
+selects the same node wherever the nodes are stored, and is a pure function of the
+sampling seed and the pair.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class DrawableNodes:
     Attributes:
         nodes: int64 array, shape [num_nodes], sorted by group, then code.
         group_starts: int64 array, shape [num_groups + 1]: where each group starts in `nodes`.
-        ends: int64 array, shape [num_nodes]: sum of the weights up to each node,
-            itself included; None if every weight is 1.
+        ends: int64 array, shape [num_nodes]: sum of the weights up to and including each
+            node; None if every weight is 1.
     """
 
     nodes: _Nodes
@@ -42,7 +42,7 @@ class DrawableNodes:
     ends: npt.NDArray[np.int64] | None = None
 
     def totals(self, groups: npt.NDArray[np.int64]) -> _Codes:
-        """Sums the weights of groups; 0 where nothing can be drawn."""
+        """Returns the total weight of each group; 0 where nothing can be drawn."""
         return (self._before(self.group_starts[groups + 1]) - self._before(self.group_starts[groups])).astype(np.uint64)
 
     def nodes_at(self, groups: npt.NDArray[np.int64], offsets: _Codes) -> _Nodes:
@@ -64,7 +64,7 @@ def order_drawable_nodes(
     weights: npt.NDArray[np.int64] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
 ) -> DrawableNodes:
-    """Orders the nodes of a node set for drawing, as positions in `codes`; by default of weight 1, in one group."""
+    """Orders the nodes of a node set, as positions in `codes`, for drawing; by default with weight 1, in one group."""
     if groups is None:
         groups = np.zeros(len(codes), np.int64)
     nodes = np.lexsort((codes, groups)).astype(np.int64)
@@ -77,9 +77,9 @@ def order_drawable_nodes(
 
 
 def draw_numbers(keys: _Codes, *, sampling_seed: int, negatives: Negatives) -> _Codes:
-    """Draws the numbers whose remainders, by the sum of weights, are draws.
+    """Draws random numbers; their remainders modulo the sum of weights are the draws.
 
-    From `pair_keys` of positive pairs, it makes uint64 numbers of shape [n, num_per_positive, num_draws].
+    `keys` are the `pair_keys` of n positive pairs; returns uint64 numbers, shape [n, num_per_positive, num_draws].
     """
     shape = negatives.num_per_positive, negatives.num_draws
     numbers = np.arange(shape[0] * shape[1], dtype=np.uint64).reshape(shape)
@@ -94,14 +94,14 @@ def accept_candidates(
     sources: _Nodes | None,
     is_neighbor: Callable[[npt.NDArray[np.int64], int, int], npt.NDArray[np.bool_]] | None,
 ) -> npt.NDArray[np.int16]:
-    """Takes the first good candidate for each negative; returns its draw, or -1 where all were refused.
+    """Accepts the first good candidate for each negative; returns the number of its draw, or -1 if all were refused.
 
     A candidate is refused if it is the true target, an earlier accepted negative of
     the same pair, the source itself, or a true neighbor of the source.
 
-    Candidates have the shape [n, num_per_positive, num_draws]; `can_draw` tells of which pairs they mean anything.
-    `sources` is None where sources are of another node set than candidates. `is_neighbor` gets rows of
-    `candidates`, a negative's number and a draw's; None: neighbors are accepted.
+    Candidates have the shape [n, num_per_positive, num_draws]; they are valid for pairs where `can_draw` is true.
+    `sources` is None if sources and candidates are from different node sets. `is_neighbor` gets rows of
+    `candidates`, the number of a negative and the number of a draw; None: neighbors are accepted.
     """
 
     def candidate(rows: _Nodes, number: int, draw: int) -> _Nodes:
@@ -131,7 +131,7 @@ def _accept(
     sources: _Nodes | None,
     is_neighbor: Callable[[_Nodes, int, int, _Nodes], npt.NDArray[np.bool_]] | None,
 ) -> tuple[npt.NDArray[np.int16], _Nodes]:
-    """Asks for candidates only while a negative waits for one; returns draws and nodes."""
+    """Gets candidates only for negatives that still need one; returns draws and nodes."""
     num_pairs, num_negatives, num_draws = shape
     accepted = np.full((num_pairs, num_negatives), _MISSING, np.int16)
     taken = np.zeros((num_pairs, num_negatives), np.int64)
@@ -155,7 +155,7 @@ def _accept(
 
 
 class PairLookup:
-    """Tells whether pairs of nodes are edges, 8 bytes an edge."""
+    """Looks up whether pairs of nodes are edges, in 8 bytes per edge."""
 
     def __init__(self, sources: _Nodes, targets: _Nodes, *, num_targets: int) -> None:
         """Sorts the edges; targets are in [0, num_targets)."""
@@ -163,7 +163,7 @@ class PairLookup:
         self._pairs = np.unique(sources * num_targets + targets)
 
     def contains(self, sources: _Nodes, targets: _Nodes) -> npt.NDArray[np.bool_]:
-        """Tells which pairs are edges."""
+        """Returns which pairs are edges."""
         return is_among(sources * self._num_targets + targets, self._pairs)
 
 
@@ -182,8 +182,8 @@ def choose_negatives(
     """Draws the negatives of pairs whose graph is in memory.
 
     Returns nodes of shape [n, num_per_positive], and a mask of that shape that is false where a negative is
-    missing and the node means nothing. `groups` has the group of each target node; None if there is one.
-    `has_one_node_set` tells that sources and targets are of one set; no node is then a negative of itself.
+    missing and its node is undefined. `groups` has the group of each target node; None if there is one group.
+    `has_one_node_set` means that sources and targets are from the same set; no node is then a negative of itself.
     """
     nodes = np.zeros((len(keys), negatives.num_per_positive), np.int64)
     is_there = np.zeros(nodes.shape, np.bool_)
@@ -205,7 +205,7 @@ def choose_negatives(
 
 
 class _Draws:
-    """Candidates of some pairs, drawn when they are asked for."""
+    """Candidates of some pairs, drawn on demand."""
 
     def __init__(
         self, starts: _Codes, groups: npt.NDArray[np.int64] | None, drawable: DrawableNodes, num_draws: int

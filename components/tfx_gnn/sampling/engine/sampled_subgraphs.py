@@ -1,4 +1,4 @@
-"""A batch of sampled subgraphs as flat arrays, independent of the sampler, and the statistics of many."""
+"""Batches of sampled subgraphs as flat arrays, independent of the sampler, and their statistics."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ class SampledNodes:
     """The nodes of one node set in each subgraph of a batch.
 
     Attributes:
-        rows: int64 array, shape [total_nodes]: rows of the node table, subgraph after
-            subgraph. In each subgraph no row repeats and rows ascend, but for the
-            roots, which come first: the seed; or sources, then targets, in the order
-            in which they are read out.
+        rows: int64 array, shape [total_nodes]: rows of the node table, one subgraph after
+            the other. In each subgraph rows are unique. The roots come first: the seed;
+            or sources, then targets, in the order of the readouts. The other rows ascend.
         splits: int64 array, shape [num_subgraphs + 1]: where each subgraph starts in `rows`.
     """
 
@@ -31,12 +30,13 @@ class SampledEdges:
     """The edges of one edge set in each subgraph of a batch.
 
     Attributes:
-        rows: int64 array, shape [total_edges]: positions among the rows of the edge table,
-            subgraph after subgraph, ascending in each. A row that was drawn several
-            times repeats.
+        rows: int64 array, shape [total_edges]: positions in the edge table, one subgraph
+            after the other, ascending in each. A row that was drawn several times is
+            repeated.
         sources: int64 array, shape [total_edges]: position of the source among its
             subgraph's nodes of the source set.
-        targets: int64 array, shape [total_edges]: the same for the target.
+        targets: int64 array, shape [total_edges]: position of the target among its
+            subgraph's nodes of the target set.
         splits: int64 array, shape [num_subgraphs + 1]: where each subgraph starts in `rows`.
     """
 
@@ -54,8 +54,8 @@ class SampledReadouts:
         splits: int64 array, shape [num_subgraphs + 1]: where the readouts of each subgraph start.
         positions: by root ("seed"; or "source" and "target"), int64 array, shape
             [num_readouts]: position of the root among its subgraph's nodes of its set.
-        seed_rows: int64 array, shape [num_subgraphs]: row of the seed in the table that it
-            is from: position among the rows of the node table, edge table or seed table.
+        seed_rows: int64 array, shape [num_subgraphs]: position of the seed in the node
+            table, edge table or seed table that it comes from.
         labels: int8 array, shape [num_readouts]: 1 for true pairs, 0 for negatives; None
             without negatives.
         seed_edges: int64 array, shape [num_subgraphs]: position of the seed edge among its
@@ -71,12 +71,12 @@ class SampledReadouts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TruncatedHub:
-    """A node of which a hop took some edges only.
+    """A node with more edges than a hop's fan-out.
 
     Attributes:
         node_id: original id.
-        degree: edges that it has in the whole graph.
-        times_truncated: in how many subgraphs.
+        degree: number of its edges in the whole graph.
+        times_truncated: number of subgraphs in which the hop truncated its edges.
     """
 
     node_id: str | int
@@ -86,14 +86,15 @@ class TruncatedHub:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HopCounts:
-    """What one hop did, summed over subgraphs.
+    """Counts of one hop, summed over subgraphs.
 
     Attributes:
         num_inputs: nodes that the hop started from.
-        num_truncated: those of them with more eligible edges than the fan-out.
+        num_truncated: input nodes with more eligible edges than the fan-out.
         num_edges: edges sampled.
-        num_candidates: edges that the input nodes have in the whole graph.
-        num_eligible: those of them that the plan does not hide and that weigh something.
+        num_candidates: edges of the input nodes in the whole graph.
+        num_eligible: candidates that the plan does not hide and, with strategy "weighted",
+            whose weight is positive.
     """
 
     num_inputs: int = 0
@@ -118,12 +119,12 @@ class SampledSubgraphs:
     """Subgraphs around a batch of seeds.
 
     Attributes:
-        num_subgraphs: how many there are.
+        num_subgraphs: number of subgraphs.
         node_sets: by node set, for every node set that the plan reaches.
         edge_sets: by edge set, for every edge set that the plan has.
         readouts: what is read out of each subgraph; None if nothing is.
         hop_counts: by hop.
-        truncated_hubs: by hop, the nodes of most edges that it cut.
+        truncated_hubs: by hop, the nodes with the most edges whose edges it truncated.
     """
 
     num_subgraphs: int
@@ -135,17 +136,17 @@ class SampledSubgraphs:
 
 
 MAX_TRUNCATED_HUBS = 20
-"""How many truncated nodes are named for each hop: those of most edges."""
+"""Maximum number of truncated nodes that are named for each hop: those with the most edges."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SizeStatistics:
-    """How many nodes or edges of one set the subgraphs have.
+    """Numbers of nodes or edges of one set per subgraph.
 
     Attributes:
         total: sum over all subgraphs.
-        mean: average of a subgraph.
-        max: most in one subgraph.
+        mean: average per subgraph.
+        max: maximum in one subgraph.
     """
 
     total: int
@@ -155,20 +156,20 @@ class SizeStatistics:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SubgraphStatistics:
-    """What a run of SubgraphExampleGen wrote.
+    """Statistics of the subgraphs that SubgraphExampleGen wrote.
 
     Attributes:
         num_subgraphs: by split.
-        num_negatives: by split, negative pairs that are read out; none without negatives.
+        num_negatives: by split, negative pairs that are read out; empty without negatives.
         node_sets: sizes by node set.
         edge_sets: sizes by edge set.
         all_nodes: sizes over all node sets together.
         all_edges: sizes over all edge sets together.
-        hops: by hop, what was followed and where the fan-out cut a node's edges.
-        fan_out_saturation: by hop, the share of its input nodes that had more edges to
-            choose from than the fan-out, in [0, 1].
-        truncated_hubs: by hop, those of these nodes that have most edges, at most
-            `MAX_TRUNCATED_HUBS`, in descending order.
+        hops: by hop, counts of input nodes, truncated nodes and edges.
+        fan_out_saturation: by hop, the fraction of its input nodes that had more eligible
+            edges than the fan-out, in [0, 1].
+        truncated_hubs: by hop, the truncated nodes with the most edges, at most
+            `MAX_TRUNCATED_HUBS`, in descending order of degree.
     """
 
     num_subgraphs: Mapping[str, int]
@@ -183,14 +184,14 @@ class SubgraphStatistics:
 
 
 class SubgraphStatisticsBuilder:
-    """Collects statistics batch after batch, in memory that does not grow.
+    """Collects statistics batch by batch, in bounded memory.
 
-    Builders of parts can be pickled and merged: however subgraphs are divided into
-    batches and parts, the statistics are the same.
+    Builders can be pickled and merged. The statistics do not depend on how subgraphs are
+    divided into batches and builders.
     """
 
     def __init__(self) -> None:
-        """Starts with nothing counted."""
+        """Starts with empty counts."""
         self._num_subgraphs: dict[str, int] = defaultdict(int)
         self._num_negatives: dict[str, int] = defaultdict(int)
         self._node_sizes: dict[str, _SizeSums] = defaultdict(_SizeSums)
@@ -201,7 +202,7 @@ class SubgraphStatisticsBuilder:
         self._hubs: dict[str, tuple[TruncatedHub, ...]] = defaultdict(tuple)
 
     def add_split(self, split: str) -> None:
-        """Names a split that may stay without subgraphs."""
+        """Adds a split that may have no subgraphs."""
         self._num_subgraphs[split] += 0
 
     def add(self, split: str, subgraphs: SampledSubgraphs) -> None:
@@ -226,7 +227,7 @@ class SubgraphStatisticsBuilder:
             self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
 
     def merge(self, other: SubgraphStatisticsBuilder) -> None:
-        """Adds what another builder has counted of other subgraphs of the same plan."""
+        """Adds the counts of another builder, for other subgraphs of the same plan."""
         for split, number in other._num_subgraphs.items():
             self._num_subgraphs[split] += number
         for split, number in other._num_negatives.items():
@@ -243,7 +244,7 @@ class SubgraphStatisticsBuilder:
             self._hubs[name] = _merge_hubs(self._hubs[name], hubs)
 
     def add_statistics(self, statistics: SubgraphStatistics) -> None:
-        """Adds what another builder has summed up."""
+        """Adds the statistics that another builder built."""
         part = SubgraphStatisticsBuilder()
         part._num_subgraphs.update(statistics.num_subgraphs)
         part._num_negatives.update(statistics.num_negatives)
@@ -256,7 +257,7 @@ class SubgraphStatisticsBuilder:
         self.merge(part)
 
     def build(self) -> SubgraphStatistics:
-        """Sums up all batches so far."""
+        """Returns the statistics of all batches so far."""
         count = sum(self._num_subgraphs.values())
         return SubgraphStatistics(
             num_subgraphs=dict(self._num_subgraphs),
@@ -274,10 +275,10 @@ class SubgraphStatisticsBuilder:
 
 
 def largest_hubs(hubs: Iterable[TruncatedHub]) -> tuple[TruncatedHub, ...]:
-    """Keeps the `MAX_TRUNCATED_HUBS` nodes of most edges; of equal ones, the first by id.
+    """Keeps the `MAX_TRUNCATED_HUBS` nodes with the most edges; ties are broken by id.
 
-    A node that is among the largest of all is among the largest of every part that
-    has it, so its times are complete whichever way parts are merged.
+    A node that is among the largest overall is among the largest of every part that
+    contains it, so its `times_truncated` is complete however parts are merged.
     """
     return tuple(sorted(hubs, key=lambda hub: (-hub.degree, hub.node_id))[:MAX_TRUNCATED_HUBS])
 

@@ -13,22 +13,22 @@ import numpy.typing as npt
 class Seeds:
     """The seeds of some subgraphs of one split, ascending by (key, row).
 
-    A readout is what a task reads an answer from: the seed node; or a pair of
-    source and target, of which a subgraph has several where negatives were drawn.
+    A readout is the part of a subgraph that a task predicts from: the seed node; or a
+    pair of source and target. With negatives, a subgraph has several pairs.
 
     Attributes:
         keys: uint64 array, shape [num_subgraphs]: identity of each subgraph in random
-            choices and in the order of records. Of a node: the hash of its id; of an
-            edge or a pair: `seed_splits.pair_keys` of both ends.
+            choices and in the order of records. For a node, the hash of its id; for an
+            edge or a pair, `seed_splits.pair_keys` of both ends.
         rows: int64 array, shape [num_subgraphs]: row of the seed table if the plan has
-            one, else of the seed node table, or of the seed edge table as it was written
+            one, else of the seed node table, or of the seed edge table as written
             (`EdgeTable.rows`).
         readout_splits: int64 array, shape [num_subgraphs + 1]: where the readouts of
             each subgraph start.
         readout_nodes: by root ("seed"; or "source" and "target"), int64 array, shape
             [num_readouts]: the node, as its row in the node table or as its code.
-        readout_labels: int8 array, shape [num_readouts], 1 for the true pair, which is
-            the first of its subgraph, and 0 for negatives; None without negatives.
+        readout_labels: int8 array, shape [num_readouts]: 1 for the true pair, which
+            comes first in its subgraph, and 0 for negatives; None without negatives.
         time_limits: int64 array, shape [num_subgraphs]: time of each seed; None if the
             plan is not temporal.
         rank_limits: int8 array, shape [num_subgraphs]: highest rank of edges that each
@@ -56,7 +56,7 @@ class Seeds:
             stop: the one after the last; at most `num_subgraphs`.
 
         Returns:
-            Seeds whose arrays are views, but for `readout_splits`.
+            Seeds whose arrays, except `readout_splits`, are views.
         """
         first, last = int(self.readout_splits[start]), int(self.readout_splits[stop])
         return Seeds(
@@ -76,7 +76,7 @@ class Seeds:
             indices: int64 array, shape [n], positions of subgraphs.
 
         Returns:
-            The seeds at these positions, in that order, which need not be that of keys.
+            The seeds at these positions, in the order of `indices`, not of keys.
         """
         counts = np.diff(self.readout_splits)[indices]
         splits = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
@@ -101,6 +101,6 @@ def shard_starts(num_shards: int) -> npt.NDArray[np.uint64]:
 
 
 def shard_bounds(keys: npt.NDArray[np.uint64], num_shards: int) -> npt.NDArray[np.int64]:
-    """Returns where each output shard starts among ascending keys, and the end. A shard may be empty."""
+    """Returns the position where each output shard starts in ascending keys, and the end. A shard may be empty."""
     starts = np.searchsorted(keys, shard_starts(num_shards))
     return np.append(starts, len(keys)).astype(np.int64)

@@ -1,6 +1,6 @@
-"""Splits tables of many graphs into the graphs, and checks that no edge leaves its own.
+"""Divides tables of many graphs into the graphs, and checks that no edge leaves its graph.
 
-Pure functions of tables, or of those rows of tables that some of the graphs have.
+These are pure functions of whole tables, or of the rows that belong to some of the graphs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class GroupedGraphs:
         node_sets: by node set; `SampledNodes.rows` are positions in the columns of the
             node table, ascending in each graph.
         edge_sets: by edge set, likewise.
-        reports: what became of the rows, by label of the table.
+        reports: counts of rows read, used and dropped, by table label.
         problems: rows that were dropped, table by table.
     """
 
@@ -65,11 +65,11 @@ class GroupedGraphs:
 def group_graphs(
     tables: Mapping[str, Table], spec: GraphLevelExamples, schema: GraphSchema, rules: RowRules
 ) -> GroupedGraphs:
-    """Parts tables, by label with all rows of the graphs in the order of the tables, into graphs.
+    """Divides tables, given by label, into graphs; they hold all rows of their graphs, in the order of the tables.
 
-    The rule `dangling_edges` is also for nodes and edges of graphs that the context
-    table lacks; `duplicate_nodes` is also for graphs. How much was dropped is
-    for the caller to check, who sees all graphs.
+    The rule `dangling_edges` also applies to nodes and edges of graphs that the context
+    table lacks; `duplicate_nodes` also applies to graphs. The caller, which sees all
+    graphs, checks how many rows were dropped.
     """
     grouping = _Grouping(tables, spec, rules)
     nodes = {name: grouping.find_nodes(name) for name in sorted(schema.node_sets)}
@@ -91,16 +91,16 @@ def group_graphs(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Nodes:
-    """Nodes of one set, and how to find them by their graph and id."""
+    """Nodes of one set, searchable by graph and id."""
 
     sampled: SampledNodes
     distinct_ids: pa.Array
-    keys: _Rows  # of graph and number of the id among the distinct ones, ascending
-    places: _Rows  # of each in its graph
+    keys: _Rows  # graph * number of distinct ids + position of the id in them, ascending
+    places: _Rows  # position of each node in its graph
     path: str
 
     def places_of(self, graphs: _Rows, ids: pa.Array) -> _Rows:
-        """Returns places in the graphs; -1 for nodes that these do not have."""
+        """Returns positions in the graphs; -1 for nodes that the graphs do not have."""
         if not len(self.keys):
             return np.full(len(graphs), _ABSENT, np.int64)
         numbers = _positions(ids, self.distinct_ids)
@@ -121,7 +121,7 @@ class _RowCheck:
     def apply(
         self, is_wrong: npt.NDArray[np.bool_], make: Callable[[int, dict[str, Any]], RowProblem], *, refuse: bool
     ) -> None:
-        """Looks at rows that no earlier check has dropped; `make` describes one, from its position and place."""
+        """Drops or refuses wrong rows that no earlier check dropped; `make` describes a row by position and place."""
         positions = np.flatnonzero(is_wrong & self.is_used)
         shown = positions[:1] if refuse else positions
         table = self._table
@@ -147,7 +147,7 @@ class _RowCheck:
 
 
 class _Grouping:
-    """Goes from table to table and gathers what became of their rows."""
+    """Groups the tables one by one and collects reports and problems of their rows."""
 
     def __init__(self, tables: Mapping[str, Table], spec: GraphLevelExamples, rules: RowRules) -> None:
         self._tables = tables
@@ -302,7 +302,7 @@ class _Grouping:
         return show_value(table.columns[self._id_key][position].as_py())
 
     def _by_graph(self, graphs: _Rows, is_used: npt.NDArray[np.bool_]) -> tuple[_Rows, _Rows]:
-        """Returns used positions, graph after graph, and where each graph starts."""
+        """Returns the used positions, sorted by graph, and where each graph starts."""
         used = np.flatnonzero(is_used).astype(np.int64)
         rows = used[np.argsort(graphs[used], kind="stable")]
         splits = np.searchsorted(graphs[rows], np.arange(len(self.ids) + 1)).astype(np.int64)
@@ -320,9 +320,9 @@ def _positions(ids: pa.Array, known: pa.Array) -> _Rows:
 
 
 def _is_again(keys: Sequence[_Rows], is_used: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Tells which used rows have all keys of an earlier used one."""
+    """Returns which used rows have the same keys as an earlier used row."""
     used = np.flatnonzero(is_used)
-    order = used[np.lexsort([key[used] for key in keys])]  # stable: earlier rows stay in front
+    order = used[np.lexsort([key[used] for key in keys])]  # stable: earlier rows stay first
     is_same = np.ones(max(len(order) - 1, 0), np.bool_)
     for key in keys:
         is_same &= key[order][1:] == key[order][:-1]

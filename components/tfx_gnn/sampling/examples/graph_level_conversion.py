@@ -1,4 +1,4 @@
-"""Writes small graphs whole, as serialized tf.Examples in TF-GNN's layout."""
+"""Converts tables of many small graphs to graph-level examples: serialized tf.Examples in TF-GNN's layout."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ class GraphBatch:
 
     Attributes:
         keys: uint64 array, shape [num_graphs], ascending: hashes of the graphs' ids.
-        graphs: their nodes and edges; rows are positions in the columns of the tables.
-        records: one serialized tf.Example a graph.
+        graphs: nodes and edges of the graphs; rows are positions in the columns of the
+            tables.
+        records: one serialized tf.Example per graph.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -43,9 +44,9 @@ class GraphBatch:
 
 
 class GraphLevelConverter:
-    """Turns those rows of tables that some graphs have into records.
+    """Converts the table rows of some graphs to records.
 
-    A record depends on the rows of its graph alone, not on the graphs beside it.
+    A record depends on the rows of its own graph only, not on other graphs.
 
     Attributes:
         schema: graph schema of the records.
@@ -56,7 +57,7 @@ class GraphLevelConverter:
     def __init__(
         self, tables: Mapping[str, Table], spec: GraphLevelExamples, tables_schema: GraphSchema, rules: RowRules
     ) -> None:
-        """Parts the tables, read as `graph_level_layouts` describes them, into graphs and finds the split of each."""
+        """Divides tables, read by the layouts of `graph_level_layouts`, into graphs and finds the graphs' splits."""
         self.schema = make_graph_level_schema(tables_schema, spec)
         self.grouped: GroupedGraphs = group_graphs(tables, spec, tables_schema, rules)
         self._tables = tables
@@ -70,7 +71,7 @@ class GraphLevelConverter:
 
     @property
     def num_graphs(self) -> dict[str, int]:
-        """Number of graphs by split, for all splits that the plan names."""
+        """Number of graphs by split, for all splits of the split plan."""
         return {name: int((self._split_codes == code).sum()) for code, name in enumerate(self._split_names)}
 
     def keys_of(self, split: str) -> npt.NDArray[np.uint64]:
@@ -82,7 +83,7 @@ class GraphLevelConverter:
     ) -> Iterator[GraphBatch]:
         """Yields the graphs of a split from position `start` to `stop`, in batches of at most `batch_size`.
 
-        They ascend by (key, row of the context table) within a batch and from one to the next.
+        Graphs ascend by (key, row of the context table), over all batches.
         """
         graphs = self._graphs_of(split)[start:stop]
         for first in range(0, len(graphs), batch_size):
@@ -130,13 +131,13 @@ class GraphLevelConverter:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphLevelReport:
-    """What became of tables of many graphs.
+    """Counts of graphs and table rows.
 
     Attributes:
-        num_graphs: by split.
+        num_graphs: by split, graphs.
         num_unused: graphs that `SplitPlan.unused_values` excludes.
         num_empty: graphs without nodes.
-        tables: what became of the rows, by label of the table.
+        tables: counts of rows read, used and dropped, by table label.
         problems: rows that were dropped.
     """
 
@@ -155,9 +156,9 @@ def convert_graph_level_examples(
     rules: RowRules | None = None,
     access: TableAccess | None = None,
 ) -> tuple[GraphLevelConverter, GraphLevelReport]:
-    """Reads tables of many graphs into memory, and makes ready to write each graph as a record.
+    """Reads tables of many graphs into memory, and prepares to write each graph as a record.
 
-    By default every row that breaks a rule is refused. `num_graphs` of the report names the splits to write.
+    By default any row that breaks a rule is an error. `num_graphs` of the report names the splits to write.
     """
     rules = rules or RowRules()
     layouts = graph_level_layouts(tables_dir, tables_schema, spec, access=access)
@@ -177,7 +178,7 @@ def convert_graph_level_examples(
 
 
 def splits_with_graphs(num_graphs: Mapping[str, int], spec: GraphLevelExamples) -> dict[str, int]:
-    """Checks that splits have graphs, and leaves out those that need not."""
+    """Checks that splits have graphs, and leaves out empty splits that may be missing."""
     splits = {name: count for name, count in num_graphs.items() if count or not spec.splits.may_be_missing}
     empty = [name for name, count in splits.items() if not count]
     if not any(splits.values()) or (empty and not spec.splits.allows_empty_splits):
@@ -204,7 +205,7 @@ def _take_edges(edges: SampledEdges, chosen: _Rows) -> SampledEdges:
 
 
 def _ranges(splits: _Rows, chosen: _Rows) -> tuple[_Rows, _Rows]:
-    """Returns the positions of the chosen ranges, one after the other, and where each begins among them."""
+    """Returns the concatenated positions of the chosen ranges, and where each range begins in them."""
     sizes = np.diff(splits)[chosen]
     starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
     return expand_ranges(splits[chosen], sizes), starts

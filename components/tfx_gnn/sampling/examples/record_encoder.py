@@ -1,10 +1,9 @@
-"""Encodes serialized tf.Examples from columns of tables.
+"""Encodes columns of tables as serialized tf.Examples.
 
 Subgraphs repeat nodes: a feature value that a table holds once is written many
-times. So every value is turned into its piece of the record once, up front,
-and a record is put together from slices, ten times as fast as through
-`tf.train.Example` and byte for byte the same as its deterministic form with
-keys in ascending order.
+times. So every value is encoded once, up front, and records are assembled from
+slices of these bytes. This is ten times as fast as `tf.train.Example`, and byte
+for byte the same as its deterministic form with keys in ascending order.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ record starts among them, shape [num_records + 1]."""
 class RecordEncoder:
     """Writes records whose values are rows of columns, or integers.
 
-    A column of one value a row is written as that list of values; a column of
-    fixed-size lists as the values of all rows in order; a column of lists of any
-    size so too, with their sizes under `<key>.d1`.
+    The rows of a column are written as one list of values: one value per row, or the
+    values of all lists in order. For lists of any size, their sizes are written under
+    `<key>.d1`.
     """
 
     def __init__(self, columns: Mapping[str, pa.Array]) -> None:
         """Encodes the values of all columns.
 
-        These are by key of the records, without nulls: booleans, numbers, large_string, large_binary, or
+        `columns` has, by key of the records, arrays without nulls: booleans, numbers, large_string, large_binary, or
         (large or fixed-size) lists of these.
         """
         self._columns: dict[str, _EncodedColumn] = {}
@@ -56,9 +55,9 @@ class RecordEncoder:
         self._integers = _EncodedIntegers()
 
     def encode(self, num_records: int, columns: Mapping[str, Slices], integers: Mapping[str, Slices]) -> list[bytes]:
-        """Writes one serialized tf.Example a record, with all these keys in each.
+        """Returns one serialized tf.Example per record, each with all the keys of both mappings.
 
-        `columns` are rows of the encoded columns; `integers` are non-negative values of further keys.
+        `columns` has rows of the encoded columns; `integers` has non-negative values of further keys.
         """
         entries: dict[str, Iterator[bytes]] = {}
         for key, (rows, splits) in columns.items():
@@ -84,7 +83,7 @@ class RecordEncoder:
 
 
 class RecordSlices:
-    """What each record of subgraphs has of columns, and which integers, by key."""
+    """The column rows and integers of each subgraph's record, by key."""
 
     def __init__(self, num_records: int) -> None:
         self.one_each = np.arange(num_records + 1)
@@ -103,7 +102,7 @@ class RecordSlices:
 
 
 class _HeaderCache(dict[int, bytes]):
-    """What comes before a list of values of a given length in bytes."""
+    """The bytes that come before a list of values, by the length of the list in bytes."""
 
     def __init__(self, key: str, kind: bytes) -> None:
         super().__init__()
@@ -124,12 +123,12 @@ class _HeaderCache(dict[int, bytes]):
 
 @functools.lru_cache(maxsize=_MAX_KEYS)
 def _headers(key: str, kind: bytes) -> _HeaderCache:
-    # Shared by all encoders of a process: one that writes a small part of a graph pays for few.
+    # Shared by all encoders of a process, so that an encoder for a small part of a graph computes few headers.
     return _HeaderCache(key, kind)
 
 
 class _EncodedValues:
-    """Encoded values one after the other, and where each begins."""
+    """Concatenated encoded values, and where each begins."""
 
     def __init__(self, data: bytes, offsets: _Rows) -> None:
         self.data = data
@@ -139,7 +138,7 @@ class _EncodedValues:
 class _EncodedColumn:
     """Rows of a table column in their encoded form.
 
-    `kind` tells which list of tf.train.Feature they belong to.
+    `kind` is the field of tf.train.Feature that they belong to.
     """
 
     def __init__(self, kind: bytes, pieces: pa.LargeBinaryArray | npt.NDArray[np.float32]) -> None:
@@ -206,7 +205,7 @@ def _encode_values(column: pa.Array) -> tuple[bytes, pa.LargeBinaryArray]:
 
 
 def _varints(values: npt.NDArray[np.uint64]) -> pa.LargeBinaryArray:
-    """Encodes integers: seven bits a byte, low bits first, as `_varint` does."""
+    """Encodes integers as `_varint` does: seven bits per byte, low bits first."""
     num_bytes = np.ones(len(values), np.int64)
     bound = 7
     while bound < 64 and (longer := values >> np.uint64(bound) > 0).any():
@@ -227,7 +226,7 @@ def _floats(column: pa.Array) -> npt.NDArray[np.float32]:
 
 
 def _joined(pieces: pa.LargeBinaryArray, splits: _Rows) -> pa.LargeBinaryArray:
-    """Joins consecutive pieces: those of values to those of rows."""
+    """Joins the consecutive encoded values of each row into one piece."""
     data, offsets = _bytes_and_offsets(pieces)
     return _large_binary(offsets[splits], pa.py_buffer(data))
 
@@ -246,7 +245,7 @@ def _bytes_and_offsets(pieces: pa.LargeBinaryArray) -> tuple[bytes, _Rows]:
 
 
 def _varint(value: int) -> bytes:
-    """Encodes a value in [0, 2**64): seven bits a byte, low bits first."""
+    """Encodes a value in [0, 2**64): seven bits per byte, low bits first."""
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)

@@ -1,4 +1,4 @@
-"""Selects the seeds of a plan from tables in memory, split by split: those of its seed set, or of a seed table."""
+"""Selects the seeds of a plan, split by split, from tables in memory: from the seed set or a seed table."""
 
 from __future__ import annotations
 
@@ -57,23 +57,23 @@ _Codes = npt.NDArray[np.uint64]
 
 
 _KEYS = {SEED: ID_FEATURE, SOURCE: SOURCE_KEY, TARGET: TARGET_KEY}
-# A seed node that is not there is counted like the source of an edge.
+# A seed that names an unknown node is counted like an edge with an unknown source.
 _RULES = {SEED: DANGLING_SOURCE, SOURCE: DANGLING_SOURCE, TARGET: DANGLING_TARGET}
 _ARROW_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "string": pa.large_string()}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SeedReport:
-    """What became of everything that might have been a seed.
+    """Counts of the candidate seeds, by what they were used for.
 
     Attributes:
-        num_seeds: by split.
+        num_seeds: by split, seeds.
         num_unused: rows that `SplitPlan.unused_values` excludes.
-        num_message_passing_only: edges of the first split that are no seeds, as others
-            of that split are supervision only.
-        num_negatives: by split, negatives that were drawn; none without negatives.
+        num_message_passing_only: edges of the first split that are not seeds, because
+            `disjoint_train_share` makes only some of its edges supervision.
+        num_negatives: by split, negatives that were drawn; empty without negatives.
         num_missing_negatives: by split, negatives for which every draw was refused.
-        table: what became of the rows of the seed table; None without one.
+        table: counts of the seed table's rows; None without a seed table.
         problems: rows of the seed table that were dropped.
     """
 
@@ -88,7 +88,7 @@ class SeedReport:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Candidates:
-    """What might be seeds: by root its nodes, and what decides about splits."""
+    """Candidate seeds: their nodes by root, and the columns that decide splits."""
 
     nodes: Mapping[str, _Rows]
     rows: _Rows
@@ -112,17 +112,17 @@ def make_seeds(
         tables: the graph, read with the extra columns that `tables_with_splits` lists.
         plan: a plan that fits the graph.
         sampling_seed: seed of all random choices, in [0, 2**63); negatives depend on it.
-        seed_table: rows of the plan's seed table, if it has one.
-        rules: what to do with rows of the seed table that name no node:
-            `dangling_edges`. Refused by default.
+        seed_table: the plan's seed table, if it has one.
+        rules: `dangling_edges` decides what to do with rows of the seed table that name
+            unknown nodes. By default they are an error.
 
     Returns:
-        By split, in the order of `plan.splits.names`, its seeds; and the counts. Nodes
-        are rows of their node tables.
+        The seeds of each split, in the order of `plan.splits.names`; and the counts.
+        Nodes are rows of their node tables.
 
     Raises:
         ValueError: if a row has no split or a split no seeds, or the seed table names
-            nodes that are not there or a seed twice.
+            unknown nodes or repeats a seed.
     """
     candidates = _find_candidates(tables, plan, seed_table, rules or RowRules())
     sets = root_node_sets(plan, tables.schema)
@@ -155,7 +155,7 @@ def make_seeds(
 
 
 def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str, int]:
-    """Checks that splits have seeds, and leaves out those that need not; in the order of `splits.names`."""
+    """Checks that splits have seeds, and leaves out empty splits that may be missing; keeps their order."""
     kept = {name: counts[name] for name in splits.names if counts[name] or not splits.may_be_missing}
     total = sum(kept.values())
     if not total:
@@ -175,7 +175,7 @@ def splits_with_seeds(splits: SplitPlan, counts: Mapping[str, int]) -> dict[str,
 def seed_table_layout(
     tables_dir: str, plan: SamplingPlan, schema: GraphSchema, *, access: TableAccess | None = None
 ) -> TableLayout:
-    """Describes a plan's seed table: ids, declared features, and as text the columns that decide about splits.
+    """Describes a plan's seed table: ids, declared features, and, as text, the columns that decide splits.
 
     The file name is relative to `tables_dir`, the folder of the graph schema.
     """
@@ -234,7 +234,7 @@ def _find_candidates(tables: GraphTables, plan: SamplingPlan, seed_table: Table 
 def _find_table_seeds(tables: GraphTables, plan: SamplingPlan, table: Table, rules: RowRules) -> _Candidates:
     """Looks up the nodes that a seed table names.
 
-    The rule `dangling_edges` says what happens to rows that name no node.
+    The rule `dangling_edges` decides what happens to rows that name unknown nodes.
     """
     sets = root_node_sets(plan, tables.schema)
     found = {
@@ -307,7 +307,7 @@ def _refuse_repeats(table: Table, rows: npt.NDArray[np.int64], identity: Sequenc
         raise ValueError(
             f"`{table.layout.label}` must name every seed once, or once for each time and identity; got "
             f"{show_value(tuple(names.values()))} again in {place_of_row(table, row)}, one of {int(is_repeat.sum())}. "
-            "Remove the repetition, or name what tells them apart in `identity_features`."
+            "Remove the repetition, or name the columns that distinguish them in `identity_features`."
         )
 
 
@@ -392,7 +392,7 @@ class _NegativeDrawer:
     def draw(
         self, keys: _Codes, sources: _Rows, targets: _Rows
     ) -> tuple[dict[str, _Rows], npt.NDArray[np.int64], npt.NDArray[np.int8]]:
-        """Returns nodes by root, where the readouts of each pair start, and labels."""
+        """Returns nodes by root, the start of each pair's readouts, and labels."""
         nodes, is_there = choose_negatives(
             keys,
             sources,

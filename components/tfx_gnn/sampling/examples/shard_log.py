@@ -1,4 +1,4 @@
-"""A log of finished output shards, from which an interrupted sampling resumes."""
+"""A log of finished output shards, from which an interrupted sampling run resumes."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LOG_DIR = ".finished_shards"
 
 
 class ShardLog:
-    """Notes the shards of an unfinished examples folder that are whole.
+    """Records which shards of an unfinished examples folder are complete.
 
-    Notes are small files beside the shards, written whole or not at all; any worker
-    may write them.
+    Each record is a small file next to the shards, written atomically; any worker may
+    write it.
     """
 
     def __init__(self, examples_dir: str) -> None:
@@ -27,7 +27,7 @@ class ShardLog:
         self._folder = os.path.join(examples_dir, _LOG_DIR)
 
     def note(self, split: str, shard: int, statistics: SubgraphStatistics) -> None:
-        """Notes that a shard is whole; to be called once its file is in place."""
+        """Records that a shard is complete; to be called once its file is in place."""
         tf.io.gfile.makedirs(self._folder)
         partial = os.path.join(self._folder, uuid.uuid4().hex)
         plain = {"split": split, "shard": shard, "statistics": dataclasses.asdict(statistics)}
@@ -36,9 +36,9 @@ class ShardLog:
         tf.io.gfile.rename(partial, os.path.join(self._folder, f"{split}-{shard:05d}.json"), overwrite=True)
 
     def read(self) -> dict[tuple[str, int], SubgraphStatistics]:
-        """Lists the shards that are whole, by (split, position of the file).
+        """Lists the complete shards, by (split, position of the file).
 
-        A note that is damaged, as a machine that loses power may leave it, counts as none.
+        Damaged records, which a power failure may leave, are ignored.
         """
         if not tf.io.gfile.exists(self._folder):
             return {}
@@ -50,13 +50,13 @@ class ShardLog:
                 try:
                     plain = json.loads(text)
                 except json.JSONDecodeError:
-                    # Its shard is made again.
+                    # The shard will be made again.
                     continue
                 noted[plain["split"], plain["shard"]] = _statistics(plain["statistics"])
         return noted
 
     def remove(self) -> None:
-        """Removes the notes, when the folder is finished."""
+        """Removes the log, once the folder is finished."""
         if tf.io.gfile.exists(self._folder):
             tf.io.gfile.rmtree(self._folder)
 

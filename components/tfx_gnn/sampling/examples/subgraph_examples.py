@@ -40,8 +40,8 @@ class SubgraphExampleEncoder:
 
     The keys are `context/<feature>`, `nodes/<set>.#size`, `nodes/<set>.<feature>`,
     `edges/<set>.#size`, `edges/<set>.#source`, `edges/<set>.#target` and
-    `edges/<set>.<feature>`, for exactly the sets and features of `schema`. Every key
-    is there in every record; an empty set has empty lists.
+    `edges/<set>.<feature>`, for exactly the sets and features of `schema`. Every record
+    has every key; an empty set has empty lists.
 
     Attributes:
         schema: graph schema of the records.
@@ -54,10 +54,10 @@ class SubgraphExampleEncoder:
         *,
         seed_features: Mapping[str, pa.Array] | None = None,
     ) -> None:
-        """Encodes the values of all tables: the graph, or the part of it that subgraphs have.
+        """Encodes the values of all tables: of the whole graph, or of the part that subgraphs contain.
 
-        `seed_features` are the columns of the seed table that `plan.label_features` names;
-        `SampledReadouts.seed_rows` are rows of these.
+        `seed_features` holds the columns of the seed table that `plan.label_features` names;
+        `SampledReadouts.seed_rows` are rows of these columns.
         """
         self.schema: GraphSchema = make_subgraph_schema(tables.schema, plan)
         self._plan = plan
@@ -78,7 +78,7 @@ class SubgraphExampleEncoder:
         self._encoder = RecordEncoder(columns)
 
     def encode(self, subgraphs: SampledSubgraphs) -> list[bytes]:
-        """Writes one serialized tf.Example a subgraph, in order."""
+        """Returns one serialized tf.Example per subgraph, in order."""
         readouts = subgraphs.readouts
         if readouts is None:
             raise ValueError("`subgraphs` must have readouts; got none. Sample them by the plan.")
@@ -107,7 +107,7 @@ class SubgraphExampleEncoder:
     def _add_readouts(self, slices: RecordSlices, subgraphs: SampledSubgraphs, readouts: SampledReadouts) -> None:
         slices.add_nodes(READOUT_NODE_SET, readouts.splits)
         sizes = np.diff(readouts.splits)
-        # Of a node in a seed table, the table's row is one thing, the node's own another.
+        # With a seed table, labels of the node itself are in the node's own row, not in the seed table's row.
         for label in self._plan.label_features:
             rows = readouts.seed_rows
             if self._plan.seed_table and label not in self._plan.seed_table_features:
@@ -170,16 +170,15 @@ def subgraph_dataset(
     samples_anew: bool = False,
     parses: bool = True,
 ) -> tf.data.Dataset:
-    """Makes a data set of the subgraphs around seeds.
+    """Makes a dataset of the subgraphs around seeds.
 
-    Iterating over it a second time gives the same elements in the same order. What
-    epoch follows what is counted from the start of an iteration: for orders that
-    change from epoch to epoch in Keras' `fit`, take `num_epochs=None` and
-    `steps_per_epoch`.
+    Iterating over it again gives the same elements in the same order, because epochs are
+    counted from the start of each iteration. To get another order in each epoch of Keras'
+    `fit`, use `num_epochs=None` and `steps_per_epoch`.
 
-    The subgraphs come from Python, so the data set lives in the process that made it:
-    it cannot be saved with a function, sent to tf.data's service, or feed a
-    `TPUStrategy`, whose input runs on other machines. Write files for these.
+    The subgraphs come from Python, so the dataset is bound to the process that made it:
+    it cannot be saved with a function, sent to the tf.data service, or feed a
+    `TPUStrategy`, whose input runs on other machines. Write files for these uses.
 
     Args:
         tables: the graph.
@@ -190,14 +189,14 @@ def subgraph_dataset(
         seed_features: see `SubgraphExampleEncoder`.
         shuffle_seed: in [0, 2**63): each epoch has an order of its own that depends on
             this number and the keys of the seeds. None: the order of the seeds.
-        num_epochs: how often each seed comes, at least 1; None for ever.
-        samples_anew: whether each epoch draws edges of its own. The first epoch is
-            that of the files that SubgraphExampleGen writes.
-        parses: whether elements are scalar GraphTensors; otherwise serialized
-            tf.Examples, which are faster to batch before they are parsed.
+        num_epochs: number of times that each seed is repeated, at least 1; None: endlessly.
+        samples_anew: whether each epoch draws its own edges. The first epoch draws the
+            same edges as the files that SubgraphExampleGen writes.
+        parses: whether elements are scalar GraphTensors; otherwise they are serialized
+            tf.Examples, which are faster to batch before parsing.
 
     Returns:
-        Data set of scalar GraphTensors or scalar string tensors, of known cardinality.
+        Dataset of scalar GraphTensors or scalar string tensors, of known cardinality.
 
     Raises:
         ValueError: if the plan does not fit the graph, there is no seed, or a number is

@@ -1,8 +1,8 @@
 """Edge ranks and seed limits, which decide what a split may see.
 
 A seed of split `i` (its position in `SplitPlan.names`) has the limit `2 * i`, and
-its subgraph holds edges of at most that rank. So what has rank 0 is seen by all;
-what has the odd rank `2 * i + 1` is seen by later splits, not by split `i` itself.
+its subgraph holds edges of at most that rank. So every split sees edges of rank 0;
+splits after `i`, but not split `i` itself, see edges of the odd rank `2 * i + 1`.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ def rank_limit(split_code: int) -> int:
 def link_edge_ranks(split_codes: npt.NDArray[np.int16], is_supervision_only: npt.NDArray[np.bool_]) -> _Ranks:
     """Ranks the edges that are predicted, and their reverses.
 
-    Edges of the first split are seen by all, unless they are supervision only:
-    those are seen from the second split on. Edges of later splits are seen after
-    their split. What is no seed is seen by all.
+    Every split sees the edges of the first split, except edges that are supervision
+    only: these are visible from the second split on. Edges of a later split are
+    visible to the splits after it. Edges that are not seeds are visible to all.
     """
     ranks = 2 * split_codes.astype(np.int8) + 1
     is_open = (split_codes == UNUSED) | ((split_codes == 0) & ~is_supervision_only)
@@ -53,15 +53,15 @@ def link_edge_ranks(split_codes: npt.NDArray[np.int16], is_supervision_only: npt
 def node_ranks(split_codes: npt.NDArray[np.int16]) -> _Ranks:
     """Ranks the nodes of the seed node set in an inductive plan.
 
-    A node is seen from its own split and later ones; what is no seed is seen by all.
+    A node is visible to its own split and later ones; nodes that are not seeds are visible to all.
     """
     return np.where(split_codes == UNUSED, ALWAYS_VISIBLE, 2 * split_codes).astype(np.int8)
 
 
 def inductive_edge_ranks(source_ranks: _Ranks | None, target_ranks: _Ranks | None) -> _Ranks | None:
-    """Ranks edges by the nodes that they would show: the higher of both ends.
+    """Ranks edges by the nodes that they would reveal: the higher rank of their two ends.
 
-    An end of another node set than the seeds has None; None is returned if all edges are seen by all.
+    Ranks are None for ends outside the seed node set; None is returned if every split sees all edges.
     """
     if source_ranks is None or target_ranks is None:
         return source_ranks if target_ranks is None else target_ranks
@@ -69,18 +69,18 @@ def inductive_edge_ranks(source_ranks: _Ranks | None, target_ranks: _Ranks | Non
 
 
 def rank_edges(tables: GraphTables, plan: SamplingPlan) -> dict[str, npt.NDArray[np.int8]]:
-    """Ranks all edges that are not seen from every split.
+    """Ranks the edges of all edge sets that have edges hidden from some split.
 
     Args:
         tables: the graph, read with the extra columns that `tables_with_splits` lists.
         plan: the sampling plan.
 
     Returns:
-        By edge set, int8 array, shape [num_edges]: a seed of split `i` sees ranks up to `2 * i`. Edge sets that are
-        not there are seen by all.
+        By edge set, int8 array, shape [num_edges]: a seed of split `i` sees ranks up to `2 * i`. Edge sets without
+        an entry are visible to all.
 
     Raises:
-        ValueError: if a row has no split, or an edge and its reverse have different ones.
+        ValueError: if a row has no split, or an edge and its reverse have different splits.
     """
     if plan.is_link_plan:
         return _rank_link_edges(tables, plan)
@@ -130,7 +130,7 @@ def _rank_link_edges(tables: GraphTables, plan: SamplingPlan) -> dict[str, npt.N
 def _check_reverses(
     tables: GraphTables, plan: SamplingPlan, name: str, splits: Mapping[str, npt.NDArray[np.int16]]
 ) -> None:
-    """Refuses a reverse edge whose forward edges are all in other splits, which would show them."""
+    """Refuses a reverse edge whose forward edges are all in other splits: it would reveal them."""
     keys = pair_keys(*_end_codes(tables, plan.seed_edge_set))
     sources, targets = _end_codes(tables, name)
     forward_keys = pair_keys(targets, sources)

@@ -22,25 +22,25 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GraphLevelExamples:
-    """How tables of many graphs are parted into graphs, and what their examples carry.
+    """How tables of many graphs are divided into graphs, and what their examples carry.
 
-    Every node table and edge table, and the context table, which has one row a
-    graph, have a column with the id of the graph that each row is of. Ids of nodes
-    need only differ within a graph, and edges join nodes of one graph. Nodes and
-    edges keep the order of their tables.
+    Every table has a column with the id of the graph that each row belongs to. The
+    context table has one row per graph. Node ids need to be unique only within a
+    graph, and edges join nodes of the same graph. Nodes and edges keep the order of
+    their tables.
 
     Without a context table, the graphs are those that the node tables name.
 
     Attributes:
-        graph_id_column: column with the id of the graph, in every table. It is no
-            feature of the examples, declared as one or not; the id is the feature
-            `#id` of the context.
-        label_features: features of the context that are to be predicted. They stay there, and the schema marks
-            them: a model sees none of them, and requests need not have them.
+        graph_id_column: column with the id of the graph, in every table. It is never a
+            feature of the examples, even if the schema declares it as one; the id is
+            the context feature `#id`.
+        label_features: context features to predict. They stay in the context, and the schema marks
+            them as labels: models do not see them, and requests need not have them.
         splits: which split each graph belongs to: by hash of its id, or by a column or
             a feature of the context table.
-        excluded_features: by name of a node set or edge set, and "context", the
-            features that the examples leave out.
+        excluded_features: by node set, edge set or "context", the features that the
+            examples leave out.
         allows_empty_graphs: whether a graph may have no nodes. Otherwise that is an error.
     """
 
@@ -65,27 +65,27 @@ class GraphLevelExamples:
         object.__setattr__(self, "excluded_features", {k: tuple(v) for k, v in self.excluded_features.items()})
         if self.splits.visibility != "transductive" or self.splits.disjoint_train_share:
             raise ValueError(
-                "`splits` must leave `visibility` and `disjoint_train_share` as they are for whole graphs, which "
-                f"share no nodes; got {self.splits.visibility!r} and {self.splits.disjoint_train_share}. "
-                "Leave them out."
+                "`splits` must leave `visibility` and `disjoint_train_share` at their defaults for graph-level "
+                f"examples, which share no nodes; got {self.splits.visibility!r} and "
+                f"{self.splits.disjoint_train_share}. Leave them out."
             )
         left_out = {self.graph_id_column, self.splits.column, *self.excluded_features.get(CONTEXT, ())}
         lost = sorted(set(self.label_features) & left_out)
         if lost:
             raise ValueError(
                 f"`label_features` must be features of the examples; got {lost}, which `excluded_features`, "
-                "`splits` or `graph_id_column` take out of the context. Name other features."
+                "`splits` or `graph_id_column` remove from the context. Name other features."
             )
 
     @property
     def context_columns(self) -> tuple[str, ...]:
-        """Columns that the context table is read with as text, beside features."""
+        """Columns to read as text from the context table, besides features."""
         names = (self.graph_id_column, self.splits.column, self.splits.group_column)
         return tuple(dict.fromkeys(name for name in names if name))
 
 
 def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) -> None:
-    """Checks that every name means something in the tables."""
+    """Checks that everything the spec names exists in the tables."""
     for name in (*schema.node_sets, *schema.edge_sets):
         if name.startswith("_"):
             raise ValueError(
@@ -121,7 +121,7 @@ def check_graph_level_examples(spec: GraphLevelExamples, schema: GraphSchema) ->
 
 
 def has_context_table(schema: GraphSchema) -> bool:
-    """Tells whether the schema declares a context table, with one row a graph."""
+    """Returns whether the schema declares a context table, with one row per graph."""
     metadata = schema.context.metadata
     return bool(schema.context.features or metadata.filename or metadata.HasField("bigquery"))
 
@@ -129,7 +129,7 @@ def has_context_table(schema: GraphSchema) -> bool:
 def graph_level_layouts(
     tables_dir: str, schema: GraphSchema, spec: GraphLevelExamples, *, access: TableAccess | None = None
 ) -> TableLayouts:
-    """Finds the tables of many graphs and what to read from them: with the graph's id as text in each."""
+    """Finds the tables of many graphs and the columns to read, including the graph id, as text, from each."""
     check_graph_level_examples(spec, schema)
     return layouts_of(
         schema,
@@ -144,13 +144,14 @@ def graph_level_layouts(
 
 
 def make_graph_level_schema(tables_schema: GraphSchema, spec: GraphLevelExamples) -> GraphSchema:
-    """Describes the examples of whole graphs.
+    """Makes the schema of graph-level examples.
 
-    The schema has all node sets and edge sets and their features, but for excluded
-    ones and the columns of graph ids and splits; the graph's id is `#id` of the context.
-    Nodes have no `#id`, as their ids mean nothing outside their graph: to keep an
-    id, declare a feature with that column as its `source`. Where the tables came
-    from is left out. Labels are marked; see `tfx_gnn.graph.schema.context_labels`.
+    The schema has all node sets and edge sets and their features, except excluded
+    features and the columns of graph ids and splits; the graph's id is the context
+    feature `#id`. Nodes have no `#id`, because their ids mean nothing outside their
+    graph: to keep an id, declare a feature with that column as its `source`. The
+    locations of the tables are left out. Labels are marked; see
+    `tfx_gnn.graph.schema.context_labels`.
     """
     check_graph_level_examples(spec, tables_schema)
     schema = GraphSchema()

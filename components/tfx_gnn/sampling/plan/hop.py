@@ -18,7 +18,7 @@ TARGET = "target"
 INDUCED_PREFIX = "induced/"
 """Name prefix of the hops that add induced edges; no hop of a plan may have it."""
 
-_MAX_FAN_OUT = 2**31 - 1  # is compared with int64 counts of edges, and multiplied by numbers of requests
+_MAX_FAN_OUT = 2**31 - 1  # compared with int64 edge counts, and multiplied by numbers of requests
 _MAX_DRAWS = 2**15 - 1  # draws are numbered in int16
 _DIRECTIONS = ("forward", "backward")
 _WITH_REPLACEMENT = "uniform_with_replacement"
@@ -30,39 +30,39 @@ _WEIGHTED_STRATEGIES = ("weighted", "top_k")
 class Hop:
     """One step outward: from the nodes that earlier hops found, along one edge set.
 
-    Every input node gets up to `fan_out` of its edges. A node that several inputs
-    found is expanded once. A root is expanded by the hops that name it and by no
-    other, even where a path leads back to it (unless the plan says
-    `expands_seed_again`): a hop that must not reveal something about the seed
-    leaves it out of `inputs`.
+    Up to `fan_out` edges are sampled for each input node. A node that several inputs
+    found is expanded once. Only hops that name a root in `inputs` expand it, even
+    where a path leads back to the root (unless the plan sets `expands_seed_again`).
+    So a hop that must not reveal something about the seed leaves it out of `inputs`.
 
     Attributes:
         edge_set: edge set to follow.
-        fan_out: most edges that one input node gets, in [1, 2**31); in [1, 2**15) with
+        fan_out: maximum number of edges per input node: TF-GNN's `sample_size`, PyG's
+            `num_neighbors`. In [1, 2**31); in [1, 2**15) with
             "uniform_with_replacement"; 0 with "full".
-        inputs: where to start: roots ("seed" in a node plan; "source" and "target" in
-            a link plan) or names of earlier hops, at least one, all of which end in
-            the node set where this hop starts.
+        inputs: where to start, at least one: roots ("seed" in a node plan; "source" and
+            "target" in a link plan) or names of earlier hops. All must end in the node
+            set where this hop starts.
         name: name for later hops and statistics. Empty: `SamplingPlan` chooses
-            `<edge_set>`, or `<edge_set>_reverse` for a backward hop, with a number
-            behind it if that is taken.
+            `<edge_set>`, or `<edge_set>_reverse` for a backward hop, and appends a
+            number if that is taken.
         direction: "forward" starts at the edges' sources and finds their targets,
-            "backward" starts at the targets. The sampled edges point from their
-            own source to their own target either way.
+            "backward" starts at the targets and finds the sources. Sampled edges keep
+            their own source and target either way.
         strategy: how a node's edges are chosen.
-            "uniform": with equal chances, without replacement.
+            "uniform": with equal probability, without replacement.
             "uniform_with_replacement": `fan_out` independent draws; an edge that is
             drawn twice is in the subgraph twice.
-            "weighted": one after the other without replacement, each time with
-            chances in proportion to the weights of the edges that are left
-            (Efraimidis, Spirakis, 2006). Edges whose weight is not positive are
-            never chosen.
-            "top_k": those of largest weight; of equal ones, the first in the table.
-            "in_degree": as "weighted"; the weight of an edge is the number of edges of
-            the set that point to the same neighbor (backward: that leave it).
-            "full": all.
+            "weighted": one at a time without replacement, each draw with probability
+            proportional to the weights of the remaining edges (Efraimidis, Spirakis,
+            2006). Edges whose weight is not positive are never chosen.
+            "top_k": the edges of largest weight; ties go to the edge that comes first
+            in the table.
+            "in_degree": like "weighted"; the weight of an edge is the number of edges
+            of the set that point to the same neighbor (backward: that leave it).
+            "full": all edges.
         weight_feature: numeric scalar feature of the edge set that holds the weights;
-            for "weighted" and "top_k", and for no other.
+            only for "weighted" and "top_k".
     """
 
     edge_set: str
@@ -121,7 +121,7 @@ class Hop:
 
 
 def name_hops(hops: Iterable[Hop]) -> tuple[Hop, ...]:
-    """Gives a name to each hop that has none; refuses names that repeat."""
+    """Names each unnamed hop; refuses repeated names."""
     hops = tuple(hops)
     given = [hop.name for hop in hops if hop.name]
     taken = {SEED, SOURCE, TARGET, *given}

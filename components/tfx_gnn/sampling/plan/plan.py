@@ -1,7 +1,7 @@
 """The sampling plan: hops along named edge sets around a seed.
 
-The plan is data, not code. Samplers of any kind execute it, and it travels as
-JSON between machines. Times, a table of seeds and negatives are parts of it.
+The plan is data, not code: every kind of sampler executes it, and it travels between
+machines as JSON. It also describes times, a table of seeds and negatives.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Temporal:
     Attributes:
         seed_time: integer feature of the seed node set or seed edge set, or int64
             column of the seed table, with the time of each seed.
-        edge_times: by edge set, its integer feature with the time of each edge, in the
-            unit of `seed_time`; at least one. Edge sets that are not named are not
-            filtered. `excluded_features` may keep the features out of the examples.
-        inclusive: whether an edge of the very time of the seed is visible.
+        edge_times: by edge set, the integer feature with the time of each edge, in the
+            unit of `seed_time`; at least one entry. Other edge sets are not filtered.
+            `excluded_features` may keep the features out of the examples.
+        inclusive: whether an edge with exactly the seed's time is visible.
     """
 
     seed_time: str
@@ -56,19 +56,19 @@ class SeedTable:
     """A table of seeds: each row is the seed of one subgraph.
 
     Attributes:
-        filename: file beside the graph schema, of any format that tables may have.
-        columns: other names of the columns "id" (node plans) or "source" and "target"
-            (link plans), by these names.
-        features: by column, its type: "int64", "float32" or "string". Those that
-            `label_features` names become features of `_readout`; they may also be the
-            plan's `seed_time` or split column.
-        identity_features: those of `features`, integers or strings, that tell seeds of the same
-            nodes apart, as the relation does where two nodes may be linked by several. Seeds that are
-            equal in all of this are refused.
-        splits_edges: whether the rule for splits also divides the edges of the seed edge set and of reverse
-            edge sets, so that those of later splits are hidden from earlier ones: their tables must then have
-            what the rule looks at. False: edges are of no split, and visible from all, as those of tables
-            that hold nothing but the edges of training. The pairs that are read out are hidden either way.
+        filename: file next to the graph schema, in any format that tables may have.
+        columns: actual column names, keyed by the standard names: "id" (node plans), or
+            "source" and "target" (link plans).
+        features: type of each column: "int64", "float32" or "string". Columns that
+            `label_features` names become features of `_readout`; a column may also be
+            the plan's `seed_time` or split column.
+        identity_features: the integer or string `features` that distinguish seeds of the same nodes,
+            such as the relation where several relations may link two nodes. Seeds with equal nodes,
+            times and identity features are refused.
+        splits_edges: whether the split rule also assigns splits to the edges of the seed edge set and of
+            reverse edge sets, so that edges of later splits are hidden from earlier ones. Their tables must
+            then have the columns that the rule reads. False: edges belong to no split and every split sees
+            them; for tables that hold training edges only. The pairs that are read out are hidden either way.
     """
 
     filename: str
@@ -101,17 +101,17 @@ class SeedTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Negatives:
-    """Pairs that are no edges, drawn for each seed pair from the same source.
+    """Pairs that are not edges, drawn for each seed pair from the same source.
 
     Attributes:
-        num_per_positive: how many for one seed pair, at least 1.
+        num_per_positive: negatives per seed pair, at least 1.
         distribution: "uniform" over the target nodes, or in proportion to their
             "in_degree" in the seed edge set.
         same_feature: feature of the target node set; if given, only nodes with the
             value of the true target are drawn.
-        excludes_neighbors: never draws a true neighbor of the source.
-        num_draws: draws for each negative; if all of them are refused, the negative is
-            missing, which is counted.
+        excludes_neighbors: whether true neighbors of the source are never drawn.
+        num_draws: draws for each negative, at least 1; if all are refused, the negative
+            is missing and is counted as such.
     """
 
     num_per_positive: int
@@ -130,7 +130,7 @@ class Negatives:
         if self.num_draws > _MAX_DRAWS:
             raise ValueError(
                 f"`num_draws` must be at most {_MAX_DRAWS}; got {self.num_draws} in `negatives`. "
-                "Draw fewer times: what is refused so often hardly exists."
+                "Draw fewer times: if so many draws are refused, hardly any node qualifies."
             )
         if self.distribution not in _DISTRIBUTIONS:
             raise ValueError(
@@ -140,13 +140,13 @@ class Negatives:
 
 
 def _check_text(field: str, value: str, place: str) -> None:
-    """Checks that a field is a name; `place` says where it is, in words that follow others."""
+    """Checks that a field is a name; `place` says where it is, as a phrase appended to the message."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"`{field}` must be a name{place}; got {value!r}. Write it as a string.")
 
 
 def _check_texts(field: str, values: Mapping[str, str], place: str) -> None:
-    """Checks that a field maps names to names; `place` says where it is, in words that follow others."""
+    """Checks that a field maps names to names; `place` says where it is, as a phrase appended to the message."""
     if not isinstance(values, Mapping) or not all(
         isinstance(text, str) and text for pair in values.items() for text in pair
     ):
@@ -160,7 +160,7 @@ def check_names(field: str, names: Iterable[str]) -> None:
 
 
 def check_known(field: str, name: str, known: Iterable[str], place: str = "") -> None:
-    """Checks that a name is among those of a graph; `place` says where it is, in words that follow others."""
+    """Checks that a name is known; `place` says where it is, as a phrase appended to the message."""
     if name not in known:
         raise ValueError(f"`{field}` must be one of {sorted(known)}{place}; got {name!r}. Check the spelling.")
 
@@ -172,40 +172,42 @@ def _check_distinct_names(field: str, names: Iterable[str]) -> None:
 
 
 LABEL_FEATURE = "label"
-"""Feature of `_readout` that tells positive (1) from negative pairs (0) where a plan draws negatives."""
+"""Feature of `_readout`, 1 for positive and 0 for negative pairs, where a plan draws negatives."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SamplingPlan:
-    """Which subgraph to cut out around each seed, and what its examples carry.
+    """Which subgraph to sample around each seed, and what its examples carry.
 
     A node plan has `seed_node_set`; its subgraphs have one root, "seed". A link plan
-    has `seed_edge_set`; its roots are "source" and "target". The pairs that a
-    subgraph reads out are hidden from it: no edge of `seed_edge_set` or of
-    `reverse_edge_sets` between them is followed. What hides them otherwise is the
-    time, for edge sets that `temporal` filters without `inclusive`.
+    has `seed_edge_set`; its roots are "source" and "target".
+
+    A link plan without `keeps_seed_edge` hides the pairs that a subgraph reads out: no
+    hop follows an edge of `seed_edge_set` or `reverse_edge_sets` between them. In edge
+    sets that `temporal` filters without `inclusive`, time does this: the seed edge is
+    not older than itself, and edges between the pair that are older stay visible.
 
     Attributes:
         seed_node_set: every node of this set, or every row of `seed_table`, becomes the
             seed of one subgraph.
         seed_edge_set: every edge of this set, or every pair of `seed_table`, becomes the
             seed of one subgraph. Exactly one of the two is given.
-        seed_table: where the seeds are, if not all of the seed set.
-        hops: steps outward, each after the hops that it starts from. None at all
-            leaves the roots alone. Every hop has a name once the plan is made.
+        seed_table: table of the seeds; None: all of the seed set.
+        hops: steps outward, each listed after the hops that it starts from. Empty:
+            subgraphs have no nodes but the roots. Hops without a name get one.
         label_features: features of the seed node set, the seed edge set or the seed
-            table that `_readout` carries. No ordinary node or edge does, so a label
-            cannot leak to a neighbor.
-        excluded_features: by name of a node set or edge set, the features that the
-            examples leave out.
-        splits: which split each seed belongs to. The split column is no feature of the
-            examples, declared as one or not.
+            table that `_readout` carries. Ordinary nodes and edges do not carry them, so
+            a label cannot leak to a neighbor.
+        excluded_features: by node set or edge set, the features that the examples leave
+            out.
+        splits: which split each seed belongs to. The split column is never a feature of
+            the examples, even if the schema declares it as one.
         temporal: hides edges that are newer than the seed.
         induced_edge_sets: edge sets of which all edges between sampled nodes are added.
-        expands_seed_again: whether a hop expands a root also where a path leads back to
-            it, as TF-GNN's samplers do.
-        negatives: pairs to draw beside each seed pair; for link plans.
-        reverse_edge_sets: edge sets that hold the seed edges the other way round;
+        expands_seed_again: whether a hop also expands a root that a path leads back to,
+            as TF-GNN's samplers do.
+        negatives: pairs to draw for each seed pair; for link plans.
+        reverse_edge_sets: edge sets that hold the seed edges in the reverse direction;
             `seed_edge_set` itself if it holds both directions.
         keeps_seed_edge: whether the seed edge is part of the subgraph and
             `_readout/seed` reads from it, through `_shadow/<seed_edge_set>`: to classify
@@ -312,8 +314,8 @@ class SamplingPlan:
             if of_edges or LABEL_FEATURE in self.label_features:
                 raise ValueError(
                     f"`label_features` must be columns of the seed table other than {LABEL_FEATURE!r} in a plan with "
-                    f"`negatives`; got {of_edges or [LABEL_FEATURE]}. A negative pair is no edge and has no features; "
-                    f"{LABEL_FEATURE!r} tells it from a positive one."
+                    f"`negatives`; got {of_edges or [LABEL_FEATURE]}. A negative pair is not an edge and has no "
+                    f"features; {LABEL_FEATURE!r} distinguishes it from a positive one."
                 )
         keys = set(self.root_names) if self.is_link_plan else {"id"}
         unknown = set(self.seed_table.columns if self.seed_table else ()) - keys
@@ -332,8 +334,8 @@ class SamplingPlan:
                 )
         if self.splits.disjoint_train_share and not self.is_link_plan:
             raise ValueError(
-                "`splits.disjoint_train_share` must be 0 in a node plan, whose supervision are no edges; got "
-                f"{self.splits.disjoint_train_share}. Leave it out."
+                "`splits.disjoint_train_share` must be 0 in a node plan, whose supervision does not come from edges; "
+                f"got {self.splits.disjoint_train_share}. Leave it out."
             )
         if self.splits.disjoint_train_share and self.seed_table:
             raise ValueError(
@@ -342,18 +344,18 @@ class SamplingPlan:
             )
         if self.splits.visibility == "inductive" and self.is_link_plan:
             raise ValueError(
-                "`splits.visibility` must be 'transductive' in a link plan, whose splits are of edges; got "
+                "`splits.visibility` must be 'transductive' in a link plan, which splits edges, not nodes; got "
                 "'inductive'. Leave it out: edges of later splits are hidden from earlier ones."
             )
         if self.seed_table and not self.seed_table.splits_edges and not self.is_link_plan:
             raise ValueError(
-                "`splits_edges` must be left out of the `seed_table` of a node plan; got False. Its edges are of no "
-                "split anyway."
+                "`splits_edges` must be left out of the `seed_table` of a node plan; got False. Its edges belong to "
+                "no split anyway."
             )
         if self.keeps_seed_edge and (self.seed_table or self.negatives):
             raise ValueError(
                 "`keeps_seed_edge` must not be set in a plan with `seed_table` or `negatives`, "
-                f"whose pairs are no rows of the edge table; got {self.keeps_seed_edge!r}. Leave one of them out."
+                f"whose pairs are not rows of the edge table; got {self.keeps_seed_edge!r}. Leave one of them out."
             )
 
     def _check_inputs(self) -> None:
@@ -370,7 +372,7 @@ class SamplingPlan:
 
 
 def reached_node_sets(plan: SamplingPlan, schema: GraphSchema) -> tuple[str, ...]:
-    """Lists the node sets that the plan's subgraphs consist of.
+    """Lists the node sets of the plan's subgraphs.
 
     Args:
         plan: a plan that fits the schema.

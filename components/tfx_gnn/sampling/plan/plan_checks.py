@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def check_plan(plan: SamplingPlan, schema: GraphSchema) -> None:
-    """Checks that every name in the plan means something in the graph, and fits."""
+    """Checks that everything the plan names exists in the graph and has a suitable type."""
     if plan.is_link_plan:
         check_known("seed_edge_set", plan.seed_edge_set, schema.edge_sets)
     else:
@@ -116,7 +116,7 @@ def _check_temporal(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 
 def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
-    """Checks that the time that decides about splits is known for every row that has one."""
+    """Checks that each table whose rows belong to splits has the time feature that decides them."""
     seed_time = plan.splits.time_feature
     if not seed_time:
         return
@@ -150,7 +150,7 @@ def check_split_features(plan: SamplingPlan, schema: GraphSchema) -> None:
 
 def _check_features(plan: SamplingPlan, schema: GraphSchema) -> None:
     seed_features = _seed_features(plan, schema)
-    # A pair of a seed table need not be an edge, so it has no features of edges.
+    # A pair from a seed table need not be an edge, so it has no edge features.
     of_seed_set = () if plan.is_link_plan and plan.seed_table else seed_features
     known = {*of_seed_set, *plan.seed_table_features} - {"#id"}
     for name in plan.label_features:

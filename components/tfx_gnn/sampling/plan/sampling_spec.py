@@ -1,4 +1,4 @@
-"""Reads TF-GNN's sampling specs (`sampling_spec.pbtxt`) as plans."""
+"""Reads TF-GNN's sampling specs (`sampling_spec.pbtxt`) and converts them to plans."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan
 from tfx_gnn.sampling.plan.plan_checks import check_plan
 
 WEIGHT_FEATURES = ("#weight", "weight")
-"""Names under which an edge set may carry the weights of its edges; the first that is declared counts."""
+"""Features that may hold the weights of edges; the first one that the edge set declares is used."""
 
 _STRATEGIES = {
     TOP_K: "top_k",
@@ -34,7 +34,7 @@ def read_sampling_spec(path: str) -> SamplingSpec:
         path: path, or URL of a file system that `tf.io.gfile` knows.
 
     Returns:
-        The message. It is well-formed, not yet checked against a graph.
+        The message: well-formed, but not yet checked against a graph.
 
     Raises:
         ValueError: if there is no such file, or its text is malformed; the message
@@ -42,7 +42,7 @@ def read_sampling_spec(path: str) -> SamplingSpec:
     """
     if not tf.io.gfile.exists(path) or tf.io.gfile.isdir(path):
         raise ValueError(
-            f"`path` must name a sampling spec; got {path!r}, which is no file. Correct the name or put the file there."
+            f"`path` must name a sampling spec; got {path!r}, not a file. Correct the name or put the file there."
         )
     with tf.io.gfile.GFile(path, "rb") as file:
         data: bytes = file.read()
@@ -56,21 +56,22 @@ def read_sampling_spec(path: str) -> SamplingSpec:
 
 
 def plan_from_sampling_spec(spec: SamplingSpec, schema: GraphSchema, **plan_fields: Any) -> SamplingPlan:
-    """Turns a sampling spec into the plan that samples the same subgraphs.
+    """Converts a sampling spec to the plan that samples the same subgraphs.
 
-    Each operation becomes a hop of its name, in the order of the spec or, where an
-    operation stands before one that it starts from, after that. The strategies:
+    Each operation becomes a hop of the same name. Hops keep the order of the spec,
+    except that an operation listed before one of its inputs is moved after it. The
+    strategies:
 
     | spec | hop |
     |---|---|
-    | TOP_K (what an operation without strategy means) | "top_k" |
+    | TOP_K (the default of an operation without a strategy) | "top_k" |
     | RANDOM_UNIFORM | "uniform" |
     | RANDOM_WEIGHTED | "weighted" |
 
-    Weights are those of the edge feature `#weight`, or else `weight`. For an edge
-    set that declares neither, all weights are equal, as in TF-GNN; then both
-    weighted strategies mean "uniform". A seed to which a path leads back is
-    expanded there too (`expands_seed_again`), as by TF-GNN's samplers.
+    Weights are read from the edge feature `#weight`, or else from `weight`. If an edge
+    set declares neither, all weights are equal, as in TF-GNN, so both weighted
+    strategies become "uniform". A seed that a path leads back to is expanded again
+    (`expands_seed_again`), as in TF-GNN's samplers.
 
     A `symmetric_link_seed_op` becomes a link plan: operations that start from it
     start from both roots of a pair. Unlike TF-GNN, a link plan does not follow the
@@ -78,9 +79,9 @@ def plan_from_sampling_spec(spec: SamplingSpec, schema: GraphSchema, **plan_fiel
 
     Args:
         spec: the spec.
-        schema: the graph's schema. The edge sets `_readout/source` and
-            `_readout/target`, which TF-GNN asks for with a `symmetric_link_seed_op`,
-            need not be there; if they are, the pairs must fit them.
+        schema: the graph's schema. It may lack the edge sets `_readout/source` and
+            `_readout/target`, which TF-GNN requires with a `symmetric_link_seed_op`; if
+            they are declared, the pairs must fit them.
         **plan_fields: other fields of the plan, such as `label_features` or
             `splits`. A `symmetric_link_seed_op` needs `seed_edge_set`.
 
@@ -88,8 +89,9 @@ def plan_from_sampling_spec(spec: SamplingSpec, schema: GraphSchema, **plan_fiel
         The plan, checked against the schema.
 
     Raises:
-        ValueError: if the spec breaks a rule, does not fit the schema, or a field
-            is given that it decides itself. The message names the operation.
+        ValueError: if the spec breaks a rule or does not fit the schema, or
+            `plan_fields` holds a field that the spec decides. The message names the
+            operation.
     """
     for name in _OF_THE_SPEC:
         if name in plan_fields:
@@ -148,7 +150,7 @@ def _seeds(
 
 
 def _ordered(operations: Sequence[SamplingOp], seed_name: str) -> list[SamplingOp]:
-    """Puts each operation behind those it starts from, and keeps the order of the spec otherwise."""
+    """Puts each operation after its inputs, and keeps the order of the spec otherwise."""
     names = [operation.op_name for operation in operations]
     for position, name in enumerate(names):
         if not name:
@@ -182,7 +184,7 @@ def _ordered(operations: Sequence[SamplingOp], seed_name: str) -> list[SamplingO
         if ready is None:
             circle = sorted(operation.op_name for operation in waiting)
             raise ValueError(
-                f"`input_op_names` must not lead in a circle; got one among the sampling ops {circle}. "
+                f"`input_op_names` must not form a cycle; got one among the sampling ops {circle}. "
                 "Start one of them from an earlier operation."
             )
         waiting.remove(ready)
@@ -197,9 +199,9 @@ def _hop(operation: SamplingOp, schema: GraphSchema, seed_name: str, roots: tupl
     if operation.sample_size < 1:
         got = operation.sample_size if operation.HasField("sample_size") else "none"
         raise ValueError(
-            f"`sample_size` must be at least 1; got {got} in {place}. Say how many edges one node gets at most."
+            f"`sample_size` must be at least 1; got {got} in {place}. Set the maximum number of edges per node."
         )
-    inputs: dict[str, None] = {}  # A dictionary keeps the order, and each name once.
+    inputs: dict[str, None] = {}  # serves as an ordered set
     for name in operation.input_op_names:
         inputs.update(dict.fromkeys(roots if name == seed_name else (name,)))
     strategy = _STRATEGIES[operation.strategy]

@@ -1,6 +1,6 @@
 """Assigns seeds to splits: which tables and columns decide, and the split of each row.
 
-Pure functions of arrays: of all seeds in memory, or of a block of them elsewhere.
+These are pure functions of arrays: of all seeds in memory, or of one block of seeds in a pipeline.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import EXTRA_PREFIX
 
 UNUSED = -1
-"""Split code of what is no seed."""
+"""Split code of rows that are not seeds."""
 
 # Independent streams of hashes of one key: ASCII of "split" and "superv".
 _SPLIT_STREAM = np.uint64(0x73706C6974)
@@ -37,14 +37,14 @@ _Values = TypeVar("_Values")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitColumns:
-    """What a table says about the splits of its rows; only what the plan's rule needs is there.
+    """The columns of a table that decide the splits of its rows; None for columns that the plan's rule does not need.
 
     Attributes:
         names: array of strings or integers, shape [num_rows]: values of `SplitPlan.column`.
-            Integers are read as they are written.
+            Integers are compared with split names as decimal text.
         times: int64 array, shape [num_rows]: values of `SplitPlan.time_feature`.
-        groups: the same for `SplitPlan.group_column`.
-        place_of: names the place of a row, from its position, for error messages.
+        groups: array of strings or integers, shape [num_rows]: values of `SplitPlan.group_column`.
+        place_of: describes for error messages where the row at a position is.
     """
 
     names: pa.Array | None = None
@@ -55,15 +55,15 @@ class SplitColumns:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TablesWithSplits:
-    """The tables each of whose rows belongs to a split.
+    """The tables whose rows belong to splits.
 
-    All of them must carry the columns that the rule for splits looks at.
+    All of them must have the columns that the split rule reads.
 
     Attributes:
-        node_sets: node sets whose nodes are seeds, or hidden from earlier splits.
-        edge_sets: edge sets whose edges are seeds or reverses of seeds, and are looked at.
+        node_sets: node sets whose nodes are seeds, or are hidden from earlier splits.
+        edge_sets: edge sets that sampling reads and whose edges are seeds or reverses of seeds.
         has_seed_table: whether the seeds are rows of a seed table.
-        extra_columns: columns that each of them is read with as text, beside features.
+        extra_columns: columns to read as text from each of these tables, besides features.
     """
 
     node_sets: tuple[str, ...]
@@ -73,13 +73,13 @@ class TablesWithSplits:
 
     @property
     def extra_columns_by_table(self) -> dict[str, tuple[str, ...]]:
-        """The extra columns by label of the table, for `read_tables`."""
+        """The extra columns by table label, for `read_tables`."""
         labels = [*(f"nodes/{name}" for name in self.node_sets), *(f"edges/{name}" for name in self.edge_sets)]
         return dict.fromkeys(labels, self.extra_columns) if self.extra_columns else {}
 
 
 def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
-    """Lists the tables each of whose rows belongs to a split, by name in alphabetical order."""
+    """Lists the tables whose rows belong to splits, in alphabetical order of their names."""
     has_node_splits = not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
     return TablesWithSplits(
         node_sets=(plan.seed_node_set,) if has_node_splits else (),
@@ -90,10 +90,10 @@ def tables_with_splits(plan: SamplingPlan) -> TablesWithSplits:
 
 
 def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
-    """Names the feature of a seed or reverse edge set whose time decides about its splits.
+    """Names the time feature that decides the splits of a seed edge set or reverse edge set.
 
-    It is `splits.time_feature`; but where that is the time of the seeds and these are no
-    edges of the set, the feature that `temporal.edge_times` gives, if it does.
+    This is `splits.time_feature`. But if that is also `temporal.seed_time`, and the seeds are
+    not edges of this set, it is the set's feature in `temporal.edge_times`, if there is one.
     """
     temporal = plan.temporal
     is_seed = edge_set == plan.seed_edge_set and plan.seed_table is None
@@ -103,7 +103,7 @@ def split_time_feature(plan: SamplingPlan, edge_set: str) -> str:
 
 
 def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
-    """Takes what decides about splits from a node table, read with the extra columns of `tables_with_splits`."""
+    """Takes the columns that decide splits from a node table, read with the extra columns of `tables_with_splits`."""
 
     def place_of(row: int) -> str:
         return f"the record with id {table.ids[row].as_py()!r} of {table.path}"
@@ -112,7 +112,7 @@ def node_split_columns(plan: SamplingPlan, table: NodeTable) -> SplitColumns:
 
 
 def edge_split_columns(plan: SamplingPlan, edge_set: str, table: EdgeTable) -> SplitColumns:
-    """Takes what decides about splits from an edge table, read with the extra columns of `tables_with_splits`."""
+    """Takes the columns that decide splits from an edge table, read with the extra columns of `tables_with_splits`."""
 
     def place_of(row: int) -> str:
         return f"row {int(table.rows[row])} (from 0) of {table.path}"
@@ -136,15 +136,15 @@ def _take_split_columns(
 def _extra_column(table: NodeTable | EdgeTable, name: str) -> pa.Array:
     if name not in table.extra_columns:
         raise ValueError(
-            f"`extra_columns` must hold the column {name!r}, which decides about splits; got "
+            f"`extra_columns` must hold the column {name!r}, which decides splits; got "
             f"{sorted(table.extra_columns)} of {table.path}. "
-            "Read the tables with those that `tables_with_splits` lists."
+            "Read the tables with the extra columns that `tables_with_splits` lists."
         )
     return table.extra_columns[name]
 
 
 def select_split_columns(splits: SplitPlan, table: Table, rows: npt.NDArray[np.int64]) -> SplitColumns:
-    """Takes what decides about splits from some rows of a seed table or context table."""
+    """Takes the columns that decide splits from some rows of a seed table or context table."""
     chosen = pa.array(rows)
     times = table.columns[splits.time_feature].take(chosen) if splits.time_feature else None
     return SplitColumns(
@@ -156,15 +156,15 @@ def select_split_columns(splits: SplitPlan, table: Table, rows: npt.NDArray[np.i
 
 
 def place_of_row(table: Table, row: int) -> str:
-    """Names the file and record of a row, given by its position in the columns of a table."""
+    """Describes the file and record of the row at a position in the columns of a table."""
     [(file, number)] = table.locate(table.rows[row : row + 1])
     return f"{file}, {table_format(table.layout).row_word} {number}"
 
 
 def pair_keys(source_codes: _Codes, target_codes: _Codes, *, is_symmetric: bool = False) -> _Codes:
-    """Makes the identity of pairs of nodes from the hashes of both ids.
+    """Computes keys of pairs of nodes from the hashes of both ids.
 
-    A symmetric pair and its reverse have one identity.
+    With `is_symmetric`, a pair and its reverse have the same key.
     """
     if is_symmetric:
         source_codes, target_codes = np.minimum(source_codes, target_codes), np.maximum(source_codes, target_codes)
@@ -187,8 +187,8 @@ def edge_split_codes(
 ) -> npt.NDArray[np.int16]:
     """Finds the split of each edge, or pair: its position in `splits.names`, or `UNUSED`.
 
-    By hash, an edge and its reverse have one split. `is_symmetric` tells that the seed edge set holds both
-    directions, `is_reverse` that these are edges of a reverse edge set.
+    By hash, an edge and its reverse have the same split. `is_symmetric` means that the seed edge set holds both
+    directions, `is_reverse` that the edges are those of a reverse edge set.
     """
     if is_reverse:
         source_codes, target_codes = target_codes, source_codes
@@ -196,9 +196,9 @@ def edge_split_codes(
 
 
 def supervision_only(splits: SplitPlan, keys: _Codes) -> npt.NDArray[np.bool_]:
-    """Chooses the edges that are supervision only, if they are in the first split.
+    """Returns which edges are supervision only, provided that they are in the first split.
 
-    `keys` are `pair_keys` of the edges; of a reverse edge, those of its forward edge.
+    `keys` are the `pair_keys` of the edges; for reverse edges, of their forward edges.
     """
     threshold = np.uint64(int(splits.disjoint_train_share * 2**_SHARE_BITS))
     hashes = _stream(splits, _SUPERVISION_STREAM, keys)

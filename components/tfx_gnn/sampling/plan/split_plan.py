@@ -1,6 +1,6 @@
 """How seeds are divided into splits, and what one split may see of another.
 
-The plan is data and travels as JSON. `seed_splits` executes it.
+The plan is data and travels as JSON; the module `seed_splits` executes it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DEFAULT_ORDER = ("train", "val", "test")
 _VISIBILITIES = ("transductive", "inductive")
 # Ranks of edges are int8 and go up to twice the number of splits.
 _MAX_SPLITS = 60
-# The place of a hash among the weights is found in 64-bit arithmetic.
+# A hash is scaled to the sum of the weights in 64-bit arithmetic.
 _MAX_TOTAL_WEIGHT = 2**31 - 1
 
 
@@ -25,45 +25,45 @@ _MAX_TOTAL_WEIGHT = 2**31 - 1
 class SplitPlan:
     """Rule by which each seed gets its split: by hash, by a column, or by time.
 
-    The rule looks at nothing but the seed itself, so a seed keeps its split when
-    others come and go.
+    The rule depends on the seed alone, so a seed keeps its split when other seeds are
+    added or removed.
 
-    By hash (the default): the hash of a node's id, or of the ids of both ends of
-    an edge, falls into one of the consecutive ranges that `weights` lay out. An
-    edge, its parallels and the edges of a reverse edge set that hold it the other
-    way round share one split.
+    By hash (the default): `weights` divide the range of hashes into consecutive parts.
+    The hash of a node's id, or of the ids of both ends of an edge, falls into one of
+    them. An edge, its parallel edges and its reverse edges in a reverse edge set share
+    one split.
 
-    By column: the seed's table has a column of split names, a declared feature or
-    not. No example carries it as a feature.
+    By column: the seed's table has a column of split names, whether or not the schema
+    declares it as a feature. Examples never carry it as a feature.
 
     By time: the integer feature `time_feature` is compared with `until`.
 
     Attributes:
         column: column with the name of each seed's split. Empty: another rule decides.
-        weights: by split, its share of the seeds as a positive integer; only 8:1:1
-            means what 80:10:10 means. Empty when `column` or `time_feature` decides.
+        weights: by split, its weight, a positive integer; only ratios matter: 8:1:1 means
+            the same as 80:10:10. Empty when `column` or `time_feature` decides.
         time_feature: integer feature with the time of each seed. Empty: another rule decides.
-        until: by split, the time before which its seeds lie (exclusive). The splits
-            follow each other in the order of these bounds; a seed is in the first one
-            whose bound lies after it. None, at most once, means no bound and is last.
-        order: all splits, those that come first in front. What comes later is not seen
-            from what comes earlier where edges or nodes are withheld. Empty: the order
-            of `weights` or of the bounds, which are filled in here; for a column
-            train, val, test, of which some may be missing from the column.
+        until: by split, the upper bound (exclusive) of its seeds' times. Splits are ordered
+            by bound; a seed is in the first split whose bound is later than the seed's
+            time. None means no bound; at most one split may have it, and it comes last.
+        order: all splits, earlier ones first. Where edges or nodes are withheld, earlier
+            splits do not see those of later splits. Empty: the order of `weights` or of
+            the bounds, which is filled in here; for a column train, val, test, some of
+            which may be missing from the column.
         group_column: column whose value is hashed instead of the id, so that all seeds
-            with one value share a split; only together with `weights`.
-        unused_values: values of `column` that make a row no seed. It stays in the
-            graph and is visible from every split.
-        hash_seed: another number gives another division by hash, in [0, 2**63).
-        allows_empty_splits: whether a split named here may stay without seeds; it has
-            empty files then. Otherwise that is an error.
-        visibility: of the nodes of the seed node set in plans whose seeds are nodes.
-            "transductive": every node may be in every subgraph. "inductive": a subgraph
-            holds no node of a later split, and so no edge of one.
-        disjoint_train_share: in plans whose seeds are edges, the share of the first
-            split's edges, in [0, 1), that are supervision only: no subgraph of the
-            first split holds them, and no other edge of that split is a seed. 0: each
-            edge of the first split is a seed and also seen by the other seeds.
+            with the same value share a split; only together with `weights`.
+        unused_values: values of `column` whose rows are not seeds. These rows stay in the
+            graph and every split sees them.
+        hash_seed: in [0, 2**63); another number gives another division by hash.
+        allows_empty_splits: whether a split named here may have no seeds, and then has
+            empty files. Otherwise that is an error.
+        visibility: in plans whose seeds are nodes, which nodes of the seed node set a
+            subgraph may hold. "transductive": all nodes. "inductive": no node of a later
+            split, and so no edge of such a node.
+        disjoint_train_share: in plans whose seeds are edges, the fraction, in [0, 1), of
+            the first split's edges that are supervision only: no subgraph of the first
+            split holds them, and only they are seeds of that split. 0: every edge of the
+            first split is a seed and is also visible to the other seeds.
     """
 
     column: str = ""
@@ -93,17 +93,17 @@ class SplitPlan:
 
     @property
     def rule(self) -> Literal["hash", "column", "time"]:
-        """What decides about a seed's split."""
+        """What decides a seed's split."""
         return "column" if self.column else "time" if self.time_feature else "hash"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All splits that a seed can be in, earlier ones first; a split's code is its position."""
+        """All splits that a seed can be in, earlier ones first; a split's code is its position here."""
         return self.order or _DEFAULT_ORDER
 
     @property
     def may_be_missing(self) -> bool:
-        """Whether splits without seeds are left out, as nobody has named them."""
+        """Whether splits without seeds are left out, because the user named none of the splits."""
         return self.rule == "column" and not self.order
 
     def _check_values(self) -> None:
@@ -173,7 +173,7 @@ class SplitPlan:
             )
 
     def _order_by(self, names: tuple[str, ...]) -> None:
-        """Fills in `order`, and the mappings in that order, as JSON keeps that of a tuple only."""
+        """Fills in `order` and sorts the mappings by it, because JSON keeps the order of a tuple only."""
         order = self.order or names
         if sorted(order) != sorted(names):
             raise ValueError(

@@ -13,7 +13,7 @@ from tfx_gnn.sampling.plan.plan_checks import check_plan
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
 READOUT_NODE_SET = "_readout"
-"""Auxiliary node set with one node a readout; it carries the labels."""
+"""Auxiliary node set with one node per readout; it carries the labels."""
 
 READOUT_EDGE_SET = f"{READOUT_NODE_SET}/{SEED}"
 """Auxiliary edge set from each seed to its `_readout` node."""
@@ -22,7 +22,7 @@ _SEED_DTYPES = {"int64": tf.int64, "float32": tf.float32, "string": tf.string}
 
 
 def readout_edge_set(key: str) -> str:
-    """Names the auxiliary edge set by which values are read out: of "seed", "source" or "target"."""
+    """Names the auxiliary edge set through which values of "seed", "source" or "target" are read out."""
     return f"{READOUT_NODE_SET}/{key}"
 
 
@@ -32,17 +32,17 @@ def shadow_node_set(edge_set: str) -> str:
 
 
 def make_subgraph_schema(tables_schema: GraphSchema, plan: SamplingPlan) -> GraphSchema:
-    """Describes the subgraphs that a plan cuts out of a graph.
+    """Makes the schema of the subgraphs that a plan samples from a graph.
 
-    The schema has the node sets and edge sets that the plan reaches, their features
-    without labels, excluded ones and the split column, an `#id` in each set, the
-    context features of the plan, and the `_readout` node set with the labels and
-    the edge sets that lead to it. Where the tables came from is left out.
+    The schema has the node sets and edge sets that the plan reaches, with an `#id` in
+    each set and their features except labels, excluded features and the split column;
+    the context features of the plan; and the `_readout` node set with the labels and
+    the edge sets that lead to it. The locations of the tables are left out.
     """
     check_plan(plan, tables_schema)
     reached = {*reached_node_sets(plan, tables_schema), *plan.edge_set_names}
     for name, declared in (*tables_schema.node_sets.items(), *tables_schema.edge_sets.items()):
-        # Without a table it describes what examples will have, as TF-GNN wants it for pairs of seeds.
+        # A set without a table describes what examples will have, as TF-GNN requires it for link seeds.
         if name.startswith("_") and (name in reached or declared.HasField("metadata")):
             raise ValueError(
                 f"`tables_schema` must not name a table with a leading underscore; got {name!r}. "

@@ -319,7 +319,7 @@ def test_rounds_are_asked_and_answered_in_turn():
     with pytest.raises(RuntimeError, match="`finish` must come after the last round"):
         block.finish()
     block.next_requests()
-    with pytest.raises(RuntimeError, match=r"`accept` must answer \['aa'\] before more is asked"):
+    with pytest.raises(RuntimeError, match=r"`accept` must answer \['aa'\] before more requests are made"):
         block.next_requests()
     with pytest.raises(ValueError, match=r"`answers` must be those to the last requests, \['aa'\]; got \[\]"):
         block.accept([])

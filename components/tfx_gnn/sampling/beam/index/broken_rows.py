@@ -34,11 +34,11 @@ from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE
 
 _PARTS_DIR = f".{DEAD_LETTERS_DIR}"
-_DROP = RowRules(invalid_rows="drop", max_dropped_share=1.0)  # a second look at what was looked at already
+_DROP = RowRules(invalid_rows="drop", max_dropped_share=1.0)  # invalid rows were reported at the first reading
 
 
 class WriteProblems(beam.DoFn):
-    """Problems and `BrokenRows`, grouped by unit, to a file of dead letters; gives its path."""
+    """Writes problems and `BrokenRows`, grouped by unit, to a file of dead letters; yields its path."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
@@ -59,7 +59,7 @@ class WriteProblems(beam.DoFn):
 
 
 def join_problems(index_dir: str) -> tuple[str, ...]:
-    """Joins what `WriteProblems` wrote to one file a table, in the order of rows; returns the paths."""
+    """Joins the files of `WriteProblems` into one file per table, in the order of rows; returns the paths."""
     parts_dir = os.path.join(index_dir, _PARTS_DIR)
     if not tf.io.gfile.exists(parts_dir):
         return ()
@@ -82,7 +82,7 @@ def join_problems(index_dir: str) -> tuple[str, ...]:
 
 
 def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
-    """Raises a ValueError if there are rows; the message names the first of the first table."""
+    """Raises a ValueError if there are broken rows; the message names the first row of the first table."""
     if not broken:
         return
     order = {label: position for position, label in enumerate(job.layouts)}
@@ -93,14 +93,14 @@ def refuse_rows(job: IndexJob, broken: Sequence[BrokenRows]) -> None:
     if job.layouts[first.label].kind == "seeds" and first.rule == DUPLICATE_EDGE:
         raise ValueError(
             f"`{first.label}` must name every seed once, or once for each time and identity; got {problem.value} in "
-            f"{problem.place}, one of {count}. Remove the repetition, or name what tells them apart in "
+            f"{problem.place}, one of {count}. Remove the repetition, or name the columns that distinguish them in "
             "`identity_features`."
         )
     raise ValueError(problem.message if count == 1 else f"{problem.message} It is one of {count} such rows.")
 
 
 def refuses(job: IndexJob, label: str, rule: str) -> bool:
-    """Tells whether rows of a table that break a rule are refused; repeated seeds always are."""
+    """Returns whether rows of a table that break a rule are refused; repeated seeds always are."""
     if rule == DUPLICATE_NODE:
         return job.rules.duplicate_nodes == "refuse"
     if rule == DUPLICATE_EDGE:
@@ -109,7 +109,7 @@ def refuses(job: IndexJob, label: str, rule: str) -> bool:
 
 
 def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
-    """Keeps the first row, which the error names, of rows that are refused; the others pass as they are."""
+    """Keeps only the first of refused rows, which the error names; returns other rows unchanged."""
     if not refuses(job, broken.label, broken.rule):
         return broken
     values = None if broken.values is None else broken.values[:1]
@@ -117,7 +117,7 @@ def shorten_refused(job: IndexJob, broken: BrokenRows) -> BrokenRows:
 
 
 def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
-    """Looks up where broken rows are and what they hold, which the steps before did not carry along."""
+    """Looks up the places and values of broken rows, which earlier steps did not send along."""
     layout = job.layouts[broken.label]
     unit = job.units[broken.label][broken.unit]
     reader = table_format(layout)
@@ -138,7 +138,7 @@ def _describe_rows(job: IndexJob, broken: BrokenRows) -> list[RowProblem]:
 
 
 def value_keys(job: IndexJob, label: str, rule: str) -> list[str]:
-    """Lists the columns whose values a message about a row shows."""
+    """Lists the columns whose values are shown in a message about a row."""
     keys = [ID_FEATURE] if job.layouts[label].kind == "node" else list(job.end_keys(label))
     has_time = rule == DUPLICATE_EDGE and job.time_key(label)
     return [*keys, job.time_key(label)] if has_time else keys

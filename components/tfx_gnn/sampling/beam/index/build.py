@@ -1,4 +1,4 @@
-"""Builds a graph index from tables by a Beam pipeline."""
+"""Builds a graph index from tables with a Beam pipeline."""
 
 from __future__ import annotations
 
@@ -39,22 +39,23 @@ from tfx_gnn.tables.table_files import TableUnit, list_units, no_records, read_t
 from tfx_gnn.tables.table_layout import TableLayout
 
 DEFAULT_HUB_DEGREE = 4096
-"""Nodes with more edges than this in a direction are hubs there."""
+"""Nodes with more edges than this in a direction are hubs in that direction."""
 
 _BYTES_PER_PARTITION = 1 << 26
-_COMPRESSION = 4  # by about this, files of compressed formats are smaller than as text
+_COMPRESSION = 4  # approximate compression ratio of compressed formats, relative to text
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexOptions:
-    """How an index is laid out. The subgraphs that are sampled from it do not depend on it.
+    """Layout of an index. The sampled subgraphs do not depend on it.
 
     Attributes:
-        num_partitions: number of partitions, a power of two; a worker holds a few in
-            memory. 0: one for at most 64 MiB of input files, or 16 MiB of Parquet and of
-            gzipped files. Tables in BigQuery do not count there: say how many.
-        hub_degree: nodes with more edges than this in a direction are hubs there, whose
-            edges spread over all partitions; at least 1.
+        num_partitions: number of partitions, a power of two; a worker holds a few
+            partitions in memory. 0: one partition per 64 MiB of input files at most, or
+            16 MiB of Parquet and gzipped files. Tables in BigQuery are not counted, so
+            give a number for these.
+        hub_degree: nodes with more edges than this in a direction are hubs in that
+            direction, and their edges are spread over all partitions; at least 1.
     """
 
     num_partitions: int = 0
@@ -72,14 +73,15 @@ class IndexOptions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexReport:
-    """What became of the tables.
+    """Report of an index build.
 
     Attributes:
-        info: what the index consists of.
-        tables: what became of the rows, by label of the table.
+        info: content of the index.
+        tables: counts of rows read, used and dropped, by table label.
         dead_letters: paths of the files that name dropped rows.
-        degrees: by edge set and direction, how many edges nodes have.
-        top_hubs: by edge set and direction, id and degree of the nodes of largest degree.
+        degrees: by edge set and direction, summary of the degrees of nodes.
+        top_hubs: by edge set and direction, id and degree of the hubs with the largest
+            degrees.
     """
 
     info: files.IndexInfo
@@ -99,27 +101,27 @@ def build_index(
     access: TableAccess | None = None,
     options: IndexOptions | None = None,
 ) -> IndexReport:
-    """Checks tables and writes them as partitions in the order in which sampling looks them up.
+    """Checks tables and writes them as partitions, sorted as sampling looks them up.
 
     The bytes depend on the tables, the plan, the rules and the options, not on the
-    number of workers. `index.json` is written last: without it the folder is no index.
+    number of workers. `index.json` is written last: a folder without it is not an index.
 
     Args:
         make_pipeline: makes the pipeline to run. Its workers must reach both folders.
         tables_dir: folder with `graph_schema.pbtxt` and the tables it names.
-        index_dir: folder to write; absent, or empty.
-        plan: what shall be sampled from the index.
-        rules: what happens to rows that break a rule; by default every one is refused.
-        access: another name of the schema, and which files may be read.
-        options: how the index is laid out.
+        index_dir: folder to write; absent or empty.
+        plan: sampling plan that the index must support.
+        rules: what to do with rows that break a rule; by default any such row is an error.
+        access: the schema's file name, if not the default, and which files may be read.
+        options: layout of the index.
 
     Returns:
-        What became of the tables.
+        The content of the index, counts of table rows, and statistics of degrees.
 
     Raises:
         ValueError: if the plan does not fit the graph, a table breaks a rule, more rows
             were dropped than the rules allow, or two ids have the same hash.
-        FileExistsError: if `index_dir` holds files already.
+        FileExistsError: if `index_dir` already holds files.
     """
     rules, options = rules or RowRules(), options or IndexOptions()
     if tf.io.gfile.exists(index_dir) and tf.io.gfile.listdir(index_dir):
@@ -286,7 +288,7 @@ def _name_hubs(job: IndexJob, results: IndexResults) -> dict[tuple[str, str], tu
         hubs += [
             ((edge_set, direction), node_set, code, degree) for degree, code in summary.top if degree > job.hub_degree
         ]
-    # By partition, so that each is loaded once.
+    # Sorted by code, and so by partition, so that each partition is loaded once.
     index = GraphIndex(job.index_dir, num_cached=1)
     ids: dict[tuple[str, int], str | int] = {}
     for node_set, code in sorted({(node_set, code) for _, node_set, code, _ in hubs}):

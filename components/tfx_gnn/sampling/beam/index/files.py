@@ -1,20 +1,20 @@
 """The file layout of a graph index.
 
-A graph index holds a graph as Arrow files that are loaded one partition at a
-time. A node belongs to the partition that the first bits of its code name, and
-an edge to that of the node it is looked up by. A folder consists of
+A graph index stores a graph as Arrow files that are loaded one partition at a
+time. The first bits of a node's code are the number of its partition; an edge is
+in the partition of the node that it is looked up by. A folder consists of
 
-    index.json                                   what there is (`IndexInfo`)
+    index.json                                   list of the tables (`IndexInfo`)
     graph_schema.pbtxt                           schema of the tables
     nodes/<set>/<p>.arrow                        nodes, by code
-    edges/<set>/<direction>/<p>.arrow            edges of nodes that are no hubs
-    edges/<set>/<direction>/<p>.hubs.arrow       hubs: how many edges each bucket has
-    edges/<set>/<direction>/<q>.buckets.arrow    edges of hubs, cut in buckets
-    edges/<set>/<p>.in_degrees.arrow             edges that arrive at each node
+    edges/<set>/<direction>/<p>.arrow            edges of nodes that are not hubs
+    edges/<set>/<direction>/<p>.hubs.arrow       hubs: number of edges in each bucket
+    edges/<set>/<direction>/<q>.buckets.arrow    edges of hubs, divided into buckets
+    edges/<set>/<p>.in_degrees.arrow             number of edges that arrive at each node
     seeds/<p>.arrow                              seeds, by key
     context/0.arrow                              features of the context, one row
 
-A table without rows in a partition has no file there.
+A partition in which a table has no rows has no file of that table.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ import pyarrow as pa
 import tensorflow as tf
 
 FORMAT_VERSION = 1
-"""Changes when folders of another version cannot be read."""
+"""Version of the format; folders of other versions cannot be read."""
 
 CODE = "#code"
-"""Column of node tables: code of the node, uint64 seen as int64. Rows ascend by the uint64."""
+"""Column of node tables: code of the node, uint64 viewed as int64. Rows ascend by the uint64 value."""
 ID = "#id"
 """Column of node tables: original id."""
 NODE = "#node"
@@ -47,15 +47,15 @@ NEIGHBOR = "#neighbor"
 ROW = "#row"
 """Column of edge and seed tables: row in the table as written, from 0 over all of its files."""
 RANK = "#rank"
-"""Column of edge tables: from which split on an edge is visible, int8."""
+"""Column of edge tables: rank of the edge, int8, which decides the splits that see it (see `edge_ranks`)."""
 IN_DEGREE = "#in_degree"
-"""Column of edge tables: number of edges of the set at the neighbor; of in-degree tables: at the node."""
+"""Column of edge tables: number of edges of the set at the neighbor; in in-degree tables: at the node."""
 BUCKET = "#bucket"
 """Column of bucket and hub tables: number of the bucket of a hub, int32."""
 BUCKET_COUNT = "#bucket_count"
 """Column of hub tables: number of edges in the bucket."""
 KEY = "#key"
-"""Column of seed tables: key of the subgraph, uint64 seen as int64. Rows ascend by (uint64, row)."""
+"""Column of seed tables: key of the subgraph, uint64 viewed as int64. Rows ascend by (uint64 value, row)."""
 SOURCE = "#source"
 """Column of seed tables of link plans: code of the source."""
 TARGET = "#target"
@@ -65,11 +65,11 @@ SPLIT = "#split"
 TIME = "#time"
 """Column of seed tables: time limit of the subgraph, int64."""
 UNIT = "#unit"
-"""Column of rows on their way to the index: position of the unit that they were read from, int32."""
+"""Column of rows while the index is built: position of the unit that a row was read from, int32."""
 RESERVED = frozenset(
     (CODE, ID, NODE, NEIGHBOR, ROW, RANK, IN_DEGREE, BUCKET, BUCKET_COUNT, KEY, SOURCE, TARGET, SPLIT, TIME, UNIT)
 )
-"""All columns that are no features. A feature may begin with # too: TF-GNN's weights are `#weight`."""
+"""All columns that are not features. A feature may begin with # too: TF-GNN's weights are `#weight`."""
 
 _INFO_FILE = "index.json"
 _SCHEMA_FILE = "graph_schema.pbtxt"
@@ -77,11 +77,11 @@ _SCHEMA_FILE = "graph_schema.pbtxt"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexedTable:
-    """One table of an index, cut in partitions.
+    """One table of an index, divided into partitions.
 
     Attributes:
-        schema: Arrow schema of its files.
-        num_rows: number of rows in each partition; one with 0 has no file.
+        schema: Arrow schema of the table's files.
+        num_rows: number of rows in each partition; a partition with 0 rows has no file.
     """
 
     schema: pa.Schema
@@ -95,18 +95,19 @@ class IndexedTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexInfo:
-    """What an index consists of: the content of `index.json`.
+    """Description of an index: the content of `index.json`.
 
     Attributes:
         num_partitions: number of partitions, a power of two.
-        hub_degree: a node with more edges than this in a direction is a hub there.
+        hub_degree: a node with more edges than this in a direction is a hub in that
+            direction.
         tables: by path without partition, such as "nodes/item" (see `node_table`,
             `edge_table`, `hub_table`, `bucket_table`, `in_degree_table`, `SEED_TABLE`,
             `CONTEXT_TABLE`).
-        num_edges: by edge set, number of edges, hubs' included.
+        num_edges: by edge set, number of edges, including those of hubs.
         in_degree_totals: by edge set whose in-degrees are stored, the sum of the
             in-degrees in each partition of the targets.
-        splits: names of the seeds' splits; `SPLIT` counts in this order.
+        splits: names of the seeds' splits; `SPLIT` is a position in it.
         seed_counts: by split, number of its seeds in each partition of the keys.
         fingerprint: SHA-256 over the content of all files, as hexadecimal digits.
     """
@@ -134,7 +135,7 @@ def node_table(node_set: str) -> str:
 
 
 def edge_table(edge_set: str, direction: str) -> str:
-    """Names the table of the edges of nodes that are no hubs.
+    """Names the table of the edges of nodes that are not hubs.
 
     Edges are looked up by source in direction "forward", by target in "backward".
     """
@@ -157,13 +158,13 @@ def in_degree_table(edge_set: str) -> str:
 
 
 def as_codes(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    """Reads an int64 column of codes as uint64 of the same bits."""
+    """Reads an int64 column of codes as uint64 with the same bits."""
     codes: npt.NDArray[np.uint64] = np.asarray(column.to_numpy(), np.int64).view(np.uint64)
     return codes
 
 
 def one_array(rows: pa.Table, name: str) -> pa.Array:
-    """Reads a column as one array; copies nothing if it is in one chunk already."""
+    """Reads a column as one array, without copying if it is already in one chunk."""
     column = rows.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
@@ -190,8 +191,8 @@ class PartitionRecord:
         partition: number of the partition.
         num_rows: number of rows, at least 1.
         digest: SHA-256 of the file as hexadecimal digits.
-        total: sum of the in-degrees, of tables that hold these.
-        by_split: number of seeds of each split, of the seed table.
+        total: for in-degree tables, the sum of the in-degrees.
+        by_split: for the seed table, the number of seeds of each split.
     """
 
     table: str
@@ -203,7 +204,7 @@ class PartitionRecord:
 
 
 def write_partition(index_dir: str, table: str, partition: int, rows: pa.Table, num_splits: int = 0) -> PartitionRecord:
-    """Writes one partition of a table, at least one row; `num_splits` is that of the plan, for seeds."""
+    """Writes one partition of a table, at least one row; `num_splits`, for seeds, is the plan's number of splits."""
     data = _encode(rows)
     path = table_file(index_dir, table, partition)
     tf.io.gfile.makedirs(os.path.dirname(path))
@@ -234,12 +235,12 @@ def _encode(rows: pa.Table) -> bytes:
 
 
 def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) -> pa.Table:
-    """Reads one partition of a table, each column in one chunk at most."""
+    """Reads one partition of a table, each column in at most one chunk."""
     entry = info.tables.get(table)
     if entry is None:
         raise ValueError(
             f"`table` must be in the index; got {table!r} in {index_dir}, which has {sorted(info.tables)}. "
-            "Build the index for the plan that is sampled."
+            "Build the index for the plan to sample."
         )
     if not entry.num_rows[partition]:
         return entry.schema.empty_table()
@@ -248,7 +249,7 @@ def read_partition(index_dir: str, info: IndexInfo, table: str, partition: int) 
         rows = pa.ipc.open_file(pa.BufferReader(file.read())).read_all()
     if rows.num_rows != entry.num_rows[partition]:
         raise ValueError(
-            f"`{path}` must hold the {entry.num_rows[partition]} rows that index.json tells; got {rows.num_rows}. "
+            f"`{path}` must hold the {entry.num_rows[partition]} rows that index.json declares; got {rows.num_rows}. "
             "Build the index again."
         )
     return rows
@@ -264,7 +265,7 @@ def assemble_info(
     splits: tuple[str, ...],
     schema_text: str,
 ) -> IndexInfo:
-    """Assembles the content of index.json; `schemas` name tables without rows too."""
+    """Assembles the content of index.json; `schemas` also has tables without rows."""
     by_place = {(record.table, record.partition): record for record in records}
 
     def records_of(table: str) -> list[PartitionRecord | None]:
@@ -296,7 +297,7 @@ def assemble_info(
 
 
 def write_info(index_dir: str, info: IndexInfo) -> None:
-    """Writes `index.json`, which makes a folder an index: the last file to be written."""
+    """Writes `index.json`, the last file, which marks the index as complete."""
     plain = dataclasses.asdict(dataclasses.replace(info, tables={}))
     plain["tables"] = {
         name: {

@@ -1,4 +1,4 @@
-"""An index to build: the tables, the plan and its rules, and what the index must hold for the plan."""
+"""Description of an index build: tables, plan, rules, and what the index must hold for the plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TARGET_END = "target"
 ENDS = (SOURCE_END, TARGET_END)
 """Ends of an edge, in the order of `LinkBlock.ends`."""
 END_OF_DIRECTION = {FORWARD: SOURCE_END, BACKWARD: TARGET_END}
-"""At which end edges are looked up."""
+"""The end by which edges are looked up."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,14 +31,15 @@ class IndexJob:
     """One index to build. It is sent to every worker.
 
     Attributes:
-        plan: what is sampled.
+        plan: what to sample.
         requirements: what the index must hold for the plan.
-        rules: what happens to rows that break a rule.
+        rules: what to do with rows that break a rule.
         layouts: the tables of nodes, edges and seeds, by label.
-        units: parts of the tables, by label.
+        units: units of the tables, by label.
         index_dir: folder to write into.
         num_partitions: number of partitions, a power of two.
-        hub_degree: nodes with more edges than this in a direction are hubs there.
+        hub_degree: nodes with more edges than this in a direction are hubs in that
+            direction.
     """
 
     plan: SamplingPlan
@@ -51,11 +52,11 @@ class IndexJob:
     hub_degree: int
 
     def is_read_once(self, label: str) -> bool:
-        """Tells whether rows cannot be looked up again where they were read: those of BigQuery."""
+        """Returns whether the table's rows cannot be read again: this holds for BigQuery."""
         return self.layouts[label].bigquery is not None
 
     def end_keys(self, label: str) -> tuple[str, ...]:
-        """Names the columns with the nodes that a row names: source and target, or the one node."""
+        """Names the columns with the node ids of a row: source and target, or the one node."""
         columns = self.layouts[label].columns
         return (SOURCE_KEY, TARGET_KEY) if SOURCE_KEY in columns else (ID_FEATURE,)
 
@@ -67,7 +68,7 @@ class IndexJob:
         return requirements.source_set, requirements.target_set
 
     def time_key(self, label: str) -> str:
-        """Names the column that tells edges or seeds with equal ends apart; "" if such rows are repetitions."""
+        """Names the time column that distinguishes edges or seeds with equal ends; "" if such rows are repetitions."""
         if self.plan.temporal is None:
             return ""
         if self.layouts[label].kind == "seeds":
@@ -75,13 +76,13 @@ class IndexJob:
         return self.plan.temporal.edge_times.get(self.layouts[label].name, "")
 
     def identity_keys(self, label: str) -> tuple[str, ...]:
-        """Names further columns that tell rows with equal ends apart."""
+        """Names further columns that distinguish rows with equal ends."""
         if self.layouts[label].kind == "seeds" and self.plan.seed_table is not None:
             return self.plan.seed_table.identity_features
         return ()
 
     def counted_ends(self, edge_set: str) -> tuple[str, ...]:
-        """Lists the `ENDS` at which the edges of each node are counted."""
+        """Lists the `ENDS` at which edges are counted per node."""
         requirements = self.requirements.edge_sets[edge_set]
         ends = {END_OF_DIRECTION[direction] for direction in requirements.directions}
         ends |= {self.degree_end(direction) for direction in requirements.degree_directions}
@@ -89,22 +90,22 @@ class IndexJob:
         return tuple(sorted(ends))
 
     def degree_end(self, direction: str) -> str:
-        """Returns at which end an in-degree hop counts edges: where its edges lead."""
+        """Returns the end at which an in-degree hop counts edges: the end that its edges lead to."""
         return TARGET_END if direction == FORWARD else SOURCE_END
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeRequirements:
-    """What is needed of one edge set.
+    """What an index must hold of one edge set.
 
     Attributes:
         source_set: node set of the sources.
         target_set: node set of the targets.
-        directions: in which directions edges are looked up, in alphabetical order.
-        features: features that its files hold: those of the examples, times and weights.
+        directions: directions in which edges are looked up, in alphabetical order.
+        features: features to store: features of the examples, times and weights.
         degree_directions: directions in which a hop chooses by in-degree.
-        stores_in_degrees: whether negatives are drawn by the in-degrees of its targets.
-        has_ranks: whether its edges are visible from some splits only.
+        stores_in_degrees: whether negatives are drawn by the in-degrees of the targets.
+        has_ranks: whether some splits must not see all of its edges.
     """
 
     source_set: str
@@ -121,11 +122,11 @@ class IndexRequirements:
     """What an index must hold for a sampling plan.
 
     Attributes:
-        node_sets: by node set, the features that its files hold, labels among them.
-        edge_sets: by edge set, what is needed of it.
+        node_sets: by node set, the features to store, including labels.
+        edge_sets: by edge set, what to store of it.
         root_sets: node sets of the seed, or of source and target.
-        seed_features: features of the seed edge set or of the seed table that the seed
-            files hold. The labels of seed nodes are in their node files.
+        seed_features: features of the seed edge set or of the seed table to store in the
+            seed files. The labels of seed nodes are in the node files.
     """
 
     node_sets: Mapping[str, tuple[str, ...]]
@@ -135,7 +136,7 @@ class IndexRequirements:
 
 
 def requirements_of_plan(plan: SamplingPlan, schema: GraphSchema) -> IndexRequirements:
-    """Lists the node sets and edge sets that sampling by a plan looks up, and what is needed of each."""
+    """Lists the node sets and edge sets that sampling by a plan reads, and what to store of each."""
     roots = tuple(root_node_sets(plan, schema).values())
     node_sets = set(reached_node_sets(plan, schema))
     edge_sets = {name: _edge_needs(plan, schema, name) for name in plan.table_edge_sets}
@@ -187,7 +188,7 @@ def _features(plan: SamplingPlan, declared: Mapping[str, object], set_name: str)
     taken = sorted(files.RESERVED.intersection(declared) - {files.ID, files.SOURCE, files.TARGET})
     if taken:
         raise ValueError(
-            f"`features` must have names that no column of an index has; got {taken} in set {set_name!r}. "
+            f"`features` must not have the name of a column of the index; got {taken} in set {set_name!r}. "
             "Rename them: `source` can name the column."
         )
     return set(declared) - files.RESERVED - set(plan.excluded_features.get(set_name, ()))

@@ -1,7 +1,8 @@
-"""Beam steps that join edges and seeds with the nodes that they name.
+"""Beam steps that join edges and seeds with the nodes that they refer to.
 
-The nodes of each partition are written and answer which of the ids that blocks name are theirs. Pairs of ends are
-compared by partition as well, to find repetitions. A block that has all answers becomes edges and seeds.
+One step writes the nodes of each partition, and another looks up there which of the node codes of a block exist. Pairs
+of ends are also compared by partition, to find repetitions. Once a block has all answers, it is converted to edges and
+seeds.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ from tfx_gnn.tables.row_rules import DANGLING_SOURCE, DANGLING_TARGET, DUPLICATE
 RECORDS, BROKEN, TARGETS = "records", "broken", "targets"
 """Further outputs of `IndexNodes`."""
 EDGES, COUNTED, SEEDS, SPLITS = "edges", "counted", "seeds", "splits"
-"""Outputs of `JoinBlocks`, beside BROKEN and ROW_COUNTS."""
+"""Outputs of `JoinBlocks`, in addition to BROKEN and ROW_COUNTS."""
 REPEATS, SELF_LOOPS = "repeats", "self_loops"
-"""What its ROW_COUNTS count, by label of the table."""
+"""Kinds of the counts in its ROW_COUNTS, by table label."""
 
 _DANGLING_RULES = (DANGLING_SOURCE, DANGLING_TARGET)
 
@@ -64,9 +65,9 @@ class IndexNodes(beam.DoFn):
 
     Outputs, by tag:
         (main): `KnownNodes`, by partition and node set.
-        TARGETS: the same under the keys of in-degrees, for edge sets that store them.
+        TARGETS: `KnownNodes` again, under the keys of in-degrees, for edge sets that store in-degrees.
         RECORDS: `PartitionRecord` of each file.
-        BROKEN: `BrokenRows` of ids that come again.
+        BROKEN: `BrokenRows` of repeated ids.
     """
 
     def __init__(self, job: IndexJob) -> None:
@@ -75,7 +76,7 @@ class IndexNodes(beam.DoFn):
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Writes the nodes of one partition; `counts` are all sums of `SendBlocks.UNIT_COUNTS`."""
+        """Writes the nodes of one partition; `counts` holds all sums of `SendBlocks.UNIT_COUNTS`."""
         key, messages = element
         partition, node_set = split_key(key)
         job, label = self._job, f"nodes/{node_set}"
@@ -120,12 +121,12 @@ class IndexNodes(beam.DoFn):
 
 
 class AnswerEnds(beam.DoFn):
-    """`KnownNodes` and `EndRequest`s of each partition to `EndAnswer`s by key of the block."""
+    """Answers the `EndRequest`s of each partition from its `KnownNodes` with `EndAnswer`s, by key of the block."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
         """Answers all requests about one partition."""
         _, messages = element
-        # The nodes may come last and requests may be many, so a second pass over the messages answers them.
+        # The nodes may come last and there may be many requests, so a second pass over the messages answers them.
         known = KnownNodes(codes=np.zeros(0, np.uint64), ranks=None)
         for message in messages:
             content = unpack(message)
@@ -144,13 +145,13 @@ class AnswerEnds(beam.DoFn):
 
 
 class FindRepeats(beam.DoFn):
-    """`Pairs` of each partition to `Repeats` by key of the block, for blocks that have any."""
+    """Finds `Repeats` among the `Pairs` of each partition, by key of the block, for blocks with repetitions."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[tuple[str, bytes]]:
-        """Finds what comes again among the pairs of one partition."""
+        """Finds repeated pairs in one partition."""
         _, messages = element
         blocks: list[Pairs] = [unpack(message) for message in messages]
-        # Blocks in the order of their rows, so that a stable sort leaves what came first in front.
+        # Blocks are sorted by their rows, so that the first of equal rows is kept.
         blocks.sort(key=lambda pairs: (pairs.unit, pairs.first_row))
         positions = np.concatenate([pairs.positions for pairs in blocks])
         owners = np.repeat(np.arange(len(blocks)), [len(pairs.positions) for pairs in blocks])
@@ -174,7 +175,7 @@ class FindRepeats(beam.DoFn):
 
 
 def _find_again(rows: pa.Table) -> npt.NDArray[np.bool_]:
-    """Returns which rows, sorted by code, have the id of the row before."""
+    """Returns which rows, sorted by code, have the same id as the previous row."""
     codes = files.as_codes(rows.column(files.CODE))
     is_again = np.zeros(len(codes), np.bool_)
     is_again[1:] = codes[1:] == codes[:-1]
@@ -201,11 +202,11 @@ def _broken_by_unit(label: str, units: npt.NDArray[np.int32], rows: npt.NDArray[
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgeBlock:
-    """A block of edges between nodes that are there.
+    """A block of edges between existing nodes.
 
     Attributes:
         edge_set: name of the set.
-        rows: what `index_rows.edge_rows` returned, as `pack_rows` writes it.
+        rows: rows of `index_rows.edge_rows`, as written by `pack_rows`.
     """
 
     edge_set: str
@@ -213,15 +214,15 @@ class EdgeBlock:
 
 
 class JoinBlocks(beam.DoFn):
-    """Blocks with all answers, grouped by the key of the block, to edges and seeds.
+    """Converts blocks with all their answers, grouped by the key of the block, to edges and seeds.
 
     Outputs, by tag:
         EDGES: `EdgeBlock`, by key of the block.
         COUNTED: `EndCounts`, by partition, end and edge set.
         SEEDS: seeds, by partition.
-        SPLITS: `PairSplits`, by partition of the pairs, if reverses are to be checked.
+        SPLITS: `PairSplits`, by partition of the pairs, if reverse edges must be checked.
         BROKEN: `BrokenRows`.
-        ROW_COUNTS: pairs of (what, label) and a count.
+        ROW_COUNTS: pairs of (kind of count, label) and a count.
     """
 
     def __init__(self, job: IndexJob) -> None:
@@ -229,13 +230,13 @@ class JoinBlocks(beam.DoFn):
         self._starts: dict[tuple[str, int], int] = {}
 
     def start_bundle(self) -> None:
-        """Forgets the units of another run."""
+        """Discards the unit starts of an earlier run."""
         self._starts = {}
 
     def process(
         self, element: tuple[str, Iterable[bytes]], counts: dict[tuple[str, int], tuple[int, int]]
     ) -> Iterator[Any]:
-        """Finishes the rows of one block; `counts` are all sums of `SendBlocks.UNIT_COUNTS`."""
+        """Converts one block; `counts` holds all sums of `SendBlocks.UNIT_COUNTS`."""
         block, answers, repeats = _sort_out(*element)
         self._starts = self._starts or starts_of_units(counts)
         job, layout = self._job, self._job.layouts[block.label]
@@ -337,7 +338,7 @@ class JoinBlocks(beam.DoFn):
 
 
 class AttachDegrees(beam.DoFn):
-    """`EdgeBlock`s and the `Degrees` that answer them, grouped by key, to `EdgeBlock`s with degrees."""
+    """Adds degrees to `EdgeBlock`s from the `Degrees` that answer them, grouped by key."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
@@ -384,6 +385,6 @@ def _sort_out(key: str, messages: Iterable[bytes]) -> tuple[LinkBlock, list[EndA
 
 def _incomplete(key: str, found: str) -> RuntimeError:
     return RuntimeError(
-        f"`messages` must hold the block beside the answers to it; got {found} for {key!r}. "
+        f"`messages` must hold the block together with all its answers; got {found} for {key!r}. "
         "The runner did not group all messages of a key: run the pipeline again."
     )

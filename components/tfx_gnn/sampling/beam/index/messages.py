@@ -1,7 +1,7 @@
 """Messages between the steps of an index build.
 
-Every message is about many rows at once and travels as bytes (see `tfx_gnn.sampling.beam.messages`), under a key of
-text. A key that names a partition reads "<partition>/<what>".
+Every message is about many rows and is sent as bytes (see `tfx_gnn.sampling.beam.messages`), under a text key. A key
+that names a partition has the form "<partition>/<what>".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Integers = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NamedNodes:
-    """Nodes that rows name, each code once.
+    """Nodes that rows refer to, each code once.
 
     Attributes:
         distinct: uint64 array, shape [num_nodes], ascending.
@@ -35,15 +35,15 @@ class NamedNodes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkBlock:
-    """A block of rows that name nodes: edges or seeds.
+    """A block of rows that refer to nodes: edges or seeds.
 
     Attributes:
-        key: key of the block, by which the answers find it.
+        key: key of the block, to which answers are sent.
         label: label of the table.
         unit: position of the unit among the table's units.
         rows: int64 array, shape [num_rows]: positions in the unit.
-        ends: the nodes that each row names: source and target, or the one node.
-        columns: features and extra columns, as `pack_rows` writes them.
+        ends: the nodes that each row refers to: source and target, or the one node.
+        columns: features and extra columns, as written by `pack_rows`.
     """
 
     key: str
@@ -60,7 +60,7 @@ class KnownNodes:
 
     Attributes:
         codes: uint64 array, shape [num_nodes], ascending.
-        ranks: int8 array, shape [num_nodes]; None if they are visible to all.
+        ranks: int8 array, shape [num_nodes]; None if every split sees all nodes.
     """
 
     codes: _Codes
@@ -69,11 +69,11 @@ class KnownNodes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EndRequest:
-    """Which nodes of one partition a block names.
+    """Request for the nodes of one partition that a block refers to.
 
     Attributes:
         block: key of the block.
-        end: which of the block's `ends` it asks for.
+        end: position of the end in the block's `ends`.
         partition: number of the partition.
         codes: uint64 array, shape [n], each once, ascending.
     """
@@ -86,13 +86,13 @@ class EndRequest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EndAnswer:
-    """What became of a `EndRequest`.
+    """Answer to an `EndRequest`.
 
     Attributes:
         end: as in the request.
         partition: as in the request.
-        is_known: bool array, shape [n]: whether the node is there.
-        ranks: int8 array, shape [n], 0 for what is not there; None without ranks.
+        is_known: bool array, shape [n]: whether the node exists.
+        ranks: int8 array, shape [n], 0 for unknown nodes; None without ranks.
     """
 
     end: int
@@ -111,8 +111,8 @@ class Pairs:
         first_row: position in the unit of the first row of the block.
         positions: array of unsigned integers, shape [n]: positions in the block.
         ends: codes, arrays of shape [n].
-        times: int64 array, shape [n], if it tells equal ends apart.
-        identity: hashes of other columns that do, uint64 arrays of shape [n].
+        times: int64 array, shape [n], if time distinguishes rows with equal ends.
+        identity: hashes of other columns that distinguish such rows, uint64 arrays of shape [n].
     """
 
     block: str
@@ -126,7 +126,7 @@ class Pairs:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """Rows of a block that come again.
+    """Repeated rows of a block.
 
     Attributes:
         positions: array of unsigned integers: positions in the block.
@@ -137,10 +137,10 @@ class Repeats:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EndCounts:
-    """How many edges of a block are at each node of one partition.
+    """Numbers of edges of a block at each node of one partition.
 
     Attributes:
-        block: key of the block if it wants to know the sums over all blocks, else "".
+        block: key of the block if it requests the sums over all blocks, else "".
         partition: number of the partition.
         codes: uint64 array, shape [n], each once, ascending.
         counts: int64 array, shape [n].
@@ -154,7 +154,7 @@ class EndCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Degrees:
-    """Sums over all blocks that answer an `EndCounts`.
+    """Sums over all blocks, as the answer to an `EndCounts`.
 
     Attributes:
         end: "source" or "target".
@@ -192,10 +192,10 @@ class BrokenRows:
         label: label of the table.
         unit: position of the unit.
         rule: name of the rule, see `row_rules`.
-        rows: int64 array: positions in the unit, ascending; of rows that are refused
-            only the first.
-        count: how many rows there are.
-        values: of each row, ids and time by key, where the table cannot be read again.
+        rows: int64 array: positions in the unit, ascending; for refused rows, only the
+            first position.
+        count: number of rows.
+        values: ids and time of each row, by key, if the table cannot be read again.
     """
 
     label: str
@@ -207,22 +207,22 @@ class BrokenRows:
 
 
 def name_nodes(codes: _Codes) -> NamedNodes:
-    """Names each node once, which takes a fraction of the bytes."""
+    """Lists each node once, which takes a fraction of the bytes."""
     distinct, places = np.unique(codes, return_inverse=True)
     return NamedNodes(distinct=distinct, places=places.astype(np.min_scalar_type(max(len(distinct) - 1, 0))))
 
 
 def pack_rows(rows: pa.Table) -> bytes:
-    """Writes rows for `unpack_table`, compressed, as all rows of a graph cross the shuffles of a build."""
+    """Serializes rows for `unpack_table`, compressed, because all rows of a graph pass through shuffles."""
     return pack_table(rows, compression="lz4")
 
 
 def partition_key(partition: int, what: str) -> str:
-    """Returns the key of a partition of `what`; `split_key` takes it apart."""
+    """Returns the key of a partition of `what`; `split_key` is the inverse."""
     return f"{partition}/{what}"
 
 
 def split_key(key: str) -> tuple[int, str]:
-    """Returns the number of a key's partition, and what is cut in partitions."""
+    """Splits a key into the number of the partition and `what` it is a partition of."""
     partition, _, what = key.partition("/")
     return int(partition), what

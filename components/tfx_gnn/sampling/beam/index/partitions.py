@@ -1,6 +1,6 @@
-"""The partitions of an index: what belongs to which, in what order rows are in one, and the buckets of hubs.
+"""The partitions of an index: which rows they hold, in which order, and the buckets of hubs.
 
-Pure functions of arrays and tables.
+These are pure functions of arrays and tables.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Integers = npt.NDArray[np.int64]
 
 
 def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> _Integers:
-    """Returns the partition of codes or keys, uint64 or int64 of the same bits: their first bits."""
+    """Returns the partition of codes or keys, uint64 or viewed as int64: the number in their first bits."""
     bits = num_partitions.bit_length() - 1
     if not bits:
         return np.zeros(codes.shape, np.int64)
@@ -29,8 +29,8 @@ def partition_of_codes(codes: npt.NDArray[Any], num_partitions: int) -> _Integer
 
 
 def bucket_partition_of(nodes: _Codes, buckets: npt.NDArray[np.int32], num_partitions: int) -> _Integers:
-    """Returns the partition of each bucket of a hub: the buckets of one hub spread over all."""
-    # Mixed, as the first bits of the code alone are the same for all buckets of a hub.
+    """Returns the partition of each bucket of a hub: the buckets of a hub are spread over all partitions."""
+    # Mixed, because the first bits of the code alone are the same for all buckets of a hub.
     return partition_of_codes(mix(nodes ^ buckets.astype(np.uint64)), num_partitions)
 
 
@@ -39,14 +39,14 @@ def group_by_partition(
 ) -> Iterator[tuple[int, _Integers | None]]:
     """Yields each partition that occurs, ascending, with its positions, ascending.
 
-    None stands for all positions where only one partition occurs.
+    If only one partition occurs, None stands for all positions.
     """
     if not len(partitions):
         return
     if (partitions == partitions[0]).all():
         yield int(partitions[0]), None
         return
-    # Two bytes are sorted by counting, in a third of the time.
+    # NumPy sorts two-byte integers by counting, in a third of the time.
     narrow: npt.NDArray[Any] = partitions.astype(np.uint16) if partitions.max() < 2**16 else partitions
     order = np.argsort(narrow, kind="stable").astype(np.int64)
     in_order = partitions[order]
@@ -56,14 +56,14 @@ def group_by_partition(
 
 
 def ranges_by_partition(codes: _Codes, num_partitions: int) -> list[tuple[int, slice]]:
-    """Returns each partition that has some of the ascending codes, and where these are."""
+    """Returns each partition that occurs among ascending codes, and the slice of its codes."""
     partitions = partition_of_codes(codes, num_partitions)
     starts = group_starts(partitions).tolist()
     return [(int(partitions[start]), slice(start, stop)) for start, stop in itertools.pairwise(starts)]
 
 
 def split_by_partition(rows: pa.Table, partitions: _Integers) -> list[tuple[int, pa.Table]]:
-    """Splits rows by partition, ascending; rows keep their order and partitions without rows are left out."""
+    """Splits rows by partition, ascending; rows keep their order, and partitions without rows are left out."""
     return [(p, rows if at is None else rows.take(pa.array(at))) for p, at in group_by_partition(partitions)]
 
 
@@ -73,7 +73,7 @@ def concatenate(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def sort_edges(rows: pa.Table) -> pa.Table:
-    """Sorts edges by (node, hash of the row): a node's buckets then follow each other."""
+    """Sorts edges by (node, hash of the row), which also sorts the edges of a hub by bucket."""
     hashes = edge_hash(rows.column(files.ROW).to_numpy())
     return rows.take(pa.array(np.lexsort((hashes, files.as_codes(rows.column(files.NODE))))))
 
@@ -84,7 +84,7 @@ def sort_seeds(rows: pa.Table) -> pa.Table:
 
 
 def bucket_bits(degrees: _Integers, hub_degree: int) -> _Integers:
-    """Returns base-2 logarithms, at least 1, of the numbers of buckets that hubs of these degrees are cut in.
+    """Returns base-2 logarithms, at least 1, of the numbers of buckets of hubs with these degrees.
 
     A bucket holds between a quarter and a half of `hub_degree` edges on average.
     """
@@ -97,9 +97,9 @@ def buckets_of_edges(edge_rows: _Integers, bits: _Integers) -> npt.NDArray[np.in
 
 
 def hub_rows(nodes: _Codes, bits: _Integers, buckets: pa.Table) -> pa.Table:
-    """Lists every bucket of some hubs with the number of its edges, empty ones too, ascending by (node, bucket).
+    """Lists all buckets of some hubs, including empty ones, with the number of edges, ascending by (node, bucket).
 
-    `nodes` ascend; `bits` is `bucket_bits` of each. `buckets` is what `count_buckets` returned, in any order.
+    `nodes` ascend; `bits` is `bucket_bits` of each node. `buckets` is the output of `count_buckets`, in any order.
     """
     sizes = 1 << bits
     starts = np.cumsum(sizes) - sizes
@@ -118,7 +118,7 @@ def hub_rows(nodes: _Codes, bits: _Integers, buckets: pa.Table) -> pa.Table:
 
 
 def count_buckets(rows: pa.Table) -> pa.Table:
-    """Counts the edges of each bucket as `#node`, `#bucket` and `#bucket_count`; `rows` are sorted by bucket."""
+    """Counts the edges of each bucket, as `#node`, `#bucket` and `#bucket_count`; `rows` are sorted by bucket."""
     nodes = files.as_codes(rows.column(files.NODE))
     buckets = rows.column(files.BUCKET).to_numpy()
     starts = group_starts(nodes, buckets)
@@ -132,7 +132,7 @@ def count_buckets(rows: pa.Table) -> pa.Table:
 
 
 def group_starts(*keys: npt.NDArray[Any]) -> _Integers:
-    """Returns where groups of equal keys begin, then the number of rows; keys are sorted together."""
+    """Returns where groups of equal keys begin, and the number of rows; the rows are sorted by the keys."""
     size = len(keys[0])
     if not size:
         return np.zeros(1, np.int64)
@@ -143,7 +143,7 @@ def group_starts(*keys: npt.NDArray[Any]) -> _Integers:
 
 
 def positions_in(known: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> _Integers:
-    """Returns the positions of values among `known`, which ascend; -1 for what is not there."""
+    """Returns the positions of values in `known`, which is ascending; -1 for values that are not in it."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
     found = np.minimum(np.searchsorted(known, wanted), len(known) - 1)

@@ -25,15 +25,15 @@ from tfx_gnn.tables.table_files import TableBlock
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IndexResults:
-    """What the pipeline found out, beside the files of the index.
+    """Results of the pipeline, in addition to the files of the index.
 
     Attributes:
-        unit_counts: by label and unit, numbers of rows that were read and that can be used.
-        row_counts: by what is counted and label (and rule), one number.
+        unit_counts: by label and unit, numbers of rows that were read and that are usable.
+        row_counts: by kind of count and label (and rule), one number.
         records: files that were written.
         refused: rows that the rules refuse.
         degrees: by edge set and direction.
-        other_splits: reverse edges in other splits than their edges.
+        other_splits: reverse edges in other splits than their forward edges.
     """
 
     unit_counts: Mapping[tuple[str, int], tuple[int, int]]
@@ -135,7 +135,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
         seeds,
     ) | "Records" >> beam.Flatten()
     refused = broken | "Refused" >> beam.Filter(lambda rows: refuses(job, rows.label, rows.rule))
-    # A pipeline returns nothing to the process that runs it: all results go through one file.
+    # A pipeline returns nothing to the process that runs it, so all results go through one file.
     named = [
         found | f"Name_{name}" >> beam.Map(_name_result, name)
         for name, found in (
@@ -156,7 +156,7 @@ def add_index_steps(pipeline: beam.Pipeline, job: IndexJob, results_file: str) -
 
 
 def take_results(results_file: str) -> IndexResults:
-    """Reads what the pipeline found out, and removes the file."""
+    """Reads the results of the pipeline, and removes their file."""
     with tf.io.gfile.GFile(results_file, "rb") as file:
         found: list[tuple[str, Any]] = unpack(file.read())
     tf.io.gfile.remove(results_file)
@@ -174,7 +174,7 @@ def take_results(results_file: str) -> IndexResults:
 
 
 def _read_blocks(pipeline: beam.Pipeline, job: IndexJob) -> Any:
-    """Returns pairs of a label and a block, of all tables."""
+    """Returns pairs (label, block) of all tables."""
     units = [
         (label, unit.index) for label, of_table in job.units.items() if not job.is_read_once(label) for unit in of_table
     ]
@@ -220,7 +220,7 @@ def _label_block(block: TableBlock, label: str) -> tuple[str, TableBlock]:
 
 
 def _name_result(content: Any, name: str) -> tuple[str, bytes]:
-    # Under one key, so that all results come together.
+    # All results get the same key, so that one group holds them all.
     return "", pack((name, content))
 
 

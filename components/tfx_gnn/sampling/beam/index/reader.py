@@ -37,28 +37,28 @@ class NodePartition:
     features: Mapping[str, pa.Array]
 
     def positions_of(self, codes: _Codes) -> _Positions:
-        """Returns the positions of nodes in this partition, -1 for codes that are not here."""
+        """Returns the positions of nodes in this partition; -1 for codes that it does not have."""
         return positions_in(self.codes, codes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EdgePartition:
-    """Edges by the node they are looked up by: compressed sparse rows.
+    """Edges, grouped by the node that they are looked up by, as compressed sparse rows.
 
-    Node `i` has the edges at `offsets[i]` to `offsets[i + 1]`, in the order of
-    (hash of the row, row).
+    Node `i` has the edges at `offsets[i]` to `offsets[i + 1]`, sorted by (hash of the
+    row, row).
 
     Attributes:
-        nodes: uint64 array, shape [num_nodes], ascending: codes of the nodes that have edges here.
-        buckets: None, or in a partition of hubs' buckets int32 array, shape [num_nodes]:
-            which bucket of `nodes[i]` it is; then the pairs ascend.
+        nodes: uint64 array, shape [num_nodes], ascending: codes of the nodes with edges here.
+        buckets: int32 array, shape [num_nodes], in a partition of hubs' buckets: entry `i` is
+            a bucket of `nodes[i]`, and (node, bucket) pairs ascend. None otherwise.
         offsets: int64 array, shape [num_nodes + 1], from 0 to num_edges.
         edge_rows: int64 array, shape [num_edges]: rows in the edge table as written.
-        neighbors: int64 array, shape [num_edges]: codes of the nodes at the other end, seen as int64.
-        ranks: int8 array, shape [num_edges]; None if the plan needs none.
+        neighbors: int64 array, shape [num_edges]: codes of the nodes at the other end, viewed as int64.
+        ranks: int8 array, shape [num_edges]; None if the plan does not need ranks.
         in_degrees: int64 array, shape [num_edges]: number of edges of the set at each neighbor;
-            None if no hop chooses by it.
-        features: Arrow arrays, shape [num_edges]; times and weights are among them.
+            None if no hop chooses by in-degree.
+        features: Arrow arrays, shape [num_edges], including times and weights.
     """
 
     nodes: _Codes
@@ -71,7 +71,7 @@ class EdgePartition:
     features: Mapping[str, pa.Array]
 
     def positions_of(self, nodes: _Codes, buckets: npt.NDArray[np.int32] | None = None) -> _Positions:
-        """Returns the positions of nodes, or of their buckets, -1 for what has no edges here."""
+        """Returns the positions of nodes, or of their buckets; -1 for nodes or buckets without edges here."""
         if self.buckets is None or buckets is None:
             return positions_in(self.nodes, nodes)
         hubs = positions_in(self._hubs, nodes)
@@ -97,10 +97,10 @@ class EdgePartition:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HubPartition:
-    """How many edges the buckets of hubs hold.
+    """Numbers of edges in the buckets of hubs.
 
-    The buckets of a hub are equal ranges of the hash of the row, in ascending
-    order, a power of two of them: bucket = hash >> (64 - log2(number of buckets)).
+    The number of buckets of a hub is a power of two. Buckets are equal ranges of the
+    hash of the row, in ascending order: bucket = hash >> (64 - log2(number of buckets)).
 
     Attributes:
         nodes: uint64 array, shape [num_hubs], ascending: codes of the hubs.
@@ -120,12 +120,12 @@ class HubPartition:
         return np.diff(ends[self.offsets])
 
     def positions_of(self, codes: _Codes) -> _Positions:
-        """Returns the positions of hubs in `nodes`, -1 for what is no hub."""
+        """Returns the positions of hubs in `nodes`; -1 for nodes that are not hubs."""
         return positions_in(self.nodes, codes)
 
 
 class GraphIndex:
-    """A graph index on disk; the last `num_cached` partitions that were loaded stay in memory."""
+    """A graph index on disk; the `num_cached` partitions that were used last stay in memory."""
 
     def __init__(self, index_dir: str, *, num_cached: int = 4) -> None:
         if num_cached < 1:
@@ -145,15 +145,15 @@ class GraphIndex:
         return self._load(files.node_table(node_set), partition, _to_nodes)
 
     def load_edges(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
-        """Loads the edges of nodes that are no hubs, by source ("forward") or by target ("backward")."""
+        """Loads the edges of nodes that are not hubs, by source ("forward") or by target ("backward")."""
         return self._load(files.edge_table(edge_set, direction), partition, _to_edges)
 
     def load_hubs(self, edge_set: str, direction: str, partition: int) -> HubPartition:
-        """Loads the sizes of hubs' buckets; `partition` is that of the hubs' codes."""
+        """Loads the sizes of hubs' buckets; `partition` is the partition of the hubs' codes."""
         return self._load(files.hub_table(edge_set, direction), partition, _to_hubs)
 
     def load_buckets(self, edge_set: str, direction: str, partition: int) -> EdgePartition:
-        """Loads edges of hubs; `partition` is that of `bucket_partition_of`."""
+        """Loads edges of hubs; `partition` is a partition that `bucket_partition_of` returns."""
         return self._load(files.bucket_table(edge_set, direction), partition, _to_edges)
 
     def load_in_degrees(self, edge_set: str, partition: int) -> npt.NDArray[np.int64]:
@@ -161,7 +161,7 @@ class GraphIndex:
         return self._load(files.in_degree_table(edge_set), partition, _to_in_degrees)
 
     def load_seeds(self, partition: int) -> pa.Table:
-        """Loads seeds, ascending by (key, row); not kept in memory, as each partition is read once.
+        """Loads seeds, ascending by (key, row); they are not cached, because each partition is read once.
 
         The columns are `#key`, `#row`, `#code` (node plans) or `#source` and `#target` (link plans), `#split`,
         `#time` in temporal plans, and features.
@@ -169,7 +169,7 @@ class GraphIndex:
         return files.read_partition(self.index_dir, self.info, files.SEED_TABLE, partition)
 
     def load_context(self) -> pa.Table:
-        """Loads the features of the graph's context that the plan names, in one row."""
+        """Loads the context features of the plan, in one row."""
         return files.read_partition(self.index_dir, self.info, files.CONTEXT_TABLE, 0)
 
     def _load(self, table: str, partition: int, convert: Callable[[pa.Table], _Loaded]) -> _Loaded:

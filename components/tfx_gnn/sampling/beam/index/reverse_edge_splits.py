@@ -20,12 +20,12 @@ from tfx_gnn.sampling.plan.seed_splits import pair_keys
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairSplits:
-    """Splits of edges whose pairs fall into one partition.
+    """Splits of edges whose pairs belong to one partition.
 
     Attributes:
         edge_set: name of the set.
-        is_reverse: whether these are edges of a reverse edge set.
-        keys: uint64 array, shape [n]: `pair_keys`; of a reverse edge, those of its forward edge.
+        is_reverse: whether the edges are from a reverse edge set.
+        keys: uint64 array, shape [n]: `pair_keys`; for a reverse edge, of its forward edge.
         split_codes: int16 array, shape [n].
         rows: int64 array, shape [n]: rows in the table as written.
     """
@@ -43,9 +43,9 @@ class OtherSplits:
 
     Attributes:
         edge_set: name of the reverse edge set.
-        row: first of them.
-        split_code: its split.
-        count: how many there are, at least 1.
+        row: row of the first such edge.
+        split_code: split of that edge.
+        count: number of such edges, at least 1.
     """
 
     edge_set: str
@@ -55,14 +55,14 @@ class OtherSplits:
 
 
 def checks_reverses(plan: SamplingPlan) -> bool:
-    """Tells whether an edge and its reverse might be in different splits: not where a hash of both ends decides."""
+    """Returns whether an edge and its reverse might be in different splits: not if a hash of both ends decides."""
     if not set(plan.reverse_edge_sets) & set(plan.table_edge_sets):
         return False
     return plan.splits.rule != "hash" or bool(plan.splits.group_column)
 
 
 def send_splits(job: IndexJob, edge_set: str, given: GivenRows, ends: KnownEnds) -> Iterator[tuple[str, bytes]]:
-    """Yields the splits of edges and of reverse edges by partition of the pair, where the two meet."""
+    """Yields the splits of edges and of reverse edges, by partition of the pair, so that the two are compared there."""
     keys_by_role = {}
     if edge_set == job.plan.seed_edge_set:
         keys_by_role[False] = pair_keys(ends.sources, ends.targets)
@@ -86,10 +86,10 @@ def send_splits(job: IndexJob, edge_set: str, given: GivenRows, ends: KnownEnds)
 
 
 class CompareSplits(beam.DoFn):
-    """`PairSplits` of one partition to `OtherSplits`."""
+    """Finds `OtherSplits` among the `PairSplits` of one partition."""
 
     def process(self, element: tuple[str, Iterable[bytes]]) -> Iterator[OtherSplits]:
-        """Compares the splits of edges and their reverses; yields one item for each edge set that has such edges."""
+        """Compares the splits of edges and their reverses; yields one item for each edge set with differences."""
         parts: list[PairSplits] = [unpack(message) for message in element[1]]
         forward = [part for part in parts if not part.is_reverse]
         keys = np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in forward)])
@@ -106,7 +106,7 @@ class CompareSplits(beam.DoFn):
 
 
 def refuse_other_splits(job: IndexJob, found: Sequence[OtherSplits]) -> None:
-    """Raises a ValueError for reverse edges that would show an edge of another split; names the first row."""
+    """Raises a ValueError for reverse edges that would reveal an edge of another split; names the first row."""
     for edge_set in job.plan.reverse_edge_sets:
         of_set = [part for part in found if part.edge_set == edge_set]
         if of_set:

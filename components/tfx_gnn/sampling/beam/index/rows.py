@@ -1,6 +1,6 @@
 """Converts rows of tables to rows of an index: codes, ranks, splits and times.
 
-Pure functions of blocks of rows, so that it does not matter who reads which block.
+These are pure functions of blocks of rows, so that it does not matter which worker reads which block.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class GivenRows:
     """Some rows of a table.
 
     Attributes:
-        columns: features and extra columns; of nodes `#id` too.
+        columns: features and extra columns; for nodes also `#id`.
         rows: int64 array, shape [columns.num_rows]: rows in the table as written.
-        place_of: names the place of one of the rows, from its position here, for messages.
+        place_of: describes for messages where the row at a position of `rows` is.
     """
 
     columns: pa.Table
@@ -51,14 +51,15 @@ class GivenRows:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownEnds:
-    """The nodes at the ends of some edges, all of which are there.
+    """The nodes at the ends of some edges; all of them exist.
 
     Attributes:
         sources: uint64 array, shape [num_edges]: codes of the sources.
         targets: uint64 array, shape [num_edges]: codes of the targets.
         source_ranks: int8 array, shape [num_edges]: `node_ranks` of the sources; None if
-            they are of a node set without ranks.
-        target_ranks: the same for the targets.
+            their node set has no ranks.
+        target_ranks: int8 array, shape [num_edges]: `node_ranks` of the targets; None if
+            their node set has no ranks.
     """
 
     sources: _Codes
@@ -68,9 +69,9 @@ class KnownEnds:
 
 
 def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str, given: GivenRows) -> pa.Table:
-    """Codes nodes and finds the splits of seeds: `#code`, `#id`, `#row` and the needed features.
+    """Makes rows of nodes: `#code`, `#id`, `#row` and the needed features.
 
-    Nodes whose split matters have `#split` too, and seeds of a temporal plan `#time`.
+    Nodes whose split matters also have `#split`, and seeds of a temporal plan have `#time`.
     """
     columns = {
         files.CODE: hash_ids(files.one_array(given.columns, files.ID)).view(np.int64),
@@ -89,17 +90,17 @@ def node_rows(plan: SamplingPlan, requirements: IndexRequirements, node_set: str
 
 
 def stored_nodes(requirements: IndexRequirements, node_set: str, rows: pa.Table) -> pa.Table:
-    """Selects what node files hold: `#code`, `#id` and the needed features."""
+    """Selects the columns of node files: `#code`, `#id` and the needed features."""
     return rows.select([files.CODE, files.ID, *requirements.node_sets[node_set]])
 
 
 def _splits_nodes(plan: SamplingPlan) -> bool:
-    """Tells whether nodes of the seed node set have splits: as seeds, or as they are hidden from earlier splits."""
+    """Returns whether nodes of the seed node set have splits: as seeds, or to hide them from earlier splits."""
     return not plan.is_link_plan and (plan.seed_table is None or plan.splits.visibility == "inductive")
 
 
 def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | None:
-    """Ranks nodes that are hidden from earlier splits; None if all are visible to all."""
+    """Ranks nodes that are hidden from earlier splits; None if every split sees all nodes."""
     if plan.is_link_plan or plan.splits.visibility != "inductive" or node_set != plan.seed_node_set:
         return None
     return edge_ranks.node_ranks(rows.column(files.SPLIT).to_numpy())
@@ -108,9 +109,9 @@ def node_ranks(plan: SamplingPlan, node_set: str, rows: pa.Table) -> _Ranks | No
 def edge_rows(
     plan: SamplingPlan, requirements: IndexRequirements, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> pa.Table:
-    """Ranks edges between known nodes: `#source`, `#target`, `#row`, `#rank` if needed, and the needed features.
+    """Makes rows of edges between known nodes: `#source`, `#target`, `#row`, `#rank` if needed, and needed features.
 
-    The seed edge set has `#split` and `#time` as in seed files too, and labels.
+    The seed edge set also has `#split` and `#time`, as in seed files, and labels.
     """
     of_set = requirements.edge_sets[edge_set]
     columns = {
@@ -135,10 +136,10 @@ def edge_rows(
 
 
 def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: str) -> pa.Table:
-    """Arranges what `edge_rows` returned, with its `degree_column`s, to be looked up in one direction.
+    """Arranges the rows of `edge_rows`, with their `degree_column`s, for lookup in one direction.
 
-    The columns are `#node`, `#row`, `#neighbor`, `#rank` if there is one, features, and `#in_degree` if a hop chooses
-    by it.
+    The columns are `#node`, `#row`, `#neighbor`, `#rank` if the edges have ranks, features, and `#in_degree` if a hop
+    chooses by it.
     """
     node, neighbor = files.SOURCE, files.TARGET
     if direction == BACKWARD:
@@ -157,12 +158,12 @@ def direction_rows(requirements: EdgeRequirements, rows: pa.Table, direction: st
 
 
 def degree_column(direction: str) -> str:
-    """Names the column with the number of edges at the end where an in-degree hop leads."""
+    """Names the column with the number of edges at the end that an in-degree hop leads to."""
     return f"{files.IN_DEGREE}.{direction}"
 
 
 def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
-    """Makes seeds of nodes: `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans."""
+    """Makes seeds from nodes: `#key`, `#row`, `#code`, `#split`, and `#time` in temporal plans."""
     columns = {
         files.KEY: rows.column(files.CODE),
         files.ROW: rows.column(files.ROW),
@@ -175,7 +176,7 @@ def node_seeds(plan: SamplingPlan, rows: pa.Table) -> pa.Table:
 
 
 def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Table) -> pa.Table:
-    """Makes seeds of edges: `#key`, `#row`, `#source`, `#target`, `#split`, `#time` if temporal, and features."""
+    """Makes seeds from edges: `#key`, `#row`, `#source`, `#target`, `#split`, `#time` if temporal, and features."""
     ends = files.as_codes(rows.column(files.SOURCE)), files.as_codes(rows.column(files.TARGET))
     columns = {
         files.KEY: pair_keys(*ends).view(np.int64),
@@ -189,9 +190,9 @@ def edge_seeds(plan: SamplingPlan, requirements: IndexRequirements, rows: pa.Tab
 def table_seeds(
     plan: SamplingPlan, requirements: IndexRequirements, given: GivenRows, ends: tuple[_Codes, ...]
 ) -> pa.Table:
-    """Makes seeds of rows of the seed table, as `node_seeds` or `edge_seeds`, with the needed features.
+    """Makes seeds from rows of the seed table, like `node_seeds` or `edge_seeds`, with the needed features.
 
-    All nodes are known; `ends` are their codes, or those of sources and targets.
+    All nodes exist; `ends` holds the codes of the nodes, or of the sources and targets.
     """
     codes = dict(zip((files.SOURCE, files.TARGET) if plan.is_link_plan else (files.CODE,), ends, strict=True))
     splits = _split_columns(plan, given, plan.splits.time_feature)
@@ -221,7 +222,7 @@ def integers(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
 def link_splits(
     plan: SamplingPlan, edge_set: str, given: GivenRows, ends: KnownEnds
 ) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-    """Returns split codes of predicted edges or of their reverses, and which edges are supervision only."""
+    """Returns the split codes of predicted edges or of their reverses, and which edges are supervision only."""
     is_symmetric = plan.seed_edge_set in plan.reverse_edge_sets
     is_reverse = edge_set != plan.seed_edge_set
     split_codes = edge_split_codes(
@@ -237,7 +238,7 @@ def link_splits(
 
 
 def index_schemas(job: IndexJob) -> dict[str, pa.Schema]:
-    """Returns the schema of each table of an index but the context, by doing to no rows what is done to rows."""
+    """Returns the schema of each table of an index except the context, by converting empty tables."""
     plan, requirements = job.plan, job.requirements
     schemas = {}
     for name in requirements.node_sets:

@@ -28,11 +28,11 @@ BLOCKS, NODES, REQUESTS, PAIRS, PROBLEMS = "blocks", "nodes", "requests", "pairs
 ROW_COUNTS, UNIT_COUNTS = "row_counts", "unit_counts"
 """Outputs of `SendBlocks`."""
 DROPPED = "dropped"
-"""What `SendBlocks.ROW_COUNTS` count, by label of the table and rule."""
+"""Kind of the counts in `SendBlocks.ROW_COUNTS`, by table label and rule."""
 
 
 class ReadUnits(beam.DoFn):
-    """Pairs (label, position of the unit) to pairs (label, `TableBlock`)."""
+    """Reads pairs (label, position of the unit) as pairs (label, `TableBlock`)."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
@@ -45,7 +45,7 @@ class ReadUnits(beam.DoFn):
 
 
 class SendBlocks(beam.DoFn):
-    """Pairs (label, `TableBlock`) to messages.
+    """Converts pairs (label, `TableBlock`) to messages.
 
     Outputs, by tag:
         NODES: nodes, by partition and node set.
@@ -54,14 +54,14 @@ class SendBlocks(beam.DoFn):
         PAIRS: `Pairs`, by partition of the pairs and label of the table.
         PROBLEMS: rows that were left out, as tuples of `RowProblem`, by unit.
         ROW_COUNTS: pairs of (`DROPPED`, label, rule) and a count.
-        UNIT_COUNTS: pairs of (label, unit) and the numbers of its rows that were read and that can be used.
+        UNIT_COUNTS: pairs of (label, unit) and the numbers of rows that were read and that are usable.
     """
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
 
     def process(self, element: tuple[str, TableBlock]) -> Iterator[Any]:
-        """Takes one block apart."""
+        """Splits one block into messages."""
         label, block = element
         layout = self._job.layouts[label]
         yield pvalue.TaggedOutput(UNIT_COUNTS, ((label, block.unit), (block.num_rows_read, block.num_rows)))
@@ -93,10 +93,10 @@ class SendBlocks(beam.DoFn):
         codes = tuple(hash_ids(block.columns[key]) for key in end_keys)
         ends = tuple(map(name_nodes, codes))
         key = f"{layout.label}#{block.unit}#{block.rows[0]}"
-        # What is read only once takes its ids along, for messages about them.
+        # Rows that cannot be read again keep their ids, for error messages.
         dropped_keys = () if self._job.is_read_once(layout.label) else end_keys
         columns = {name: values for name, values in block.columns.items() if name not in dropped_keys}
-        # A table without columns would forget how many rows it has.
+        # The unit column keeps the number of rows, which a table without columns would lose.
         message = LinkBlock(
             key=key,
             label=layout.label,
@@ -118,7 +118,7 @@ class SendBlocks(beam.DoFn):
         time_key = self._job.time_key(label)
         times = _integers(block.columns[time_key]) if time_key else None
         identity = [hash_ids(block.columns[name]) for name in self._job.identity_keys(label)]
-        keys = pair_keys(ends[0], ends[-1])  # of one node, of it and itself
+        keys = pair_keys(ends[0], ends[-1])  # for a single node, the pair of the node and itself
         order = np.argsort(keys)
         for partition, where in ranges_by_partition(keys[order], self._job.num_partitions):
             chosen = order[where]
@@ -135,19 +135,19 @@ class SendBlocks(beam.DoFn):
 
 
 def place_in_file(job: IndexJob, label: str, unit: int, rows: npt.NDArray[np.int64]) -> Callable[[int], str]:
-    """Returns what names the place of a row of a block, as in "/data/nodes.csv, line 12".
+    """Returns a function that describes the place of a row of a block, as in "/data/nodes.csv, line 12".
 
-    `rows` are the block's positions in the unit. The file is opened only when a place is asked for.
+    `rows` are the block's positions in the unit. The file is opened only when the function is called.
     """
     layout, read = job.layouts[label], job.units[label][unit]
     return lambda position: table_format(layout).place(read.path, read.part, int(rows[position]))
 
 
 class SumByKey(beam.CombineFn):
-    """Pairs of a key and a tuple of numbers to one dict with the sums."""
+    """Sums pairs of a key and a tuple of numbers into one dict."""
 
     def create_accumulator(self) -> dict[Any, tuple[int, ...]]:
-        """Returns no sums."""
+        """Returns an empty dict."""
         return {}
 
     def add_input(self, mutable_accumulator: dict[Any, tuple[int, ...]], element: Any) -> dict[Any, tuple[int, ...]]:
@@ -171,12 +171,12 @@ class SumByKey(beam.CombineFn):
 
 
 def unit_key(label: str, unit: int) -> str:
-    """Returns the key of what is known of one unit; within a table, keys sort by unit."""
+    """Returns the key of one unit; within a table, keys sort by unit."""
     return f"{unit:08d}/{label}"
 
 
 def starts_of_units(counts: dict[tuple[str, int], tuple[int, int]]) -> dict[tuple[str, int], int]:
-    """Returns at which row of its table each unit begins, by label and unit."""
+    """Returns the row of the table at which each unit begins, by label and unit."""
     starts: dict[tuple[str, int], int] = {}
     sums: collections.Counter[str] = collections.Counter()
     for label, unit in sorted(counts):

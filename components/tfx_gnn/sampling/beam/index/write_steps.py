@@ -43,9 +43,9 @@ from tfx_gnn.sampling.beam.messages import pack, unpack, unpack_table
 ANSWERS, HUBS, SUMMARIES, BUCKETS = "answers", "hubs", "summaries", "buckets"
 """Outputs of `SumDegrees`, and of `WriteEdges`."""
 NUM_TOP_HUBS = 10
-"""So many nodes of largest degree are named."""
+"""Number of nodes of largest degree that are named."""
 
-_MAX_UNSUMMED = 1 << 22  # counts of nodes: 64 MB
+_MAX_UNSUMMED = 1 << 22  # counts waiting to be summed: 64 MB
 
 _Codes = npt.NDArray[np.uint64]
 _Counts = npt.NDArray[np.int64]
@@ -58,7 +58,7 @@ class DegreeSummary:
     Attributes:
         histogram: number of nodes with a degree in [2**i, 2**(i + 1)), at position i. Nodes without edges
             are not counted.
-        top: pairs (degree, code) of the `NUM_TOP_HUBS` nodes of largest degree, descending; of equal ones those of
+        top: pairs (degree, code) of the `NUM_TOP_HUBS` nodes of largest degree, descending; ties are broken by
             smaller code.
     """
 
@@ -88,7 +88,7 @@ class MergeDegrees(beam.CombineFn):
         return DegreeSummary()
 
     def add_input(self, mutable_accumulator: DegreeSummary, element: DegreeSummary) -> DegreeSummary:
-        """Adds the summary of further nodes."""
+        """Adds the summary of other nodes."""
         return self.merge_accumulators([mutable_accumulator, element])
 
     def merge_accumulators(self, accumulators: Iterable[DegreeSummary]) -> DegreeSummary:
@@ -106,7 +106,7 @@ class MergeDegrees(beam.CombineFn):
 
 
 class SumDegrees(beam.DoFn):
-    """`EndCounts` of each partition, end and edge set, and `KnownNodes` where degrees are stored.
+    """Sums the `EndCounts` of each partition, end and edge set; with `KnownNodes` where in-degrees are stored.
 
     Outputs, by tag:
         ANSWERS: `Degrees`, by key of the block.
@@ -147,18 +147,18 @@ class SumDegrees(beam.DoFn):
 
 
 class RouteEdges(beam.DoFn):
-    """`EdgeBlock`s to edges by partition and table: those of hubs to their buckets."""
+    """Routes the edges of `EdgeBlock`s by partition and table; edges of hubs go to their buckets."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
         self._hubs: dict[tuple[str, str], tuple[_Codes, _Counts]] = {}
 
     def start_bundle(self) -> None:
-        """Forgets the hubs of another run."""
+        """Discards the hubs of an earlier run."""
         self._hubs = {}
 
     def process(self, element: tuple[str, bytes], hubs: Sequence[bytes]) -> Iterator[tuple[str, bytes]]:
-        """Sends the edges of one block to their partitions; `hubs` are all `Hubs`."""
+        """Sends the edges of one block to their partitions; `hubs` holds all `Hubs`."""
         _, message = element
         block: EdgeBlock = unpack(message)
         requirements = self._job.requirements.edge_sets[block.edge_set]
@@ -193,7 +193,7 @@ class RouteEdges(beam.DoFn):
 
 
 class WriteEdges(beam.DoFn):
-    """Edges grouped by partition and table to files.
+    """Writes edges, grouped by partition and table, to files.
 
     Outputs, by tag:
         RECORDS: `PartitionRecord` of each file.
@@ -218,7 +218,7 @@ class WriteEdges(beam.DoFn):
 
 
 class WriteHubs(beam.DoFn):
-    """Numbers of edges in buckets, grouped by partition and table, to `PartitionRecord`s of files."""
+    """Writes numbers of edges in buckets, grouped by partition and table, to files; yields `PartitionRecord`s."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
@@ -236,7 +236,7 @@ class WriteHubs(beam.DoFn):
 
 
 class WriteSeeds(beam.DoFn):
-    """Seeds grouped by partition to `PartitionRecord`s of files."""
+    """Writes seeds, grouped by partition, to files; yields `PartitionRecord`s."""
 
     def __init__(self, job: IndexJob) -> None:
         self._job = job
@@ -250,7 +250,7 @@ class WriteSeeds(beam.DoFn):
 
 
 def _sum(messages: Iterable[bytes]) -> tuple[_Codes, _Counts, _Codes | None]:
-    """Returns codes, ascending, with the sums of their counts; and the known nodes, if there are any."""
+    """Returns codes, ascending, the sums of their counts, and the codes of the known nodes, if there are any."""
     codes, counts = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)]
     num_waiting, targets = 0, None
     for message in messages:

@@ -1,7 +1,7 @@
-"""The last Beam step of sampling: blocks become records, by way of tables of the block's own nodes and edges.
+"""The last Beam step of sampling: converts blocks to records, through tables of the block's own nodes and edges.
 
-These tables are a small graph, with features from where they were found. The functions that write subgraphs of a
-whole graph in memory then write the block, byte for byte the same.
+These tables are a small graph with the features that the partitions sent. The functions that encode subgraphs of a
+graph in memory then encode the block, with the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Integers = npt.NDArray[np.int64]
 
 
 class KnownRows:
-    """Features of some edges of a set, by their `#row` in the table as written; rows may repeat."""
+    """Features of some edges of a set, by their `#row` in the table as written; rows may be repeated."""
 
     def __init__(self, table: pa.Table) -> None:
         self._columns = {name: files.one_array(table, name) for name in table.column_names}
@@ -46,7 +46,7 @@ class KnownRows:
         return frozenset(self._columns)
 
     def find(self, rows: _Integers) -> tuple[_Integers, npt.NDArray[np.bool_]]:
-        """Returns where each edge's features are, in the order of `values`, and whether they are there at all."""
+        """Returns the position of each edge's features in `values`, and whether the edge is known."""
         at = positions_in(self._rows, rows)
         is_known = at >= 0
         places = np.zeros(len(rows), np.int64)
@@ -54,14 +54,14 @@ class KnownRows:
         return places, is_known
 
     def values(self, name: str) -> pa.Array:
-        """Returns a feature in the order that `find` counts in."""
+        """Returns the values of a feature; `find` returns positions in it."""
         return self._columns[name]
 
 
 def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[str, pa.DataType]) -> dict[str, pa.Array]:
     """Collects the features of edges, without nulls; `rows` ascend.
 
-    A feature that none of `known` holds for an edge is read by nobody for this edge and gets any value.
+    A feature that none of `known` has for an edge gets an arbitrary value there, which is never read.
     """
     found = [of_rows.find(rows) for of_rows in known]
     return {
@@ -81,7 +81,7 @@ def edge_features(rows: _Integers, known: Sequence[KnownRows], types: Mapping[st
 def _collect(
     parts: Sequence[tuple[pa.Array, _Integers, npt.NDArray[np.bool_]]], count: int, dtype: pa.DataType
 ) -> pa.Array:
-    # `take` allows no gaps, so what nobody reads points to a filler at the end.
+    # `take` needs a position for every edge, so values that are never read point to a filler at the end.
     values = pa.concat_arrays([*(part for part, _, _ in parts), pa.array([_any_value(dtype)], dtype)])
     places = np.full(count, len(values) - 1)
     start = 0
@@ -109,9 +109,9 @@ class AssembledBlock:
 
     Attributes:
         tables: the nodes and edges of the block.
-        subgraphs: the block's subgraphs, whose rows are those of `tables`.
-        seed_features: columns of the seed table, one row a seed; none if the plan has no
-            seed table.
+        subgraphs: the block's subgraphs; their rows are rows of `tables`.
+        seed_features: columns of the seed table, one row per seed; empty if the plan has
+            no seed table.
     """
 
     tables: GraphTables
@@ -120,10 +120,10 @@ class AssembledBlock:
 
 
 class BlockAssembler:
-    """Puts nodes, edges and seeds of blocks together."""
+    """Assembles blocks from their nodes, edges and seeds."""
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan) -> None:
-        """Reads the types of ids and features from the index's description; loads nothing else but the context."""
+        """Reads the types of ids and features from the index's description; loads only the context."""
         self._schema = index.schema
         self._plan = plan
         tables = index.info.tables
@@ -170,7 +170,7 @@ class BlockAssembler:
         )
 
     def _edge_table(self, name: str, result: BlockResult, state: BlockState, seed_features: pa.Table) -> EdgeTable:
-        """Makes a table of every edge that is in some subgraph or is a seed."""
+        """Makes a table of all edges that are in a subgraph or are seeds."""
         edge_set = self._schema.edge_sets[name]
         edges = result.edges.get(name, BlockEdges.union([]))
         rows, sources, targets = edges.rows, edges.sources, edges.targets
@@ -178,7 +178,7 @@ class BlockAssembler:
         if name == self._plan.seed_edge_set and not self._plan.seed_table and seed_features.num_columns:
             seeds = state.seeds
             rows = np.concatenate([rows, seeds.rows])
-            # No one asks a seed for its ends by this table.
+            # The ends of seeds are never read from this table.
             sources, targets = (
                 np.concatenate([ends, np.zeros(len(seeds.rows), np.int64)]) for ends in (sources, targets)
             )
@@ -230,7 +230,7 @@ def _columns(table: pa.Table) -> dict[str, pa.Array]:
 
 
 class AssembleBlocks(beam.DoFn):
-    """(block, answers about nodes and its state) to records in a file."""
+    """Writes the records of each block, from (block, answers about nodes and its state), to a file."""
 
     def __init__(
         self, index_dir: str, plan: SamplingPlan, examples_dir: str, splits: Sequence[str], num_shards: int

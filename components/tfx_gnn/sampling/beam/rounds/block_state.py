@@ -1,7 +1,7 @@
 """The state of a block of seeds during the rounds of sampling.
 
 A block is a range of keys whose seeds are sampled together. The seeds are read from the graph index, and the answers
-of partitions are merged as they come in.
+of partitions are merged as they arrive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 _MAX_RANGES = 2**31
 _SPLIT_SHIFT = 40  # above `_MAX_RANGES`, so that no two blocks share a number
-_RUNS_OF_SHARD = 16  # so that many workers have something to begin with
+_RUNS_OF_SHARD = 16  # so that many workers can start at once
 _MAX_RUN = 64
 _MAX_SCORED_EDGES = 1 << 20
 _ROOT_COLUMNS = {SEED: files.CODE, SOURCE: files.SOURCE, TARGET: files.TARGET}
@@ -38,14 +38,14 @@ _Integers = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True, order=True)
 class BlockRange:
-    """The seeds of one split whose keys lie in one range.
+    """The seeds of one split whose keys are in one range.
 
-    The 64-bit keys of a split are cut in `num_blocks` equal ranges. As keys are hashes, blocks are of about equal
-    size. The number of blocks is a multiple of that of shards, so a block is in one shard.
+    The 64-bit keys of a split are divided into `num_blocks` equal ranges. Keys are hashes, so blocks are of about
+    equal size. The number of blocks is a multiple of the number of shards, so each block is in one shard.
 
     Attributes:
         split: position of the split among the splits of the index.
-        block: position of the range among those of the split.
+        block: position of the range among the ranges of the split.
         num_blocks: number of ranges of the split.
     """
 
@@ -56,7 +56,7 @@ class BlockRange:
     @property
     def first_key(self) -> int:
         """Smallest key of the range."""
-        # Rounded up, as the end of the range before is: no key is in two ranges or in none.
+        # Rounded up, like the end of the previous range, so that each key is in exactly one range.
         return -(-(self.block << 64) // self.num_blocks)
 
     @property
@@ -66,18 +66,18 @@ class BlockRange:
 
     @property
     def number(self) -> int:
-        """The block's name in messages: no other block of any split has it."""
+        """Number of the block in messages, unique over all splits."""
         return self.split << _SPLIT_SHIFT | self.block
 
     def shard(self, num_shards: int) -> int:
-        """Returns the output shard that the block is a part of; `num_shards` divides `num_blocks`."""
+        """Returns the output shard that the block belongs to; `num_shards` divides `num_blocks`."""
         return self.block // (self.num_blocks // num_shards)
 
 
 def count_blocks(num_seeds: int, num_shards: int, seeds_per_block: int) -> int:
-    """Returns the smallest multiple of `num_shards` with which blocks have at most `seeds_per_block` seeds in the mean.
+    """Returns the smallest multiple of `num_shards` for which blocks have at most `seeds_per_block` seeds on average.
 
-    `num_seeds` are those of the whole split, whichever shards are made.
+    `num_seeds` counts the whole split, whichever of its shards are made.
     """
     num_blocks = num_shards * max(1, -(-num_seeds // (num_shards * seeds_per_block)))
     if num_blocks > _MAX_RANGES:
@@ -90,7 +90,7 @@ def count_blocks(num_seeds: int, num_shards: int, seeds_per_block: int) -> int:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BlockRun:
-    """Blocks of one shard that follow each other, read by one worker.
+    """Consecutive blocks of one shard, read by one worker.
 
     Attributes:
         split: position of the split among the splits of the index.
@@ -115,7 +115,8 @@ def list_runs(
 ) -> Iterator[BlockRun]:
     """Yields the blocks of output shards, given as (position of the split, shard), in runs.
 
-    A shard has some sixteen runs; longer ones where there are many blocks. `seed_counts` is by position of the split.
+    A shard has at most 16 runs, or more if they would exceed 64 blocks each. `seed_counts` is keyed by the position of
+    the split.
     """
     for split, shard in shards:
         num_blocks = count_blocks(seed_counts[split], num_shards, seeds_per_block)
@@ -131,10 +132,10 @@ class BlockSeeds:
     """The seeds of one block.
 
     Attributes:
-        block: which block.
-        seeds: its seeds, of which nodes are codes.
-        features: features of the seeds that the index keeps with them: of seed edges or of
-            the seed table; a table without columns where there are none.
+        block: the block's range.
+        seeds: the block's seeds; their nodes are codes.
+        features: features of seed edges or of the seed table, as the index stores them with
+            the seeds; a table without columns if there are none.
     """
 
     block: BlockRange
@@ -145,7 +146,7 @@ class BlockSeeds:
 def read_block_seeds(index: GraphIndex, plan: SamplingPlan, blocks: Iterable[BlockRange]) -> Iterator[BlockSeeds]:
     """Yields the blocks that have seeds, with one partition of the seeds in memory at a time.
 
-    Blocks in the order of their keys read each partition once.
+    If blocks are in the order of their keys, each partition is read once.
     """
     loaded: tuple[int, pa.Table | None] = -1, None
     num_partitions = index.info.num_partitions
@@ -190,8 +191,8 @@ def _block_seeds(plan: SamplingPlan, block: BlockRange, rows: pa.Table) -> Block
 class AnswerMerger:
     """Collects the answers to a block's requests of one round.
 
-    The best edges of a hub come from many partitions. They are merged whenever
-    many have come in, so that memory does not grow with the number of a hub's edges.
+    The best edges of a hub come from many partitions. They are merged whenever many
+    have arrived, so that memory does not grow with the number of a hub's edges.
     """
 
     def __init__(self, hops: Sequence[Hop]) -> None:
@@ -222,7 +223,7 @@ class AnswerMerger:
             self._scored[answer.hop] = [(merged, positions)]
 
     def merge(self, num_requests: Sequence[int]) -> list[FoundEdges]:
-        """Merges all answers, hop by hop; `num_requests` is by hop of the round."""
+        """Merges all answers, hop by hop; `num_requests` has one number per hop of the round."""
         merged = []
         for hop, parts, scored, count in zip(self._hops, self._parts, self._scored, num_requests, strict=True):
             together = parts + scored
@@ -236,12 +237,12 @@ class AnswerMerger:
 
     @property
     def features(self) -> dict[str, list[bytes]]:
-        """By edge set, tables of features as they came in; rows may repeat."""
+        """By edge set, tables of features in order of arrival; rows may be repeated."""
         return self._features
 
 
 def no_edges(hop: str, num_candidates: _Integers) -> FoundEdges:
-    """Returns an answer that counts what requests may choose from, without an edge."""
+    """Returns an answer that only counts the candidates of each request and has no edges."""
     none = np.zeros(0, np.int64)
     return FoundEdges(
         hop=hop,
@@ -257,16 +258,17 @@ def no_edges(hop: str, num_candidates: _Integers) -> FoundEdges:
 
 @dataclasses.dataclass(kw_only=True)
 class BlockState:
-    """What is known of a block between two rounds. It is sent from step to step.
+    """The state of a block between two rounds. It is sent from step to step.
 
     Attributes:
-        block: which block.
-        seeds: its seeds.
-        sampling: what was found; None once all rounds are over.
-        seed_features: features of the seeds as `pack_table` writes them.
-        edge_features: by edge set, features of found edges as they came in; rows may repeat.
-        num_requests: by hop, how much was asked in the round that is under way.
-        result: all that was found, once all rounds are over.
+        block: the block's range.
+        seeds: the block's seeds.
+        sampling: the sampling in progress; None once all rounds are over.
+        seed_features: features of the seeds, as written by `pack_table`.
+        edge_features: by edge set, features of found edges in order of arrival; rows may be
+            repeated.
+        num_requests: by hop, number of requests in the current round.
+        result: the result of sampling; None until all rounds are over.
     """
 
     block: BlockRange
@@ -278,14 +280,14 @@ class BlockState:
     result: BlockResult | None = None
 
     def ask(self) -> list[EdgeRequests]:
-        """Begins the next round and returns its requests, hop by hop; none when all rounds are over."""
+        """Begins the next round and returns its requests, hop by hop; an empty list when all rounds are over."""
         assert self.sampling is not None
         requests = self.sampling.next_requests()
         self.num_requests = tuple(of_hop.num_requests for of_hop in requests)
         return requests
 
     def accept(self, answers: AnswerMerger) -> None:
-        """Ends a round with all answers to what was asked."""
+        """Ends a round with the answers to all its requests."""
         assert self.sampling is not None
         self.sampling.accept(answers.merge(self.num_requests))
         for edge_set, tables in answers.features.items():
@@ -303,7 +305,7 @@ class BlockState:
 
 
 def start_block(seeds: BlockSeeds, plan: SamplingPlan, schema: GraphSchema, sampling_seed: int) -> BlockState:
-    """Returns a block's state before the first round; `schema` is that of the whole graph."""
+    """Returns a block's state before the first round; `schema` is the schema of the whole graph."""
     return BlockState(
         block=seeds.block,
         seeds=seeds.seeds,

@@ -1,4 +1,4 @@
-"""Requests for negatives of link seeds, and a partition's answers."""
+"""Requests for negatives of link seeds, and the answers of partitions."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _Codes = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupRequests:
-    """True targets of a block that one partition holds: which group is each in?
+    """Requests the groups of a block's true targets, from the partition that holds the targets.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's pairs these are of.
+        positions: int64 array, shape [n]: positions of their pairs in the block.
         nodes: uint64 array, shape [n]: codes of the targets.
     """
 
@@ -41,11 +41,12 @@ class GroupRequests:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TotalRequests:
-    """Groups of a block's pairs: how much is there to draw in each partition?
+    """Requests the total weight, in each partition, of the groups of a block's pairs.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's pairs these are of.
-        groups: uint64 array, shape [n]: hashes of the values that make the groups.
+        positions: int64 array, shape [n]: positions of the pairs in the block.
+        groups: uint64 array, shape [n]: group of each pair, as the hash of the group's
+            value.
     """
 
     positions: _Integers
@@ -54,10 +55,10 @@ class TotalRequests:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GroupTotals:
-    """What may be drawn, by group and partition.
+    """Total weights of drawable nodes, by group and partition.
 
     Attributes:
-        groups: uint64 array, shape [m]: hashes of values.
+        groups: uint64 array, shape [m]: hashes of the groups' values.
         partitions: int64 array, shape [m]: partitions of nodes.
         totals: int64 array, shape [m]: sum of the weights of the group's nodes there.
     """
@@ -73,12 +74,12 @@ class GroupTotals:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TotalAnswer:
-    """What may be drawn for some pairs.
+    """Total weights of drawable nodes for some pairs.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's pairs these are.
-        groups: uint64 array, shape [n]: group of each.
-        totals: what may be drawn from these groups.
+        positions: int64 array, shape [n]: positions of the pairs in the block.
+        groups: uint64 array, shape [n]: group of each pair.
+        totals: total weights of these groups.
     """
 
     positions: _Integers
@@ -88,13 +89,13 @@ class TotalAnswer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrawRequests:
-    """Draws that fall on nodes of one partition: which nodes?
+    """Requests the nodes that draws fall on, from the partition that holds the nodes.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's draws these are.
-        offsets: int64 array, shape [n]: where each falls among the weights of the
-            partition's nodes, or of its group there.
-        groups: uint64 array, shape [n]: groups; None if there is one group of all nodes.
+        positions: int64 array, shape [n]: positions of the draws in the block.
+        offsets: int64 array, shape [n]: offset of each draw in the cumulative weights of
+            the partition's nodes, or of its nodes of the draw's group.
+        groups: uint64 array, shape [n]: groups; None if all nodes are in one group.
     """
 
     positions: _Integers
@@ -107,8 +108,8 @@ class DrawAnswer:
     """Nodes that draws fell on.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's draws these are.
-        nodes: uint64 array, shape [n]: codes.
+        positions: int64 array, shape [n]: positions of the draws in the block.
+        nodes: uint64 array, shape [n]: codes of the nodes.
     """
 
     positions: _Integers
@@ -117,12 +118,12 @@ class DrawAnswer:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairRequests:
-    """Pairs of a source and a candidate: which are edges?
+    """Requests which pairs of a source and a candidate are edges.
 
     Attributes:
-        positions: int64 array, shape [n]: which of the block's draws these are.
-        sources: uint64 array, shape [n]: codes.
-        targets: uint64 array, shape [n]: codes.
+        positions: int64 array, shape [n]: positions of the draws in the block.
+        sources: uint64 array, shape [n]: codes of the sources.
+        targets: uint64 array, shape [n]: codes of the candidates.
     """
 
     positions: _Integers
@@ -139,7 +140,7 @@ class PairAnswer:
     """Pairs that are edges.
 
     Attributes:
-        positions: int64 array: which of the block's draws these are.
+        positions: int64 array: positions of their draws in the block.
     """
 
     positions: _Integers
@@ -150,7 +151,7 @@ class DrawablePartition:
 
     Attributes:
         groups: uint64 array, shape [num_groups], ascending: hashes of the groups' values;
-            a single 0 if there is one group of all nodes.
+            a single 0 if all nodes are in one group.
     """
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, partition: int) -> None:
@@ -169,7 +170,7 @@ class DrawablePartition:
         self._drawable: DrawableNodes = order_drawable_nodes(nodes.codes, weights=weights, groups=numbers)
 
     def totals(self, partition: int) -> GroupTotals:
-        """Sums the weights of each group; `partition` is this partition's number."""
+        """Returns the total weight of each group; `partition` is this partition's number."""
         return GroupTotals(
             groups=self.groups,
             partitions=np.full(len(self.groups), partition),
@@ -191,7 +192,7 @@ class DrawablePartition:
 
 
 def hash_values(values: pa.Array) -> _Codes:
-    """Hashes the values of a feature that makes groups; equal values have equal hashes."""
+    """Hashes the values of the feature that defines groups; equal values have equal hashes."""
     if pa.types.is_floating(values.type):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64) + 0.0  # zero has one sign
         return hash_integers(numbers.view(np.int64))
@@ -201,12 +202,12 @@ def hash_values(values: pa.Array) -> _Codes:
 
 
 def partition_of_groups(groups: _Codes, num_partitions: int) -> _Integers:
-    """Returns the partition where the totals of each group are gathered."""
+    """Returns the partition where the totals of each group are collected."""
     return partition_of_codes(mix(groups), num_partitions)
 
 
 def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partitions: int) -> dict[int, TotalRequests]:
-    """Looks up the groups of targets; asks on the block's behalf, by partition of groups, what may be drawn."""
+    """Looks up the groups of targets; requests the groups' totals for the block, by partition of groups."""
     groups = drawable.groups_of(asked.nodes)
     forwarded = {}
     for partition, at in group_by_partition(partition_of_groups(groups, num_partitions)):
@@ -216,7 +217,7 @@ def forward_groups(drawable: DrawablePartition, asked: GroupRequests, num_partit
 
 
 def answer_totals(totals: GroupTotals, asked: TotalRequests) -> TotalAnswer:
-    """Returns what may be drawn from the pairs' groups; `totals` are sorted by group."""
+    """Returns the totals of the pairs' groups; `totals` is sorted by group."""
     groups = np.unique(asked.groups)
     first = np.searchsorted(totals.groups, groups, side="left")
     last = np.searchsorted(totals.groups, groups, side="right")
@@ -239,7 +240,7 @@ def join_totals(parts: Sequence[GroupTotals]) -> GroupTotals:
 
 
 class EdgePairs:
-    """Tells which pairs of nodes are edges of a partition by source, in 8 bytes an edge."""
+    """Looks up which pairs of nodes are edges in a partition of edges by source, in 8 bytes per edge."""
 
     def __init__(self, edges: EdgePartition) -> None:
         sources = np.repeat(edges.nodes, np.diff(edges.offsets))
@@ -248,7 +249,7 @@ class EdgePairs:
         self._pairs = np.unique(source_numbers * max(len(self._targets), 1) + target_numbers)
 
     def answer(self, asked: PairRequests) -> PairAnswer:
-        """Returns those of the pairs that are edges."""
+        """Returns the pairs that are edges."""
         sources = positions_in(self._sources, asked.sources)
         targets = positions_in(self._targets, asked.targets)
         pairs = positions_in(self._pairs, sources * len(self._targets) + targets)
@@ -258,7 +259,7 @@ class EdgePairs:
 def forward_pairs_of_hubs(
     index: GraphIndex, edge_set: str, partition: int, asked: PairRequests
 ) -> dict[int, PairRequests]:
-    """Asks on a block's behalf about edges of hubs: by partition of buckets, pairs whose source has a bucket there."""
+    """Requests edges of hubs for a block: by partition of buckets, the pairs whose source has a bucket there."""
     hubs = index.load_hubs(edge_set, "forward", partition)
     at_hub = hubs.positions_of(asked.sources)
     of_hubs = np.flatnonzero(at_hub >= 0)

@@ -1,8 +1,8 @@
-"""The rounds that draw negatives for blocks of link seeds, before those that sample.
+"""The rounds that draw negatives for blocks of link seeds, before the rounds that sample.
 
-Draws fall on nodes: the nodes' partitions answer which. Candidates may be true neighbors: the sources' partitions
-answer that, and for hubs those of their buckets. Where negatives share a value with the true target, two rounds come
-first, which find the value and how many nodes each partition has of it.
+One round finds the nodes that draws fall on, from the nodes' partitions. The next finds which of these candidates are
+true neighbors, from the partitions of the sources and, for hubs, of their buckets. If negatives must share a value with
+the true target, two rounds come first: they find the value, and the total weight of its nodes in each partition.
 """
 
 from __future__ import annotations
@@ -47,19 +47,20 @@ _Codes = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(kw_only=True)
 class NegativeState:
-    """What is known of a block's negatives between two rounds. It is sent from step to step.
+    """The state of a block's negatives between two rounds. It is sent from step to step.
 
-    Draws are counted by pair, negative and draw: `num_per_positive * num_draws` for each pair.
+    Draws are numbered by pair, negative and draw: `num_per_positive * num_draws` for each pair.
 
     Attributes:
         seeds: the block's true pairs.
         negatives: what to draw.
         sampling_seed: seed of all random choices.
         groups: uint64 array, shape [num_pairs]: group that each pair draws from; None if
-            there is one group of all nodes.
-        can_draw: bool array, shape [num_pairs]: whether there is something to draw.
+            all nodes are in one group.
+        can_draw: bool array, shape [num_pairs]: whether the group has drawable nodes.
         nodes: uint64 array, shape [num_pairs * draws]: codes of the nodes that draws fell on.
-        is_edge: bool array, shape [num_pairs * draws]: whether source and node are an edge.
+        is_edge: bool array, shape [num_pairs * draws]: whether the source and the node are
+            joined by an edge.
     """
 
     seeds: BlockSeeds
@@ -72,11 +73,11 @@ class NegativeState:
 
     @property
     def number(self) -> int:
-        """The block's name in messages."""
+        """Number of the block in messages."""
         return self.seeds.block.number
 
     def ask_groups(self, num_partitions: int) -> dict[int, GroupRequests]:
-        """Asks which groups the true targets are in, by partition of the targets."""
+        """Returns requests for the groups of the true targets, by partition of the targets."""
         targets = self.seeds.seeds.readout_nodes[TARGET].view(np.uint64)
         return {
             partition: GroupRequests(positions=at, nodes=targets[at])
@@ -84,21 +85,21 @@ class NegativeState:
         }
 
     def accept_totals(self, answers: Sequence[TotalAnswer]) -> GroupTotals:
-        """Stores the groups of the pairs; returns what may be drawn, sorted by group, then partition."""
+        """Stores the groups of the pairs; returns the groups' totals, sorted by group, then partition."""
         self.groups = np.zeros(self.seeds.seeds.num_subgraphs, np.uint64)
         for answer in answers:
             self.groups[answer.positions] = answer.groups
         return _without_repetition(join_totals([answer.totals for answer in answers]))
 
     def ask_draws(self, totals: GroupTotals) -> dict[int, DrawRequests]:
-        """Draws, and asks which nodes the draws fall on, by partition of nodes.
+        """Draws, and returns requests for the nodes that the draws fall on, by partition of the nodes.
 
-        `totals` are sorted by group, then partition; without groups, all of it is group 0.
+        `totals` is sorted by group, then partition; without groups, everything is in group 0.
         """
         keys = self.seeds.seeds.keys
         numbers = draw_numbers(keys, sampling_seed=self.sampling_seed, negatives=self.negatives)
         groups = np.zeros(len(keys), np.uint64) if self.groups is None else self.groups
-        # All weights laid end to end: as totals are sorted by group, each group draws from one range of them.
+        # Totals are sorted by group, so each group draws from one range of the cumulative weights.
         ends = np.cumsum(totals.totals)
         before = np.concatenate([[0], ends])
         first = before[np.searchsorted(totals.groups, groups, side="left")]
@@ -124,13 +125,13 @@ class NegativeState:
         }
 
     def accept_draws(self, answers: Sequence[DrawAnswer]) -> None:
-        """Stores which nodes the draws fell on."""
+        """Stores the nodes that the draws fell on."""
         assert self.nodes is not None
         for answer in answers:
             self.nodes[answer.positions] = answer.nodes
 
     def ask_pairs(self, num_partitions: int) -> dict[int, PairRequests]:
-        """Asks which candidates are true neighbors, by partition of the sources."""
+        """Returns requests for which candidates are true neighbors, by partition of the sources."""
         assert self.nodes is not None
         assert self.can_draw is not None
         size = self.negatives.num_per_positive * self.negatives.num_draws
@@ -148,7 +149,7 @@ class NegativeState:
             self.is_edge[answer.positions] = True
 
     def finish(self, *, has_one_node_set: bool) -> BlockSeeds:
-        """Takes the first good candidates; returns seeds with a readout for each true pair and each negative."""
+        """Accepts the first good candidates; returns seeds with a readout for each true pair and each negative."""
         assert self.nodes is not None
         assert self.can_draw is not None
         assert self.is_edge is not None
@@ -183,7 +184,7 @@ class NegativeState:
 
 
 def _without_repetition(totals: GroupTotals) -> GroupTotals:
-    """Keeps each group's totals once: several pairs of a block may have asked about one group."""
+    """Removes repeated totals: several pairs of a block may have requested the same group."""
     is_first = np.ones(len(totals.groups), np.bool_)
     is_first[1:] = (totals.groups[1:] != totals.groups[:-1]) | (totals.partitions[1:] != totals.partitions[:-1])
     return totals.take(np.flatnonzero(is_first))
@@ -195,14 +196,14 @@ def _by_partition(partitions: _Integers) -> list[tuple[int, _Integers]]:
 
 
 class StartNegatives(IndexStep):
-    """Runs of blocks to their states and what they ask first."""
+    """Converts runs of blocks to the blocks' states and first requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks."""
+        """Starts the blocks of a run."""
         negatives, info = self._plan.negatives, self._index.info
         assert negatives is not None
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
@@ -226,20 +227,20 @@ class StartNegatives(IndexStep):
 
 
 class TellTotals(IndexStep):
-    """Partitions of nodes to (partition of groups, totals of groups)."""
+    """Converts partitions of nodes to (partition of groups, totals of groups)."""
 
     def process(self, element: int) -> Iterator[tuple[int, bytes]]:
-        """Sums up a partition; sends the totals to where its groups are gathered."""
+        """Sums the weights of a partition, and sends the totals to the partitions of their groups."""
         totals = DrawablePartition(self._index, self._plan, element).totals(element)
         for partition, at in group_by_partition(partition_of_groups(totals.groups, self._index.info.num_partitions)):
             yield partition, pack(totals if at is None else totals.take(at))
 
 
 class ForwardGroups(IndexStep):
-    """(partition of nodes, messages of blocks) to (partition of groups, messages)."""
+    """Converts (partition of nodes, messages of blocks) to (partition of groups, messages)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Finds the groups of true targets, and asks about them on behalf of blocks."""
+        """Finds the groups of true targets, and requests the groups' totals for the blocks."""
         partition, messages = element
         drawable = DrawablePartition(self._index, self._plan, partition)
         for data in messages:
@@ -251,11 +252,11 @@ class ForwardGroups(IndexStep):
 
 
 class AnswerTotals(beam.DoFn):
-    """(partition of groups, totals and messages) to (block, answers)."""
+    """Answers (partition of groups, totals and messages) with pairs (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
-        """Answers blocks what may be drawn."""
-        # Either kind may come first, and there may be many requests: a second pass answers them.
+        """Sends the totals of groups to the blocks."""
+        # Totals may come after requests, and there may be many requests, so a second pass answers them.
         totals = join_totals([message for message in map(unpack, element[1]) if isinstance(message, GroupTotals)])
         for request in map(unpack, element[1]):
             if isinstance(request, ToPartition):
@@ -263,7 +264,7 @@ class AnswerTotals(beam.DoFn):
 
 
 class AcceptTotals(beam.DoFn):
-    """(block, totals and its state) to its next state and its draws."""
+    """Converts (block, totals and its state) to its next state and its draws."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
         """Draws from the totals."""
@@ -273,7 +274,7 @@ class AcceptTotals(beam.DoFn):
 
 
 class AnswerDraws(IndexStep):
-    """(partition of nodes, messages of blocks) to (block, answers)."""
+    """Answers (partition of nodes, messages of blocks) with pairs (block, answers)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Finds the nodes that draws fall on."""
@@ -285,10 +286,10 @@ class AnswerDraws(IndexStep):
 
 
 class AcceptDraws(IndexStep):
-    """(block, candidates and its state) to its next state and what it asks about them."""
+    """Converts (block, candidates and its state) to its next state and its requests about the candidates."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Stores the candidates and asks which are true neighbors."""
+        """Stores the candidates and requests which of them are true neighbors."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_draws(answers)
@@ -297,7 +298,7 @@ class AcceptDraws(IndexStep):
 
 
 class AnswerPairs(IndexStep):
-    """(partition, messages of blocks) to (block, answers), and requests about hubs."""
+    """Answers (partition, messages of blocks) with pairs (block, answers), and forwards requests about hubs."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, *, of_buckets: bool = False) -> None:
         super().__init__(index_dir, plan)
@@ -321,10 +322,10 @@ class AnswerPairs(IndexStep):
 
 
 class AcceptPairs(IndexStep):
-    """(block, answers and its state) to a block that is ready to be sampled, and its first requests."""
+    """Converts (block, answers and its state) to a block that is ready for sampling, and its first requests."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Takes the first good candidates and begins to sample."""
+        """Accepts the first good candidates and begins to sample."""
         answers: list[Any] = []
         state = read_state(element[1], answers.append, NegativeState)
         state.accept_pairs(answers)
@@ -335,7 +336,7 @@ class AcceptPairs(IndexStep):
 
 
 def draw_negatives(runs: Any, index_dir: str, plan: SamplingPlan, sampling_seed: int, info: IndexInfo) -> Any:
-    """Adds the rounds that draw negatives to a PCollection of `BlockRun`; returns outputs as `StartBlocks` has them."""
+    """Adds the rounds that draw negatives to a PCollection of `BlockRun`; returns the same outputs as `StartBlocks`."""
     assert plan.negatives is not None
     asked = runs | "StartNegatives" >> beam.ParDo(StartNegatives(index_dir, plan, sampling_seed)).with_outputs(
         REQUESTS, main=STATES

@@ -1,7 +1,7 @@
 """The Beam steps of one round: blocks send requests, partitions answer, blocks accept the answers.
 
 Between two steps there is a shuffle. Messages to partitions are grouped by the number of the partition, so that each
-is loaded once a round. Answers are grouped by the number of the block, with the block's own state among them.
+partition is loaded once per round. Answers are grouped by the number of the block, together with the block's state.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ FORWARDED = "forwarded"
 """Output with (partition of buckets, message from a block)."""
 
 MAX_BUCKET_REQUESTS = 1 << 16
-"""About how many requests about buckets wait to be sent: a hub of a billion edges has a million buckets."""
+"""Approximate number of buffered requests about buckets: a hub with a billion edges has a million buckets."""
 
 _Integers = npt.NDArray[np.int64]
 
 
 class IndexStep(beam.DoFn):
-    """A step that looks into the index, which every worker opens for itself."""
+    """A step that reads the index; every worker opens the index itself."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan) -> None:
         self._index_dir = index_dir
@@ -80,11 +80,11 @@ class IndexStep(beam.DoFn):
 
     def setup(self) -> None:
         """Opens the index."""
-        # Steps keep what they use; the index need not keep it a second time.
+        # Steps cache what they use, so the index need not cache it again.
         self._index = GraphIndex(self._index_dir, num_cached=1)
 
     def ask_of(self, state: BlockState) -> Iterator[Any]:
-        """Yields a block's state and what it asks for; at the end, for its nodes."""
+        """Yields a block's state and its next requests: for edges, or for its nodes after the last round."""
         number, num_partitions = state.block.number, self._index.info.num_partitions
         routed: dict[int, Any]
         if requests := state.ask():
@@ -97,20 +97,20 @@ class IndexStep(beam.DoFn):
 
 
 class StartBlocks(IndexStep):
-    """Runs of blocks to their states and their first requests."""
+    """Converts runs of blocks to the blocks' states and first requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, sampling_seed: int) -> None:
         super().__init__(index_dir, plan)
         self._sampling_seed = sampling_seed
 
     def process(self, element: BlockRun) -> Iterator[Any]:
-        """Begins blocks."""
+        """Starts the blocks of a run."""
         for seeds in read_block_seeds(self._index, self._plan, element.blocks()):
             yield from self.ask_of(start_block(seeds, self._plan, self._index.schema, self._sampling_seed))
 
 
 class AnswerRequests(IndexStep):
-    """(partition, messages of blocks) to (block, answers)."""
+    """Answers (partition, messages of blocks) with pairs (block, answers)."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int, *, of_buckets: bool = False) -> None:
         super().__init__(index_dir, plan)
@@ -141,7 +141,7 @@ class AnswerRequests(IndexStep):
 def _gather(
     forwarded: Iterable[tuple[int, BucketRequests]],
 ) -> Iterator[tuple[int, tuple[BucketRequests, ...]]]:
-    """Puts requests to one partition into one message, unless they are many."""
+    """Combines requests to the same partition into one message, unless there are many."""
     waiting: dict[int, list[BucketRequests]] = {}
     num_waiting = 0
     for partition, asked in forwarded:
@@ -154,16 +154,17 @@ def _gather(
 
 
 class PartitionAnswers:
-    """Answers requests about edges; holds the partition in memory that it was asked about last.
+    """Answers requests about edges; keeps the partition of the last request in memory.
 
-    Edges of a hub are in buckets of all partitions. Where draws alone decide, the hub's own partition draws positions
-    and asks the buckets for these edges; otherwise every bucket answers with its best edges, which the block merges.
+    Edges of a hub are in buckets of all partitions. If edges are chosen by position alone, the hub's own partition
+    draws positions and requests these edges from the buckets; otherwise every bucket answers with its best edges,
+    which the block merges.
     """
 
     def __init__(self, index: GraphIndex, plan: SamplingPlan, schema: GraphSchema, hops: Sequence[Hop]) -> None:
-        """Prepares to answer: `schema` is that of the subgraphs, whose edge features travel with the edges.
+        """Prepares to answer: `schema` is the schema of subgraphs, whose edge features are sent with the edges.
 
-        `PartRequests.hop` counts in the order of `hops`.
+        `PartRequests.hop` is a position in `hops`.
         """
         self._index = index
         self._plan = plan
@@ -181,8 +182,9 @@ class PartitionAnswers:
     ) -> tuple[tuple[PartAnswer, ...], Iterator[tuple[int, BucketRequests]]]:
         """Answers requests of one block about nodes of a partition.
 
-        Returns the answers, and pairs of another partition and what is asked of it, as it holds edges of this
-        partition's hubs. These may be many, so they are made one by one: use them up before the next call.
+        Returns the answers, and pairs (other partition, requests to it) about edges of this partition's hubs that the
+        other partition holds. There may be many pairs, so they are made one by one: exhaust the iterator before the
+        next call.
         """
         self._turn_to(partition)
         answers: list[PartAnswer] = []
@@ -211,7 +213,7 @@ class PartitionAnswers:
     def answer_buckets(self, partition: int, parts: Sequence[BucketRequests]) -> tuple[PartAnswer, ...]:
         """Answers requests of one block about hubs' edges in the buckets of a partition.
 
-        Each answer is a part of what a hub's requests get.
+        Each answer is only a part of the whole answer to a hub's requests.
         """
         self._turn_to(partition)
         answers = []
@@ -231,7 +233,7 @@ class PartitionAnswers:
                 )
             else:
                 found = edges.at(part.requests.hop, edges.partition.offsets[at_bucket] + part.offsets, part.draws)
-            # Several buckets of one hub make one answer to each request.
+            # Several buckets of one hub are merged into one answer per request.
             positions, asked = np.unique(part.positions, return_inverse=True)
             found = merge_scored(self._hops[part.hop], [found], [asked], len(positions), keeps_scores=True)
             answers.append(
@@ -278,12 +280,12 @@ class PartitionAnswers:
     def _choose_positions(
         self, part: PartRequests, hubs: HubPartition, at_hub: _Integers
     ) -> tuple[PartAnswer, BucketRequests]:
-        """Counts what hubs have to choose from, and asks for the chosen edges."""
+        """Counts the candidates of hubs, and makes requests for the chosen edges."""
         degrees = hubs.degrees[at_hub]
         requests, positions, draws = positions_of_requests(self._hops[part.hop], part.requests.keys, degrees)
         ends = np.cumsum(hubs.bucket_counts)
         starts = ends - hubs.bucket_counts
-        # One search finds the buckets of all hubs: their edges are numbered one hub after the other.
+        # One search finds the buckets of all hubs, because their edges are numbered one hub after the other.
         overall = starts[hubs.offsets[at_hub]][requests] + positions
         bucket = np.searchsorted(ends, overall, side="right")
         buckets = (bucket - hubs.offsets[at_hub][requests]).astype(np.int32)
@@ -307,7 +309,7 @@ class PartitionAnswers:
 
 
 def _ask_all_buckets(part: PartRequests, hubs: HubPartition, at_hub: _Integers) -> Iterator[BucketRequests]:
-    """Asks all buckets of hubs for their best edges, a bounded number at a time."""
+    """Requests the best edges of all buckets of hubs, a bounded number of requests at a time."""
     num_buckets = np.diff(hubs.offsets)[at_hub]
     batch = (np.cumsum(num_buckets) - num_buckets) // MAX_BUCKET_REQUESTS
     bounds = np.flatnonzero(np.diff(batch, prepend=-1, append=batch[-1] + 1)).tolist()
@@ -315,7 +317,7 @@ def _ask_all_buckets(part: PartRequests, hubs: HubPartition, at_hub: _Integers) 
         of_batch = num_buckets[start:stop]
         requests = start + np.repeat(np.arange(stop - start), of_batch)
         buckets = expand_ranges(np.zeros(stop - start, np.int64), of_batch)
-        # Buckets without edges have no place in the files.
+        # Empty buckets are not in the files.
         filled = hubs.bucket_counts[hubs.offsets[at_hub][requests] + buckets] > 0
         requests = requests[filled]
         yield BucketRequests(
@@ -328,7 +330,7 @@ def _ask_all_buckets(part: PartRequests, hubs: HubPartition, at_hub: _Integers) 
 
 
 class _EdgesByRow:
-    """One partition's edges, whose features are looked up by the row in their table."""
+    """One partition's edges, with their features searchable by row in the edge table."""
 
     def __init__(self, partition: EdgePartition, features: Sequence[str]) -> None:
         self.partition = partition
@@ -336,7 +338,7 @@ class _EdgesByRow:
         self._by_row: tuple[_Integers, _Integers] | None = None
 
     def features_of(self, edge_rows: _Integers) -> bytes:
-        """Packs the features of edges, each edge once; nothing if the examples show none."""
+        """Packs the features of edges, each edge once; empty if the examples have none."""
         if not self._features or not len(edge_rows):
             return b""
         if self._by_row is None:
@@ -349,7 +351,7 @@ class _EdgesByRow:
 
 
 class _Edges:
-    """One partition's edges as a hop looks at them."""
+    """One partition's edges, with the times and weights that a hop uses."""
 
     def __init__(self, loaded: _EdgesByRow, hop: Hop, times: str | None) -> None:
         self.partition = partition = loaded.partition
@@ -381,7 +383,7 @@ class _Edges:
         return find_edges(hop, self._adjacency, local, requests, inclusive=inclusive, keeps_scores=keeps_scores)
 
     def at(self, hop: str, positions: _Integers, draws: npt.NDArray[np.int16] | None) -> FoundEdges:
-        """Returns the edges at some positions, one a request; their candidates are counted elsewhere."""
+        """Returns the edges at some positions, one per request; candidates are counted by the hub's own partition."""
         nothing = np.zeros(len(positions), np.int64)
         return FoundEdges(
             hop=hop,
@@ -396,14 +398,14 @@ class _Edges:
 
 
 class AcceptAnswers(IndexStep):
-    """(block, answers and its state) to its next state and its next requests."""
+    """Converts (block, answers and its state) to its next state and its next requests."""
 
     def __init__(self, index_dir: str, plan: SamplingPlan, number: int) -> None:
         super().__init__(index_dir, plan)
         self._round = number
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[Any]:
-        """Ends a round of one block and begins the next."""
+        """Ends a round of one block and begins the next round."""
         merger = AnswerMerger(rounds_of_plan(self._plan)[self._round])
         state = read_state(element[1], merger.add, BlockState)
         state.accept(merger)
@@ -411,7 +413,7 @@ class AcceptAnswers(IndexStep):
 
 
 class AnswerNodes(IndexStep):
-    """(partition, messages of blocks) to (block, ids and features of nodes)."""
+    """Answers (partition, messages of blocks) with pairs (block, ids and features of nodes)."""
 
     def process(self, element: tuple[int, Iterable[bytes]]) -> Iterator[tuple[int, bytes]]:
         """Answers messages one by one."""
@@ -424,7 +426,7 @@ class AnswerNodes(IndexStep):
 def route_nodes(
     codes: Mapping[str, npt.NDArray[np.uint64]], num_partitions: int
 ) -> dict[int, tuple[NodeRequests, ...]]:
-    """Divides the nodes of a block, given by set and ascending, among the partitions that hold them."""
+    """Divides the nodes of a block, ascending by set, among the partitions that hold them."""
     routed: dict[int, list[NodeRequests]] = {}
     for node_set, of_set in codes.items():
         for partition, at in group_by_partition(partition_of_codes(of_set, num_partitions)):
@@ -434,7 +436,7 @@ def route_nodes(
 
 
 def answer_nodes(index: GraphIndex, partition: int, parts: Sequence[NodeRequests]) -> tuple[NodeAnswer, ...]:
-    """Looks up nodes of one partition, set by set; a node that the index lacks is an error."""
+    """Looks up nodes of one partition, set by set; a node that is not in the index is an error."""
     answers = []
     for part in parts:
         nodes = index.load_nodes(part.node_set, partition)

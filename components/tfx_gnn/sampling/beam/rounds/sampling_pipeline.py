@@ -31,7 +31,7 @@ from tfx_gnn.sampling.plan.hop import Hop
 from tfx_gnn.sampling.plan.plan import SamplingPlan
 
 DEFAULT_SEEDS_PER_BLOCK = 1024
-"""Seeds that are sampled together: more cost memory, fewer cost time."""
+"""Seeds that are sampled together: more take more memory, fewer take more time."""
 
 
 def sample_with_beam(
@@ -48,17 +48,20 @@ def sample_with_beam(
     """Samples the subgraphs of a plan and writes them as an examples folder.
 
     A worker's memory depends on the size of a partition of the index and of a block
-    of seeds, not on that of the graph or the degree of a node. A shard appears whole
-    or not at all and is noted in the folder's `ShardLog`, so that what is missing
-    after a failure can be asked for. Whoever finishes the folder removes the log.
+    of seeds, not on the size of the graph or the degree of a node. Shards are written
+    atomically and recorded in the folder's `ShardLog`, so that after a failure the
+    missing shards can be requested. The caller removes the log once the folder is
+    finished.
 
     Args:
         make_pipeline: makes an empty pipeline with the runner's options.
-        index_dir: folder of an index of the graph, built for this plan; all workers see it.
-        examples_dir: folder to write `Split-<name>` folders into, which all workers see.
+        index_dir: folder of an index of the graph, built for this plan; all workers must
+            be able to read it.
+        examples_dir: folder to write `Split-<name>` folders into; all workers must be
+            able to write it.
         plan: what to sample.
         sampling_seed: seed of all random choices, in [0, 2**63).
-        num_shards: files a split.
+        num_shards: files per split.
         shards: pairs (split, shard) of the files to make; all by default.
         seeds_per_block: seeds that are sampled together, at least 1. The records do not
             depend on it.
@@ -67,8 +70,8 @@ def sample_with_beam(
         The statistics of the shards that were made.
 
     Raises:
-        ValueError: if there is no index, a number is out of range, or `shards` names
-            what the index has no seeds for.
+        ValueError: if there is no index, a number is out of range, or `shards` names an
+            unknown split or shard.
     """
     for name, value in (("num_shards", num_shards), ("seeds_per_block", seeds_per_block)):
         if value < 1:
@@ -108,7 +111,7 @@ def sample_with_beam(
 
 
 def _with_answers(started: Any, index_dir: str, plan: SamplingPlan, info: IndexInfo) -> Any:
-    """Adds the rounds, and the one that fetches nodes."""
+    """Adds the rounds that find edges, and the round that fetches nodes."""
     states, requests = started[STATES], started[REQUESTS]
     for number, hops in enumerate(rounds_of_plan(plan)):
         answered = (
@@ -143,7 +146,7 @@ def _has_hubs(info: IndexInfo, hops: Iterable[Hop]) -> bool:
 
 
 def _wanted_shards(info: IndexInfo, shards: Sequence[tuple[str, int]] | None, num_shards: int) -> list[tuple[int, int]]:
-    """Pairs (position of the split, shard)."""
+    """Returns pairs (position of the split, shard)."""
     codes = {name: code for code, name in enumerate(info.splits)}
     if shards is None:
         return [(codes[name], shard) for name in info.seed_counts for shard in range(num_shards)]
@@ -151,6 +154,6 @@ def _wanted_shards(info: IndexInfo, shards: Sequence[tuple[str, int]] | None, nu
         if name not in info.seed_counts or not 0 <= shard < num_shards:
             raise ValueError(
                 f"`shards` must name splits of {sorted(info.seed_counts)} and numbers below {num_shards}; got "
-                f"{(name, shard)}. Ask for files that there will be."
+                f"{(name, shard)}. Correct the name or the number."
             )
     return sorted({(codes[name], shard) for name, shard in shards})

@@ -298,7 +298,7 @@ def test_a_partition_that_was_cut_short_is_refused(tmp_path: Path, write_index: 
     rows = index_files.read_partition(str(tmp_path), info, table, 0)
     index_files.write_partition(str(tmp_path), table, 0, rows.slice(0, 5))
 
-    with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json tells; got 5"):
+    with pytest.raises(ValueError, match=r"must hold the 40 rows that index\.json declares; got 5"):
         GraphIndex(str(tmp_path)).load_nodes("a", 0)
 
 
@@ -332,5 +332,5 @@ def test_a_feature_named_like_a_column_of_the_index_is_refused(tmp_path: Path) -
         'node_sets { key: "n" value { features { key: "#row" value { dtype: DT_INT64 } } } }', GraphSchema()
     )
 
-    with pytest.raises(ValueError, match=r"`features` must have names that no column .* got \['#row'\] in set 'n'"):
+    with pytest.raises(ValueError, match=r"`features` must not have the name of a column .* got \['#row'\] in set 'n'"):
         requirements_of_plan(SamplingPlan(seed_node_set="n"), schema)
