@@ -427,7 +427,7 @@ def test_sizes_must_also_fit_when_they_are_added_up(call):
     large = make_example(nodes_a___size=[2**31 - 1])
 
     assert call(parse_and_merge, tf.constant([large]), spec).node_sets["a"].sizes.numpy().tolist() == [2**31 - 1]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"also when they are added up.*nodes/a.#size"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"whose sum is at most.*nodes/a.#size"):
         call(parse_and_merge, tf.constant([large, large]), spec)
     wide = spec.with_indices_dtype(tf.int64)
     assert call(parse_and_merge, tf.constant([large, large]), wide).node_sets["a"].total_size.numpy() == 2**32 - 2
