@@ -20,7 +20,7 @@ RESERVED_FEATURES = frozenset({SIZE_NAME, SOURCE_NAME, TARGET_NAME})
 #: Pattern for `re.fullmatch` that matches feature names users must not choose.
 RESERVED_FEATURE_NAME_PATTERN = r"#.*"
 
-#: The feature that convolutions read and write unless told otherwise.
+#: The feature that convolutions read and write by default.
 HIDDEN_STATE = "hidden_state"
 DEFAULT_STATE_NAME = HIDDEN_STATE
 

@@ -46,7 +46,7 @@ def dataset_from_generator(generator: Callable[[], Iterable[Any]]) -> tf.data.Da
         )
     first = next(iter(generator()), None)
     if first is None:
-        raise ValueError("The generator must produce at least one value, to tell the type of all; got none.")
+        raise ValueError("The generator must produce at least one value, to determine the type of all; got none.")
     spec = tf.nest.map_structure(_spec_of, _as_nest(first))
 
     def checked() -> Iterator[Any]:

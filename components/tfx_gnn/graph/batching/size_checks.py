@@ -264,4 +264,4 @@ def _plain(value: Any) -> Any:
 
 
 def _text(size: Size) -> str:
-    return str(size) if isinstance(size, int) else "the demanded number of"
+    return str(size) if isinstance(size, int) else "the required number of"

@@ -225,7 +225,7 @@ def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) ->
             "create_graph_spec_from_schema_pb()."
         )
     if spec.rank:
-        raise ValueError(f"`spec` must be that of a scalar graph, the one in each tf.Example; got shape={spec.shape}.")
+        raise ValueError(f"`spec` must be the spec of the scalar graph in one tf.Example; got shape={spec.shape}.")
     serialized = tf.convert_to_tensor(serialized, tf.string)
     if serialized.shape.rank is None and rank == 0:
         serialized = tf.ensure_shape(serialized, [])

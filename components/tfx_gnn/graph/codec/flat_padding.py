@@ -115,7 +115,7 @@ class FlatPadder:
         num_real, totals = table.num_examples, table.splits[:, -1:]
         if not tf.executing_eagerly():
             told = [f"Could not pad. {facts}", num_real, totals]
-            data = [*told, f"Of these the first whose row is False: {causes}", fits]
+            data = [*told, f"The cause is the first of these whose row is False: {causes}", fits]
             return [tf.raw_ops.Assert(condition=tf.reduce_all(fits), data=data, summarize=-1)]
         if not tf.reduce_all(fits):
             cause = causes[int(np.argmin(fits.numpy().all(axis=1)))]

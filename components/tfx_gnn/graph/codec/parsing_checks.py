@@ -48,7 +48,7 @@ def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_
         return _assert(tf.reduce_all(row_equal), [f"{start}feature", tf.where(row_equal, "", pairs)])
     if not tf.reduce_all(equal):
         row, end = np.argwhere(~equal.numpy())[0]
-        _fail(f"{start}feature '{keys[row]}' of this example of the batch: {end - 1}")
+        _fail(f"{start}feature '{keys[row]}' of example {end - 1} of the batch")
     return []
 
 
@@ -66,7 +66,7 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
         position = np.argmin(fits.numpy())
         row = np.searchsorted(np.cumsum(lengths), position, side="right")
         end, example = divmod(row, lengths.shape[1])
-        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of this example of the batch: {example}")
+        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of example {example} of the batch")
     return []
 
 

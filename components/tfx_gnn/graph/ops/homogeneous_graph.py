@@ -61,7 +61,7 @@ def homogeneous(
     if node_set_sizes is None:
         if not features:
             raise ValueError(
-                "node_set_sizes must be provided if node_features is not: edges do not tell the number of nodes."
+                "node_set_sizes must be provided if node_features is not: edges do not determine the number of nodes."
             )
         node_set_sizes = tf.cast([_num_items(next(iter(features.values())))], source.dtype)
     if edge_set_sizes is None:

@@ -351,7 +351,7 @@ def reduce_to_receivers(
     if values[0].dtype in (tf.string, tf.bool):
         raise wrong_dtype(
             f"{caller} requires numeric values; got {values[0].dtype.name} from {list(sources.names)}. "
-            "Cast bool to a number; give strings numbers or vectors first."
+            "Cast bool to a number; convert strings to numbers or vectors first."
         )
     segment_ids, num_segments = _receivers(graph, sources, caller)
     names, tag = reduce_type.split("|"), sources.tag

@@ -121,7 +121,7 @@ def check_mapping(value: Any, name: str, content: str) -> None:
 def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
     """Refuses arguments that were not passed by keyword."""
     if args:
-        raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass each by its name.")
+        raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass all arguments by keyword.")
 
 
 def _widest(dtypes: Iterable[tf.DType], default: tf.DType) -> tf.DType:

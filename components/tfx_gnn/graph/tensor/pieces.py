@@ -328,7 +328,7 @@ class NodeSet(FeaturePiece):
         Args:
             *args: not supported; pass all arguments by keyword.
             features: feature names to values of shape [*batch_shape, num_nodes, ...], ragged
-                where graphs of a batch have different numbers of nodes.
+                if graphs of a batch have different numbers of nodes.
             sizes: number of nodes of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
             validate: whether to assert at run time that sizes fit; None for the process-wide setting.
@@ -372,7 +372,7 @@ class EdgeSet(FeaturePiece):
         Args:
             *args: not supported; pass all arguments by keyword.
             features: feature names to values of shape [*batch_shape, num_edges, ...], ragged
-                where graphs of a batch have different numbers of edges.
+                if graphs of a batch have different numbers of edges.
             sizes: number of edges of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
             adjacency: the nodes that the edges connect.
