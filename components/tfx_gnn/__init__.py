@@ -1,9 +1,9 @@
 """Graph neural networks in production on TensorFlow.
 
 `import tfx_gnn as tfgnn` offers the names of TF-GNN's input pipeline and graph operations.
-Names are resolved when they are first used: importing this package alone imports nothing heavy.
-Models that hold graphs can be loaded once it is: where TensorFlow or Keras was imported before, as in
-TF-GNN's guide, types or layers of graphs are registered at once.
+Names are resolved on first use: importing this package alone imports nothing heavy.
+If TensorFlow or Keras was imported first, as in TF-GNN's guide, this import also registers the type specs
+(TensorFlow) or layers (Keras) of graphs, so that saved models with graphs can be loaded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> Any:
         graph = importlib.import_module(f"{__name__}.graph")
         if name not in graph.__all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # As in TF-GNN, `tf_keras.layers.Input(type_spec=...)` knows graphs once a name was used.
+        # As in TF-GNN, `tf_keras.layers.Input(type_spec=...)` accepts graphs once any name has been used.
         importlib.import_module(f"{__name__}.keras.keras_tensors")
         value = getattr(graph, name)
     globals()[name] = value

@@ -1,4 +1,4 @@
-"""Names of TF-GNN's `experimental` module, resolved when they are first used."""
+"""Names of TF-GNN's `experimental` module, resolved on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public data sets as tables of a graph, built from local files or from packages.
+"""Public data sets as graph tables, built from local files or from Python packages.
 
 Needs pyarrow (`pip install "tfx-gnn[beam]"`).
 """

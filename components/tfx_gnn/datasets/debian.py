@@ -32,17 +32,17 @@ _ENDS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DebianReport:
-    """What was made of an archive, and what was left out.
+    """Counts of what was written and what was left out of an archive.
 
     Attributes:
-        num_nodes: rows by node set.
-        num_edges: rows by edge set.
-        empty_sets: node sets and edge sets without a row: they have no file and are not in the schema.
-        num_package_stanzas: stanzas read; those beyond one a package are of older versions.
-        num_source_stanzas: stanzas read; beside older versions, there are unused sources.
-        num_unused_sources: sources of which no package is built.
-        num_missing_sources: sources that packages name and the lists lack; they are nodes.
-        relations: by kind of relation, what became of what packages name; "build_depends" for sources.
+        num_nodes: number of rows by node set.
+        num_edges: number of rows by edge set.
+        empty_sets: node sets and edge sets without rows; they have no file and are not in the schema.
+        num_package_stanzas: number of package stanzas read; more than one per package are older versions.
+        num_source_stanzas: number of source stanzas read, including older versions and unused sources.
+        num_unused_sources: number of sources that no package is built from.
+        num_missing_sources: number of sources that packages name but the lists lack; they are nodes, too.
+        relations: counts of relations between packages by kind; "build_depends" for sources.
     """
 
     num_nodes: Mapping[str, int]
@@ -58,8 +58,8 @@ class DebianReport:
 def build_debian_graph(output_dir: str, *, packages: Sequence[str], sources: Sequence[str]) -> DebianReport:
     """Writes an archive as Parquet tables with their graph schema.
 
-    Of several versions of a package or source the newest counts. People are numbers; there are
-    no e-mail addresses and no descriptions. `find_index_files` finds apt's lists.
+    Only the newest version of a package or source is used. People are represented by numbers; there
+    are no e-mail addresses and no package descriptions. `find_index_files` finds apt's index files.
     """
     archive = read_archive(packages, sources)
     edge_tables, relations = relation_tables(archive)

@@ -22,10 +22,10 @@ RELATION_FIELDS = {
 """Relations between packages: name to the fields that hold them."""
 
 BUILD_FIELDS = ("Build-Depends", "Build-Depends-Indep", "Build-Depends-Arch")
-"""What building a source needs, whatever is built of it and for single parts."""
+"""Fields with the build dependencies of a source, for the whole source and for parts of it."""
 
 VCS_FIELDS = ("Vcs-Arch", "Vcs-Browser", "Vcs-Bzr", "Vcs-Cvs", "Vcs-Darcs", "Vcs-Git", "Vcs-Hg", "Vcs-Mtn", "Vcs-Svn")
-"""Where a source's version control is."""
+"""Fields with the version control repository of a source."""
 
 _PACKAGE_FIELDS = (
     "Architecture", "Essential", "Homepage", "Installed-Size", "Maintainer", "Multi-Arch", "Package", "Priority",
@@ -37,23 +37,23 @@ _SOURCE_FIELDS = (
 )  # fmt: skip
 
 Stanza = Mapping[str, str]
-"""Values by field."""
+"""Values by field name."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Archive:
-    """Packages, the sources that they are built from, and who maintains them.
+    """Packages, the sources they are built from, and their maintainers.
 
     Attributes:
         packages: stanzas of Packages by package, ascending.
-        sources: stanzas of Sources by source, ascending; an empty one where Sources lacks a source
-            that a package names.
-        virtual: names, ascending, that packages provide and no package has.
-        maintainers: everybody who maintains a package.
-        n_versions: by package, how many of its versions the files hold.
+        sources: stanzas of Sources by source, ascending; the stanza is empty if Sources lacks a
+            source that a package names.
+        virtual: names that packages provide but that are not names of packages, ascending.
+        maintainers: all maintainers of packages.
+        n_versions: by package, the number of its versions in the files.
         num_package_stanzas: number of stanzas in all Packages files.
         num_source_stanzas: number of stanzas in all Sources files.
-        num_unused_sources: sources of which no package is built here.
+        num_unused_sources: number of sources that no package here is built from.
     """
 
     packages: Mapping[str, Stanza]
@@ -67,7 +67,7 @@ class Archive:
 
     @property
     def missing_sources(self) -> list[str]:
-        """Sources that packages name and Sources lacks, ascending."""
+        """Sources that packages name but Sources lacks, ascending."""
         return [name for name, stanza in self.sources.items() if not stanza]
 
 
@@ -77,7 +77,7 @@ def read_archive(packages: Sequence[str], sources: Sequence[str]) -> Archive:
         if isinstance(paths, str) or not paths:
             raise ValueError(
                 f"`{argument}` must be a list of at least one index file; got {paths!r}. Give the paths, or let apt "
-                "be asked for them."
+                "find them."
             )
     newest, n_versions = _newest(packages, _PACKAGE_FIELDS, ("Package", "Version", "Maintainer", "Architecture"))
     known, n_source_versions = _newest(sources, _SOURCE_FIELDS, ("Package", "Version"))
@@ -98,7 +98,7 @@ def read_archive(packages: Sequence[str], sources: Sequence[str]) -> Archive:
 
 
 def source_of(package: Stanza) -> str:
-    """Names the source that a package is built from: its own name where no other is given."""
+    """Returns the name of the source that a package is built from; by default the name of the package."""
     return package.get("Source", package["Package"]).partition(" ")[0]
 
 
@@ -112,7 +112,7 @@ def _newest(
             name = stanza["Package"]
             n_versions[name] += 1
             known = newest.get(name)
-            # The first one stays where a version is there twice.
+            # If a version occurs twice, the first stanza is kept.
             if known is None or version_key(known["Version"]) < version_key(stanza["Version"]):
                 newest[name] = stanza
     return dict(sorted(newest.items())), n_versions

@@ -28,18 +28,18 @@ _OPENERS: Mapping[str, Callable[[str], Any]] = {
     "gzip": gzip.GzipFile,
     "bz2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
-    # What apt keeps its lists in; Python 3.10 has no reader of its own for these two.
+    # apt may store its lists in these two formats; Python 3.10 has no built-in reader for them.
     "lz4": lambda path: pa.input_stream(path, compression="lz4"),
     "zstd": lambda path: pa.input_stream(path, compression="zstd"),
 }
 
 
 def read_stanzas(path: str, fields: Collection[str], *, required: Collection[str] = ()) -> Iterator[dict[str, str]]:
-    """Yields the stanzas of an index file one after the other.
+    """Yields the stanzas of an index file in order.
 
-    The file is plain text or compressed by gzip, bzip2, xz, lz4 or zstd; its first bytes tell.
+    The file is plain text or compressed by gzip, bzip2, xz, lz4 or zstd, which is detected from its first bytes.
     Stanzas end with an empty line; a line that begins with a blank continues the value before it. The
-    lines of a value are joined by newlines. Only `fields` are kept; `required` ones must be in every stanza.
+    lines of a value are joined by newlines. Only `fields` are kept; `required` fields must be in every stanza.
     """
     kept = frozenset(fields)
     stanza: dict[str, str] = {}
@@ -54,7 +54,7 @@ def read_stanzas(path: str, fields: Collection[str], *, required: Collection[str
                 stanza, field, first_line = {}, None, 0
             elif line[0] in " \t":
                 if field is None:
-                    raise _malformed(path, number, line, "a line that continues none")
+                    raise _malformed(path, number, line, "a continuation line without a field")
                 if field in kept:
                     stanza[field] += "\n" + line.strip()
             else:
@@ -93,12 +93,12 @@ def _readable(path: str, lines: io.TextIOBase) -> Iterator[tuple[int, str]]:
             yield number, line
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"`{path}` must be UTF-8 text; got byte 0x{error.object[error.start]:02x} behind line {number}. "
+            f"`{path}` must be UTF-8 text; got byte 0x{error.object[error.start]:02x} after line {number}. "
             "Give the path of a Packages or Sources file."
         ) from error
     except (EOFError, OSError, lzma.LZMAError, pa.ArrowInvalid, zlib.error) as error:
         raise ValueError(
-            f"`{path}` must be a whole file; got damaged data behind line {number} ({error}). "
+            f"`{path}` must be a complete file; got damaged data after line {number} ({error}). "
             "Fetch it again: apt-get update."
         ) from error
 
@@ -119,7 +119,7 @@ def _open_text(path: str) -> Iterator[io.TextIOBase]:
 
 
 _PIECES = re.compile(r"(\D*)(\d*)")
-_OTHER = 1 << 8  # signs that are no letters sort behind all letters
+_OTHER = 1 << 8  # characters other than letters sort after all letters
 _END = 0
 _TILDE = -1  # sorts before even the end of a part: 1.0~rc1 is older than 1.0
 
@@ -128,7 +128,7 @@ PartKey = tuple[tuple[tuple[int, ...], int], ...]
 
 
 def version_key(version: str) -> tuple[int, PartKey, PartKey]:
-    """Gives versions `[epoch:]upstream[-revision]` the order of dpkg: Debian Policy, section 5.6.12.
+    """Returns a key that sorts versions `[epoch:]upstream[-revision]` like dpkg (Debian Policy, section 5.6.12).
 
     Example:
         >>> sorted(["1:0.9", "1.10", "1.9", "1.10~rc1", "1.10-1"], key=version_key)
@@ -139,14 +139,14 @@ def version_key(version: str) -> tuple[int, PartKey, PartKey]:
         epoch, rest = "0", version
     if not epoch.isdecimal():
         raise ValueError(
-            f"`version` must begin with a number where it has a colon; got {version!r}. Is the index file whole?"
+            f"`version` must begin with a number if it has a colon; got {version!r}. Is the index file complete?"
         )
     upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
     return int(epoch), _part_key(upstream), _part_key(revision)
 
 
 def _part_key(part: str) -> PartKey:
-    # The pattern matches once more, nothing, at the end; nothing at all is equal to 0.
+    # The pattern has an additional empty match at the end. An empty part is equal to 0.
     pieces = _PIECES.findall(part)[:-1] or [("", "0")]
     return (*((_text_key(text), int(number or 0)) for text, number in pieces), ((_END,), 0))
 
@@ -168,10 +168,10 @@ class Relation(NamedTuple):
     """One alternative of one clause.
 
     Attributes:
-        target: name of the package that is meant.
+        target: name of the package that the relation refers to.
         alternative: position among the alternatives of the clause, from 0.
         n_alternatives: number of alternatives of the clause, at least 1.
-        versioned: whether only some versions are meant.
+        versioned: whether the relation refers to some versions only.
     """
 
     target: str
@@ -181,14 +181,14 @@ class Relation(NamedTuple):
 
 
 def split_clauses(text: str) -> list[str]:
-    """Cuts a field at its commas, and drops empty entries."""
+    """Splits a field at commas and drops empty entries."""
     return [entry for entry in map(str.strip, text.split(",")) if entry]
 
 
 def parse_relations(text: str) -> Iterator[Relation]:
     """Yields all alternatives of a field such as Depends: `a (>= 1) | b:any [amd64] <!nocheck>, c`.
 
-    Conditions on architectures and build profiles are ignored: a relation counts wherever it holds.
+    Conditions on architectures and build profiles are ignored: a relation counts even if it is conditional.
     """
     for clause in split_clauses(text):
         alternatives = clause.split("|")
@@ -197,6 +197,6 @@ def parse_relations(text: str) -> Iterator[Relation]:
             if match is None:
                 raise ValueError(
                     "`text` must be relations like 'a (>= 1) | b:any, c'; got "
-                    f"{alternative.strip()!r} in {clause!r}. Is the index file whole?"
+                    f"{alternative.strip()!r} in {clause!r}. Is the index file complete?"
                 )
             yield Relation(match[1], position, len(alternatives), match[2] is not None)

@@ -1,4 +1,4 @@
-"""Finds the index files that apt keeps of an archive."""
+"""Finds the index files of an archive that apt has fetched."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class IndexFiles:
     """Index files of one release.
 
     Attributes:
-        packages: paths of its Packages files, one a component.
-        sources: paths of its Sources files, likewise.
+        packages: paths of its Packages files, one per component.
+        sources: paths of its Sources files, one per component.
     """
 
     packages: tuple[str, ...]
@@ -38,7 +38,7 @@ class _Target:
 def find_index_files(
     *, codename: str = "", components: Collection[str] = ("main",), architecture: str = ""
 ) -> IndexFiles:
-    """Asks apt where the lists of a release are that it has fetched."""
+    """Asks apt for the paths of the index files of a release that it has fetched."""
     for program in ("apt-get", "dpkg"):
         if shutil.which(program) is None:
             raise ValueError(
@@ -57,7 +57,7 @@ def find_index_files(
         if not found:
             names = sorted({f"{target.codename}/{target.component} {target.architecture}" for target in targets})
             raise ValueError(
-                f"`codename` must be a release of which apt has the list of packages; got none of {codename!r}, "
+                f"`codename` must be a release whose list of packages apt has; got none of {codename!r}, "
                 f"component {component!r}, architecture {architecture!r}, among {names}. "
                 "Run 'apt-get update' as root, or give the paths of a Packages and a Sources file."
             )
@@ -65,7 +65,7 @@ def find_index_files(
         lists = [target.path for target in here if target.kind == "Sources"]
         if not lists:
             raise ValueError(
-                f"`sources` must be there beside the list of packages; apt has none of {codename!r}, component "
+                f"`sources` must exist in addition to the list of packages; apt has none of {codename!r}, component "
                 f"{component!r}. {_how_to_enable_sources(found[0].entry)}"
             )
         sources.append(lists[0])
@@ -88,7 +88,7 @@ def _codename_of_this_machine() -> str:
     codename = settings.get("VERSION_CODENAME", "").strip('"')
     if not codename:
         raise ValueError(
-            f"`codename` must be given where {_OS_RELEASE} has no VERSION_CODENAME; got none. Say which, as in 'sid'."
+            f"`codename` must be given if {_OS_RELEASE} has no VERSION_CODENAME; got none. Give one, such as 'sid'."
         )
     return codename
 

@@ -1,4 +1,4 @@
-"""Maintainers of packages: teams by name, people by number."""
+"""Maintainers of packages: teams are identified by name, people by number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TEAM_NAME = re.compile(
     r"task force|teams?)\b",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\([^()]*\)")  # of a person: "Ann Example (Debian packages)"
+_ASIDE = re.compile(r"\([^()]*\)")  # an addition to a person's name: "Ann Example (Debian packages)"
 _SPOKEN_FOR = re.compile(r"\b(?:and|behalf|by|c/o|for|via|with)\b|[,&@]", re.IGNORECASE)  # "Ann Example for the A Team"
 _TEAM_ADDRESS = re.compile(
     r"@(?:[\w.-]*\blists?\b[\w.-]*|tracker\.\S+|googlegroups\.com|[\w-]*groups\.io)$|"
@@ -26,13 +26,13 @@ _TEAM_ADDRESS = re.compile(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Maintainers:
-    """Everybody who maintains packages, without names of people and without addresses.
+    """All maintainers of packages, without names of people and without addresses.
 
     Attributes:
-        names: one name each, no two equal: that of a team, else `person-NNNN`, or `team-NNNN` for a
-            team whose name might be a person's. In the order of the addresses, which are not kept.
-        is_team: whether each is a team.
-        index_of_address: position in `names` by address, for looking up; never written.
+        names: unique name of each maintainer: the name of a team, `team-NNNN` for a team whose name might
+            be that of a person, or `person-NNNN`. They have the order of the addresses, which are not kept.
+        is_team: whether each maintainer is a team.
+        index_of_address: position in `names` by address, for look-ups; never written to a file.
     """
 
     names: tuple[str, ...]
@@ -40,18 +40,18 @@ class Maintainers:
     index_of_address: Mapping[str, int] = dataclasses.field(repr=False)
 
     def find(self, text: str) -> list[int]:
-        """Looks up whom a field Maintainer or Uploaders names: positions in `names`, in the order of the text."""
+        """Returns the positions in `names` of the people in a Maintainer or Uploaders field, in their order."""
         found = (self.index_of_address.get(address) for _, address in parse_people(text))
         return list(dict.fromkeys(index for index in found if index is not None))
 
 
 def parse_people(text: str) -> list[tuple[str, str]]:
-    """Reads `Name <address>, Name <address>`; addresses in lower case, entries without one left out."""
+    """Parses `Name <address>, Name <address>`; converts addresses to lower case, skips entries without an address."""
     return [(name.strip("\"' \n"), address.lower()) for name, address in _ADDRESS.findall(text)]
 
 
 def is_team(name: str, address: str) -> bool:
-    """Guesses whether somebody is more than one person: by name, or by the address of a mailing list."""
+    """Guesses whether a maintainer is a team: by name, or by the address of a mailing list."""
     return bool(_TEAM_NAME.search(_ASIDE.sub("", name)) or _TEAM_ADDRESS.search(address))
 
 
@@ -60,19 +60,19 @@ def _names_no_person(name: str) -> bool:
 
 
 def number_maintainers(fields: Iterable[str]) -> Maintainers:
-    """Gives every maintainer, one an address, a name that tells nothing of a person.
+    """Gives every maintainer (one per address) a name that does not identify a person.
 
-    A team is called what most of its packages call it.
+    A team gets the name that most of its packages use.
     """
     names_by_address: dict[str, collections.Counter[str]] = {}
     for field in fields:
         people = parse_people(field)
         if not people:
             raise ValueError(
-                f"`Maintainer` must be a name and an address in <>; got a field of {len(field)} signs without one. "
-                "Is the index file whole?"
+                f"`Maintainer` must be a name and an address in <>; got a field of {len(field)} characters without an "
+                "address. Is the index file complete?"
             )
-        # A package has one maintainer: what follows the first address is not a second one.
+        # A package has one maintainer: text after the first address is not a second maintainer.
         name, address = people[0]
         names_by_address.setdefault(address, collections.Counter())[name] += 1
     names: list[str] = []

@@ -14,7 +14,7 @@ from tfx_gnn.datasets.debian_people import parse_people
 from tfx_gnn.datasets.tables_folder import DescribedTable
 
 _NONE = "none"
-"""What stands for a value that a stanza does not give."""
+"""Placeholder for a value that a stanza does not give."""
 
 
 def split_of(name: str) -> str:
@@ -56,7 +56,7 @@ def package_table(archive: Archive) -> DescribedTable:
         table=pa.table(
             {
                 "package": _texts(archive.packages),
-                # Of "universe/games" the first word is the component, not the subject.
+                # In "universe/games", the first word is the component, not the subject.
                 "section": _texts(stanza.get("Section", _NONE).rpartition("/")[2] for stanza in stanzas),
                 "priority": _texts(stanza.get("Priority", _NONE) for stanza in stanzas),
                 "arch_all": _flags(stanzas, lambda stanza: stanza["Architecture"] == "all"),
@@ -80,7 +80,7 @@ def package_table(archive: Archive) -> DescribedTable:
 
 
 def source_table(archive: Archive) -> DescribedTable:
-    """Makes the table of the sources that a package is built from."""
+    """Makes the table of sources that packages are built from."""
     stanzas = archive.sources.values()
     return DescribedTable(
         filename="node_source.parquet",
@@ -102,7 +102,7 @@ def source_table(archive: Archive) -> DescribedTable:
                 "source": _texts(archive.sources),
                 "n_binaries_listed": _clauses(stanzas, "Binary"),
                 "section": _texts(stanza.get("Section", _NONE).rpartition("/")[2] for stanza in stanzas),
-                # "3.0 (quilt)" without its number.
+                # "3.0 (quilt)" becomes "(quilt)".
                 "format": _texts(stanza.get("Format", _NONE).rpartition(" ")[2] for stanza in stanzas),
                 "standards_version": _texts(stanza.get("Standards-Version", _NONE) for stanza in stanzas),
                 "has_vcs": _flags(stanzas, lambda stanza: any(field in stanza for field in VCS_FIELDS)),
@@ -118,7 +118,7 @@ def source_table(archive: Archive) -> DescribedTable:
 
 
 def maintainer_table(archive: Archive) -> DescribedTable:
-    """Makes the table of maintainers, one row an address, which is not in it."""
+    """Makes the table of maintainers, with one row per address but without the addresses."""
     return DescribedTable(
         filename="node_maintainer.parquet",
         description="A team or a person (as a number) who looks after packages.",
@@ -134,7 +134,7 @@ def maintainer_table(archive: Archive) -> DescribedTable:
 
 
 def tag_table(archive: Archive) -> DescribedTable:
-    """Makes the table of the tags that a package carries."""
+    """Makes the table of tags of packages."""
     tags = sorted({tag for stanza in archive.packages.values() for tag in _tags_of(stanza)})
     return DescribedTable(
         filename="node_tag.parquet",
@@ -180,7 +180,7 @@ def _number(stanza: Stanza, field: str) -> int:
     text = stanza.get(field, "0")
     if not text.isdecimal():
         raise ValueError(
-            f"`{field}` must be a number; got {text!r} for package {stanza['Package']!r}. Is the index file whole?"
+            f"`{field}` must be a number; got {text!r} for package {stanza['Package']!r}. Is the index file complete?"
         )
     return int(text)
 
@@ -203,15 +203,15 @@ _MEANING = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RelationCounts:
-    """What became of the alternatives that a kind of relation names.
+    """Counts for the alternatives of one kind of relation.
 
     Attributes:
         read: alternatives of all clauses.
         to_packages: edges to packages.
         to_virtual: edges to virtual packages.
-        repeated: alternatives that name a target again, so that they are in an edge already.
+        repeated: alternatives whose target already has an edge from the same package.
         to_itself: alternatives that name the package itself.
-        unknown: alternatives of which the archive has neither package nor virtual package.
+        unknown: alternatives that are neither a package nor a virtual package of the archive.
     """
 
     read: int
@@ -224,15 +224,15 @@ class RelationCounts:
 
 @dataclasses.dataclass
 class _Edge:
-    """Edge that further clauses may add to."""
+    """An edge, which further clauses may update."""
 
     position: tuple[int, int]  # alternative, number of alternatives
     versioned: bool
-    flag: bool  # whether a clause comes from the field that weighs most
+    flag: bool  # whether any of its clauses comes from the most important field
 
 
 class _Edges:
-    """Edges of one kind by their ends; clauses that name a target again become one edge."""
+    """Edges of one kind by their ends; clauses with the same target become one edge."""
 
     def __init__(self) -> None:
         self.edges: dict[tuple[str, str], _Edge] = {}
@@ -249,7 +249,7 @@ class _Edges:
         edge.flag |= flag
 
     def table(self, filename: str, description: str, **features: str) -> DescribedTable:
-        """Makes a table with those of the columns that have descriptions, ordered by source and target."""
+        """Makes a table of the columns that `features` describes, sorted by source and target."""
         pairs = sorted(self.edges)
         edges = [self.edges[pair] for pair in pairs]
         columns = {
@@ -269,7 +269,7 @@ def _edge_table(
     columns: Mapping[str, list[int]],
     features: Mapping[str, str],
 ) -> DescribedTable:
-    """Makes a table with the columns "source" and "target", and integer features behind them."""
+    """Makes a table with the columns "source" and "target", followed by integer features."""
     pairs = list(pairs)
     return DescribedTable(
         filename=filename,
@@ -288,7 +288,7 @@ def _edge_table(
 def relation_tables(archive: Archive) -> tuple[dict[str, DescribedTable], dict[str, RelationCounts]]:
     """Makes the tables of relations between packages, and from packages to virtual packages, by edge set.
 
-    Relations to names that the archive does not have are left out and counted, by kind of relation.
+    Relations to names that are not in the archive are left out and counted, by kind of relation.
     """
     virtual_names = frozenset(archive.virtual)
     tables: dict[str, DescribedTable] = {}
@@ -335,7 +335,7 @@ def relation_tables(archive: Archive) -> tuple[dict[str, DescribedTable], dict[s
 
 
 def build_depends_table(archive: Archive) -> tuple[DescribedTable, RelationCounts]:
-    """Makes the table of what building a source needs; virtual packages count as unknown."""
+    """Makes the table of build dependencies of sources; virtual packages count as unknown."""
     edges = _Edges()
     read = unknown = 0
     for source, stanza in archive.sources.items():
@@ -367,9 +367,9 @@ def build_depends_table(archive: Archive) -> tuple[DescribedTable, RelationCount
 
 
 def origin_tables(archive: Archive) -> dict[str, DescribedTable]:
-    """Makes the tables that say where packages come from and what they are, by edge set.
+    """Makes the tables of sources, maintainers and tags of packages, and of uploaders of sources, by edge set.
 
-    Uploaders who maintain no package are left out: they are no nodes.
+    Uploaders who do not maintain a package are left out, because they are not nodes.
     """
     packages, people = archive.packages, archive.maintainers
 

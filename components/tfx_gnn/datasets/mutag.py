@@ -1,7 +1,7 @@
 """MUTAG: 188 molecules, and whether each is mutagenic, as tables of many small graphs.
 
-The data is that of Debnath et al. (J. Med. Chem. 34(2), 1991) as the TU Dortmund collection
-keeps it; the wheel of grakel has the files among its tests.
+The data is that of Debnath et al. (J. Med. Chem. 34(2), 1991) as published in the TU Dortmund
+collection; the wheel of grakel contains the files as test data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ELEMENTS = ("C", "N", "O", "F", "I", "Cl", "Br")
 _BONDS = ("aromatic", "single", "double", "triple")
 _GRAPH_ID = "graph_id"
 WHEEL = WheelFiles(package="grakel", folder=_NAME, is_compiled=True)
-"""Where the data is."""
+"""Location of the data."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,9 +30,9 @@ class MutagReport:
 
     Attributes:
         num_graphs: molecules.
-        num_mutagenic: those of them with the label 1.
+        num_mutagenic: molecules with the label 1.
         num_atoms: nodes of all molecules.
-        num_bonds: directed edges of all molecules, two a bond.
+        num_bonds: directed edges of all molecules, two per bond.
     """
 
     num_graphs: int
@@ -44,7 +44,7 @@ class MutagReport:
 def build_mutag(output_dir: str, *, wheel: str) -> MutagReport:
     """Writes MUTAG as Parquet tables with their graph schema.
 
-    Every table has a column `graph_id`; the context table has one row a molecule, with the
+    Every table has a column `graph_id`; the context table has one row per molecule, with the
     label `mutagenic`. Atoms are numbered within their molecule. `wheel` is the path of a wheel of
     grakel, or of any zip archive with a folder MUTAG in it.
     """
@@ -121,7 +121,7 @@ def _describe(graphs: LabelledGraphs) -> DescribedGraph:
 
 
 def _padded(prefix: str, numbers: Integers) -> pa.Array:
-    """Texts that have the order of the numbers."""
+    """Formats numbers as strings that sort like the numbers."""
     width = len(str(numbers.max(initial=0)))
     return pa.array([f"{prefix}{number:0{width}d}" for number in numbers.tolist()], pa.string())
 
@@ -142,7 +142,7 @@ Integers = npt.NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledGraphs:
-    """Graphs with one label a graph, a node and an edge.
+    """Graphs with one label per graph, node and edge.
 
     Attributes:
         graph_labels: shape [num_graphs].
@@ -169,9 +169,9 @@ class LabelledGraphs:
 
 
 def read_labelled_graphs(read: Callable[[str], bytes], name: str) -> LabelledGraphs:
-    """Reads a data set of labelled graphs from the text files of the TU Dortmund format.
+    """Reads a data set of labelled graphs from text files in the TU Dortmund format.
 
-    `read` gives the content of a file by its name, such as "MUTAG_A.txt"; errors name file and line.
+    `read` returns the content of a file by name, such as "MUTAG_A.txt". Errors name the file and line.
     """
     edges = _numbers(read, f"{name}_A.txt", 2)
     indicator = _numbers(read, f"{name}_graph_indicator.txt", 1)[:, 0]
@@ -184,15 +184,15 @@ def read_labelled_graphs(read: Callable[[str], bytes], name: str) -> LabelledGra
     ):
         if len(labels) != of:
             raise ValueError(
-                f"`{name}_{file}.txt` must have one line for each {what}; got {len(labels)} for {of}. Is it whole?"
+                f"`{name}_{file}.txt` must have one line for each {what}; got {len(labels)} for {of}. Is it complete?"
             )
     _check_range(f"{name}_graph_indicator.txt", indicator, len(graph_labels), "graph")
     descents = np.flatnonzero(np.diff(indicator) < 0)
     if len(descents):
         raise ValueError(
             f"`{name}_graph_indicator.txt` must keep the nodes of a graph together; got graph "
-            f"{indicator[descents[0] + 1]} in line {descents[0] + 2}, behind graph {indicator[descents[0]]}. "
-            "Is the file whole?"
+            f"{indicator[descents[0] + 1]} in line {descents[0] + 2}, after graph {indicator[descents[0]]}. "
+            "Is the file complete?"
         )
     for column in (0, 1):
         _check_range(f"{name}_A.txt", edges[:, column], len(indicator), "node")

@@ -1,4 +1,4 @@
-"""Writes a folder of tables: Parquet files, and the graph schema that names and describes them."""
+"""Writes a folder of tables: Parquet files and the graph schema that describes them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tfx_gnn.graph.schema import schema_validation
 SCHEMA_FILE = "graph_schema.pbtxt"
 """Name of the schema in a folder of tables."""
 
-_ROWS_PER_GROUP = 1 << 16  # what one worker reads at once
+_ROWS_PER_GROUP = 1 << 16  # number of rows that one worker reads at once
 _HEADER = (
-    "# proto-file: tfx_gnn/graph/proto/graph_schema.proto\n"  # what editors and formatters of text protos look for
+    "# proto-file: tfx_gnn/graph/proto/graph_schema.proto\n"  # recognized by editors and formatters of text protos
     "# proto-message: tfx_gnn.v1.GraphSchema\n"
 )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DescribedTable:
-    """A table, and what the graph schema says of it.
+    """A table and its entry in the graph schema.
 
     Attributes:
         table: the rows, without nulls.
-        description: what one row is.
-        features: columns that are features, with their descriptions. Other columns are in the
-            file, for who declares them.
+        description: description of one row.
+        features: columns that are features, with their descriptions. Other columns are only in the
+            file; users can declare them.
         extra: settings of the table, such as "id_column".
         filename: name of the file.
     """
@@ -52,8 +52,8 @@ class DescribedGraph:
         node_sets: tables by node set.
         edge_sets: tables by edge set.
         ends: by edge set, its source node set and its target node set.
-        context: table of whole graphs; None if there is one graph only.
-        loose_tables: by file name, tables that are no part of the graph, such as seeds.
+        context: table of graph-level features, one row per graph; None if there is only one graph.
+        loose_tables: by file name, tables that are not part of the graph, such as seeds.
     """
 
     node_sets: Mapping[str, DescribedTable]
@@ -71,7 +71,7 @@ class DescribedGraph:
 
 
 def graph_schema_of(graph: DescribedGraph) -> GraphSchema:
-    """Describes tables as a graph schema, whose `metadata` names file and number of rows of each table."""
+    """Makes the graph schema of tables, whose `metadata` has the file name and number of rows of each table."""
     schema = GraphSchema()
     schema.info.graph_type = FULL
     if graph.context is not None:
@@ -92,7 +92,7 @@ def graph_schema_of(graph: DescribedGraph) -> GraphSchema:
 def write_tables_folder(output_dir: str, graph: DescribedGraph) -> None:
     """Writes tables as Parquet, and their schema.
 
-    The same tables make the same bytes.
+    Equal tables result in equal bytes.
     """
     tf.io.gfile.makedirs(output_dir)
     described = {filename: described.table for filename, described in graph.tables.items()}
@@ -112,7 +112,7 @@ def _write(path: str, data: bytes) -> None:
 def _describe(features: Mapping[str, Feature], metadata: Metadata, described: DescribedTable) -> None:
     for name, description in sorted(described.features.items()):
         column = described.table.schema.field(name)
-        # Reading an entry of a map of messages makes it.
+        # Reading an entry of a protobuf map creates it.
         features[name].description = description
         features[name].dtype = tf.as_dtype("string" if _is_text(column.type) else str(column.type)).as_datatype_enum
     metadata.filename = described.filename

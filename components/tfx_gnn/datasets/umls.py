@@ -1,7 +1,7 @@
 """UMLS: 135 medical concepts and 6,529 facts about pairs of them, as tables of one graph.
 
-The semantic network of the Unified Medical Language System, as knowledge graph completion
-uses it (Kok and Domingos, ICML 2007), with the splits of the wheel of PyKEEN.
+The semantic network of the Unified Medical Language System, as used for knowledge graph
+completion (Kok and Domingos, ICML 2007), with the splits in the wheel of PyKEEN.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tfx_gnn.datasets.tables_folder import DescribedGraph, DescribedTable, write
 from tfx_gnn.datasets.wheel_files import WheelFiles
 
 WHEEL = WheelFiles(package="pykeen", folder="pykeen/datasets/umls")
-"""Where the data is."""
+"""Location of the data."""
 
 FACTS_FILE = "facts.parquet"
-"""Table of all facts with their splits, for `SeedTable`; the graph has those of training only."""
+"""Table of all facts with their splits, for `SeedTable`; the graph has only the training facts."""
 
 _ASKED = {"relation": "asked_relation"}
 _SPLITS = {"train": "train.txt", "val": "valid.txt", "test": "test.txt"}
@@ -31,7 +31,7 @@ class UmlsReport:
 
     Attributes:
         num_concepts: nodes.
-        num_relations: kinds of facts.
+        num_relations: number of relations.
         num_facts: facts by split.
     """
 
@@ -43,9 +43,9 @@ class UmlsReport:
 def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
     """Writes UMLS as Parquet tables with their graph schema.
 
-    Edge set `fact` holds the facts of the training split, with the name of their relation; those of the
-    other splits are in no edge set. `facts.parquet` has all of them with columns `source`, `target`,
-    `asked_relation` and `split`: the seeds of link prediction, for
+    Edge set `fact` holds the facts of the training split, with the names of their relations; the facts of the
+    other splits are not in any edge set. `facts.parquet` holds all facts, with columns `source`, `target`,
+    `asked_relation` and `split`. They are the seeds of link prediction, for
     `SeedTable(filename="facts.parquet", features={"asked_relation": "string"},
     identity_features=("asked_relation",), splits_edges=False)`. `wheel` is the path of a wheel of PyKEEN, or of
     any zip archive with a folder pykeen/datasets/umls in it.
@@ -60,8 +60,8 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
             unseen = triples.filter(pc.invert(pc.is_in(triples[column], value_set=names)))
             if unseen.num_rows:
                 raise ValueError(
-                    f"`{_SPLITS[split]}` must name what train.txt names; got {column} {unseen[column][0].as_py()!r}. "
-                    "Is the file of another data set?"
+                    f"`{_SPLITS[split]}` must only use names in train.txt; got {column} {unseen[column][0].as_py()!r}. "
+                    "Is it a file of another data set?"
                 )
     facts = pa.concat_tables(
         triples.append_column("split", pa.array([split] * triples.num_rows, pa.string()))
@@ -82,7 +82,7 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
             )
         },
         ends={"fact": ("concept", "concept")},
-        # A label of the seeds must not have the name of a feature of edges.
+        # A label of the seeds must not have the same name as an edge feature.
         loose_tables={FACTS_FILE: facts.rename_columns([_ASKED.get(name, name) for name in facts.column_names])},
     )
     write_tables_folder(output_dir, graph)
@@ -94,7 +94,7 @@ def build_umls(output_dir: str, *, wheel: str) -> UmlsReport:
 
 
 def _names(triples: pa.Table, *columns: str) -> pa.Array:
-    """What columns name, each once, in the order of the alphabet."""
+    """Returns the distinct names in the given columns, in alphabetical order."""
     chunks = [chunk for column in columns for chunk in triples[column].chunks]
     names = pc.unique(pa.chunked_array(chunks, pa.string()))
     return names.take(pc.array_sort_indices(names))
@@ -105,8 +105,8 @@ def _triples(content: bytes, file: str) -> pa.Table:
     for number, row in enumerate(rows, start=1):
         if len(row) != 3:
             raise ValueError(
-                f"`{file}` must have source, relation and target in each line, apart by tabs; got {len(row)} fields "
-                f"in line {number}. Is the file whole?"
+                f"`{file}` must have source, relation and target in each line, separated by tabs; got {len(row)} "
+                f"fields in line {number}. Is the file complete?"
             )
     columns = np.array(rows, dtype=object).reshape(-1, 3).T
     return pa.table(

@@ -15,9 +15,9 @@ class WheelFiles:
     """Files of one data set in a wheel.
 
     Attributes:
-        package: name of the package that has them, as pip knows it.
+        package: pip name of the package that contains the files.
         folder: name of the folder of the files, anywhere in the wheel.
-        is_compiled: whether there is a wheel for each Python and system; any of them will do.
+        is_compiled: whether the package has a wheel per Python version and platform; any of them will do.
     """
 
     package: str
@@ -26,7 +26,7 @@ class WheelFiles:
 
     @property
     def download_command(self) -> str:
-        """What fetches a wheel by hand."""
+        """Command that fetches a wheel by hand."""
         return f"pip {' '.join(self._arguments)}"
 
     @property
@@ -51,7 +51,7 @@ class WheelFiles:
         return wheels[0]
 
     def read(self, wheel: str) -> dict[str, bytes]:
-        """Reads the files of a wheel, or of any zip archive with such a folder, by name without folders."""
+        """Reads the files in the folder, from a wheel or any zip archive, by base name."""
         try:
             with zipfile.ZipFile(wheel) as archive:
                 names = [name for name in archive.namelist() if f"/{name}".count(f"/{self.folder}/")]
@@ -68,7 +68,7 @@ class WheelFiles:
         return contents
 
     def file(self, contents: dict[str, bytes], name: str) -> bytes:
-        """Takes one file of what `read` returned."""
+        """Returns one file from the result of `read`."""
         if name not in contents:
             raise ValueError(
                 f"`wheel` must hold {self.folder}/{name}; got an archive without it. "

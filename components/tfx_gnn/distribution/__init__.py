@@ -1,4 +1,4 @@
-"""Training on many devices and machines: strategies of tf.distribute, and input sharded among them."""
+"""Training on several devices and machines: tf.distribute strategies, and input sharded among workers."""
 
 from __future__ import annotations
 

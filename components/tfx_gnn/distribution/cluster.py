@@ -1,6 +1,6 @@
-"""The role of this process in a cluster, from the environment variable `TF_CONFIG`, and what processes do together.
+"""The role of this process in a cluster, from the environment variable `TF_CONFIG`, and collective operations.
 
-A process of a parameter server training serves its coordinator. Workers in step call collective operations: sums,
+In parameter server training, processes serve the coordinator. Synchronous workers call collective operations: sums,
 "any" and barriers over all replicas.
 """
 
@@ -22,16 +22,17 @@ _TASK_TYPES = (CHIEF, WORKER, PS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClusterRole:
-    """What one process does in a training that may run on several machines.
+    """The role of one process in training that may run on several machines.
 
     Attributes:
         task_type: "chief", "worker" or "ps".
         task_id: position among the tasks of this type, from 0.
-        num_workers: processes that compute training steps. A chief counts, unless there are parameter
-            servers: it then coordinates the workers and computes no step.
-        num_ps: processes that hold variables for the others; 0 where each worker has its own copies.
+        num_workers: number of processes that compute training steps. This includes the chief, unless
+            there are parameter servers: then the chief coordinates the workers and computes no steps.
+        num_ps: number of parameter servers, which hold variables for the other processes; 0 if each
+            worker has its own copies.
         is_chief: whether this is the one process that writes checkpoints and other outputs.
-        cluster: task types to the addresses ("host:port") of their tasks; empty for a process alone.
+        cluster: task types to the addresses ("host:port") of their tasks; empty for a single process.
     """
 
     task_type: str = CHIEF
@@ -48,7 +49,7 @@ class ClusterRole:
 
     @property
     def serves(self) -> bool:
-        """Whether this process only does what a coordinator asks for: it has to call `serve`."""
+        """Whether this process only executes requests of a coordinator; it must call `serve`."""
         return self.num_ps > 0 and self.task_type != CHIEF
 
 
@@ -57,15 +58,15 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
 
     Args:
         environ: environment variables. `TF_CONFIG` is JSON such as
-            `{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}`; where it
-            is missing, empty or without cluster, the process is alone and its own chief.
+            `{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}`. If it
+            is missing, empty or without a cluster, the process is alone and is the chief.
 
     Returns:
-        The role. Without a chief in the cluster, worker 0 is the chief.
+        The role. If the cluster has no chief, worker 0 is the chief.
 
     Raises:
-        ValueError: if `TF_CONFIG` is no such JSON, names other task types than "chief", "worker" and "ps",
-            or a task that is not in its cluster.
+        ValueError: if `TF_CONFIG` is not such JSON, names task types other than "chief", "worker" and "ps",
+            or names a task that is not in its cluster.
 
     Example:
         >>> role = cluster_role({"TF_CONFIG": '{"cluster": {"worker": ["a:1", "b:1"]}, '
@@ -86,7 +87,7 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
     task = config.get("task", {})
     task_type, task_id = task.get("type"), task.get("index")
     if not isinstance(task_id, int) and str(task_id).isdecimal():
-        # As TensorFlow reads it, a number may be written as text.
+        # TensorFlow also accepts a number written as text.
         task_id = int(task_id)
     if not isinstance(task_id, int) or not 0 <= task_id < len(cluster.get(task_type, ())):
         sizes = {name: len(addresses) for name, addresses in cluster.items()}
@@ -99,7 +100,7 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
         raise ValueError(f"`{TF_CONFIG}` must have one chief; got {num_chiefs}. Make the others workers.")
     if num_ps and not (num_chiefs and num_workers):
         raise ValueError(
-            f"`{TF_CONFIG}` must have a chief, which coordinates, and a worker where it has parameter servers; got "
+            f"`{TF_CONFIG}` must have a chief, the coordinator, and a worker if it has parameter servers; got "
             f"{num_chiefs} chiefs and {num_workers} workers for {num_ps} of type 'ps'. Add them, or leave 'ps' out."
         )
     return ClusterRole(
@@ -113,17 +114,17 @@ def cluster_role(environ: Mapping[str, str] = os.environ) -> ClusterRole:
 
 
 def serve(role: ClusterRole) -> None:
-    """Serves the coordinator of a parameter server training; never returns, and runs until killed."""
+    """Serves the coordinator in parameter server training; never returns and runs until killed."""
     if not role.serves:
         raise ValueError(
             "`role` must be that of a worker or a parameter server that a coordinator uses; got "
-            f"task_type={role.task_type!r}, num_ps={role.num_ps}. Only these serve; others train."
+            f"task_type={role.task_type!r}, num_ps={role.num_ps}. Only these processes serve; others train."
         )
-    # A call to a machine that is gone must fail, not wait for it: the coordinator then goes on with the others.
+    # A call to a lost machine must fail instead of waiting, so that the coordinator continues with the others.
     os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
     config = tf.compat.v1.ConfigProto()
     if role.task_type == WORKER and (os.cpu_count() or 1) < role.num_workers + 1:
-        # A worker waits for the variables of several functions at once; with fewer threads they block each other.
+        # Several functions of a worker may wait for variables at once; with fewer threads they block each other.
         config.inter_op_parallelism_threads = role.num_workers + 1
     server = tf.distribute.Server(
         tf.train.ClusterSpec({name: list(addresses) for name, addresses in role.cluster.items()}),
@@ -137,9 +138,9 @@ def serve(role: ClusterRole) -> None:
 
 
 def sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[float], float]:
-    """Makes a function that sums a number over all replicas: a worker counts as often as it has replicas.
+    """Makes a function that sums a number over all replicas; each replica contributes its worker's number.
 
-    All workers have to call it together.
+    All workers must call the function together.
     """
 
     # Nothing here needs AutoGraph.
@@ -151,9 +152,9 @@ def sum_over_replicas(strategy: tf.distribute.Strategy) -> Callable[[float], flo
 
 
 def is_true_on_any_worker(strategy: tf.distribute.Strategy, *, is_true_here: bool) -> bool:
-    """Tells all workers in step whether any of them says True; all have to call it together.
+    """Returns on all synchronous workers whether `is_true_here` is True on any; all must call it together.
 
-    Under a strategy of one process it is what that process says.
+    Under a single-process strategy it returns `is_true_here`.
     """
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return is_true_here
@@ -161,9 +162,9 @@ def is_true_on_any_worker(strategy: tf.distribute.Strategy, *, is_true_here: boo
 
 
 def barrier(strategy: tf.distribute.Strategy) -> None:
-    """Waits until all workers in step have come here; a strategy of one process does not wait.
+    """Waits until all synchronous workers have called it; under a single-process strategy it does not wait.
 
-    Raises `tf.errors.OpError` if another worker is gone.
+    Raises `tf.errors.OpError` if another worker has exited.
     """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         sum_over_replicas(strategy)(0.0)
@@ -172,8 +173,8 @@ def barrier(strategy: tf.distribute.Strategy) -> None:
 def barrier_before_exit(strategy: tf.distribute.Strategy) -> None:
     """Waits until every worker of a synchronous strategy has received the last collective result.
 
-    Call it before a process ends successfully. Workers fetch sums from each other: a worker that exits too early can
-    make a peer fail although all work is done; after its restart the peer waits for a cluster that is gone.
+    Call it before a process exits successfully. Workers fetch sums from each other: a worker that exits too early can
+    make a peer fail although all work is done. After its restart, the peer would wait for a cluster that has exited.
     """
     # Peers may already have exited; nothing more is exchanged.
     with contextlib.suppress(tf.errors.OpError):
@@ -185,11 +186,11 @@ def _parsed(text: str) -> dict[str, Any]:
         config = json.loads(text or "{}")
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"`{TF_CONFIG}` must be JSON with 'cluster' and 'task'; got {text!r}. Mend it, or unset it to train alone."
+            f"`{TF_CONFIG}` must be JSON with 'cluster' and 'task'; got {text!r}. Fix it, or unset it to train alone."
         ) from error
     if not isinstance(config, dict) or not all(isinstance(config.get(name, {}), dict) for name in ("cluster", "task")):
         raise ValueError(
-            f"`{TF_CONFIG}` must be a JSON object with the objects 'cluster' and 'task'; got {text!r}. Mend it, or "
+            f"`{TF_CONFIG}` must be a JSON object with the objects 'cluster' and 'task'; got {text!r}. Fix it, or "
             "unset it to train alone."
         )
     for task_type, addresses in config.get("cluster", {}).items():

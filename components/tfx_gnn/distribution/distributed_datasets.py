@@ -1,24 +1,24 @@
 """Distributes datasets among workers and replicas.
 
-`distribute` makes one dataset per worker, by a function that gets the worker's input context. TensorFlow changes
-nothing about such a dataset: the function gives batches for one replica, of its own part of the data, and prefetches
-them itself. It is called once for each worker, on that worker's CPU.
+`distribute` makes one dataset per worker, by calling a function with the worker's input context. TensorFlow uses such
+a dataset as it is, so the function must return batches for one replica, read only its own part of the data, and
+prefetch. It is called once for each worker, on that worker's CPU.
 
-`distribute_batches` takes one dataset for all workers, of batches for one step of all replicas together, and leaves the
-rest to `Strategy.experimental_distribute_dataset`. That cuts each batch into pieces of its number of rows over that of
-replicas, rounded up, so the last replicas may get few rows or none. Between the workers of MultiWorkerMirroredStrategy
-it divides by file or by data, and it prefetches one batch for each replica of a worker. Merged graphs cannot be parted:
-they take `distribute`.
+`distribute_batches` takes one dataset for all workers, with batches for one step of all replicas together, and passes
+it to `Strategy.experimental_distribute_dataset`. That splits the rows of each batch evenly among replicas, rounded up,
+so the last replicas may get few rows or none. It shards by file or by data among the workers of
+MultiWorkerMirroredStrategy, and prefetches one batch for each replica of a worker. Merged graphs cannot be split; use
+`distribute` for them.
 
-By file, batches at the end of a worker's files may be small, and how small depends on the order of operations: with
-`batch` last, six records in batches of four for two workers make 2, 2, 2; with `map` behind `batch` each batch is cut
-as it is, which makes 2, 2, 1, 1. Without sharding, pieces have the size of those of a full batch, so a last batch of
-two over two replicas is 2 and 0, not 1 and 1; a single worker never sets this policy.
+When sharding by file, the batches at the end of a worker's files may be small, depending on the order of operations.
+With `batch` last, six records in batches of four for two workers make batches of 2, 2, 2; with `map` after `batch`,
+each batch is split as it is, which makes 2, 2, 1, 1. Without sharding, all batches are split like a full batch, so a
+last batch of two over two replicas becomes 2 and 0, not 1 and 1; a single worker never sets this policy.
 
-What TensorFlow refuses only when the first element is asked for, or on one of several machines, is refused here at
-once. To check a dataset, it is serialized as a graph, as TensorFlow does it when it shards one. Only elements that are
-held in memory make that graph large. Some datasets have no such graph, among them that of `pack_batches` for serialized
-examples, which it puts in variants: TensorFlow cannot shard these either, and says so.
+Some datasets fail in TensorFlow only when the first element is read, or only on one of several machines; this module
+refuses them immediately. To check a dataset, it is serialized as a graph, as TensorFlow does to shard it. The graph is
+large only if elements are held in memory. Some datasets cannot be serialized, among them the result of `pack_batches`
+for serialized examples, which are stored in variants. TensorFlow cannot shard these either, and reports so.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DatasetFunction = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 _READERS = frozenset({"TFRecordDataset", "TFRecordDatasetV2", "TextLineDataset", "FixedLengthRecordDatasetV2"})
 _PYTHON_OPS = frozenset({"EagerPyFunc", "PyFunc", "PyFuncStateless"})
-# Operations that draw from a generator which each process has for itself; Stateless* ones take a seed as input.
+# Operations that draw from a generator local to the process; Stateless* operations take a seed as input instead.
 _STATEFUL_RANDOM_OPS = frozenset(
     {
         "Multinomial",
@@ -78,7 +78,7 @@ def per_replica_batch_size(global_batch_size: int, num_replicas: int) -> int:
         Examples of one replica.
 
     Raises:
-        ValueError: if it cannot be divided evenly.
+        ValueError: if the batch cannot be divided evenly.
 
     Example:
         >>> per_replica_batch_size(6, 2)
@@ -99,8 +99,8 @@ def values_per_replica(strategy: tf.distribute.Strategy, value_fn: Callable[[int
 
     Args:
         strategy: any but ParameterServerStrategy.
-        value_fn: takes the number of a replica among those of all workers, from 0; returns a tensor or
-            a nest of tensors. Each process calls it for its own replicas only.
+        value_fn: takes the number of a replica among the replicas of all workers, from 0; returns a tensor
+            or a nest of tensors. Each process calls it for its own replicas only.
 
     Returns:
         `tf.distribute.DistributedValues`.
@@ -111,20 +111,20 @@ def values_per_replica(strategy: tf.distribute.Strategy, value_fn: Callable[[int
 
 
 def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) -> Any:
-    """Makes the input of a training from a function of the worker's place.
+    """Makes distributed training input by calling a function once per worker.
 
-    What cannot work, or not as it seems to, is refused where the dataset is made, not at some step.
+    Datasets that cannot work, or would silently not work as expected, are refused here rather than at a later step.
 
     Args:
         strategy: any strategy.
         dataset_fn: takes a `tf.distribute.InputContext`, returns batches for one replica, sharded by
             `input_pipeline_id` and prefetched. Under ParameterServerStrategy it is traced and sent to the
-            workers, who all have the same context and no common end, and elements must be plain tensors:
-            see `flatten_elements`.
+            workers, which all get the same context and have no common end of data. Elements must then be
+            plain tensors: see `flatten_elements`.
 
     Returns:
         DistributedDataset to iterate over; under ParameterServerStrategy a per-worker dataset, whose
-        iterator goes into what `ClusterCoordinator.schedule` takes.
+        iterator is an argument of functions passed to `ClusterCoordinator.schedule`.
 
     Raises:
         ValueError: if the dataset depends on the state of random generators; is made by Python code
@@ -152,22 +152,22 @@ def distribute(strategy: tf.distribute.Strategy, dataset_fn: DatasetFunction) ->
     if any(captured.dtype == tf.variant for captured in traced.captured_inputs):
         raise ValueError(
             "`dataset_fn` must make its dataset from the start under ParameterServerStrategy; got one that was made "
-            "before, and cannot be sent to a worker. Call `tf.data` inside of the function."
+            "before and cannot be sent to a worker. Call `tf.data` inside the function."
         )
     return tf.distribute.coordinator.ClusterCoordinator(strategy).create_per_worker_dataset(traced)
 
 
 def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, asked: str = AUTO) -> Sharding:
-    """Decides how TensorFlow shall divide a dataset among workers, and makes sure that it can.
+    """Decides how TensorFlow divides a dataset among workers; refuses a dataset that it cannot divide.
 
     "auto" divides by file if the dataset reads a list of at least as many files as there are pipelines, else by data.
     """
     contents = dataset_contents(dataset)
     if num_pipelines > 1 and not contents.is_known:
         raise ValueError(
-            "`dataset` must be one that TensorFlow can shard, and so can be written down as a graph; got one that is "
-            "none, as that of `pack_batches`. Use `tfx_gnn.distribution.distribute`, with a function that shards the "
-            "records."
+            "`dataset` must be one that TensorFlow can shard, and so can serialize as a graph; got one that it cannot, "
+            "such as the result of `pack_batches`. Use `tfx_gnn.distribution.distribute`, with a function that shards "
+            "the records."
         )
     if contents.num_files is not None:
         return choose_sharding(num_files=contents.num_files, num_pipelines=num_pipelines, asked=asked)
@@ -176,7 +176,7 @@ def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, ask
             "`sharding` must be 'data' or 'auto' for a dataset that reads no files; got 'file'. TensorFlow finds "
             "records, lines and bytes of fixed length, not what is in memory or comes from a generator."
         )
-    # Files of an unknown number: each worker reading all of them is always right.
+    # If the number of files is unknown, it is always correct that each worker reads all of them.
     decided = DATA if asked == AUTO else asked
     if num_pipelines == 1:
         return Sharding(policy=OFF, num_pipelines=1, message="No sharding: one input pipeline reads the dataset.")
@@ -188,7 +188,7 @@ def choose_dataset_sharding(dataset: tf.data.Dataset, *, num_pipelines: int, ask
 def distribute_batches(
     strategy: tf.distribute.Strategy, dataset: tf.data.Dataset, sharding: Sharding | None = None
 ) -> Any:
-    """Lets TensorFlow part the batches of a dataset among replicas, and the dataset among workers.
+    """Lets TensorFlow split batches among replicas, and shard the dataset among workers.
 
     Args:
         strategy: any but ParameterServerStrategy.
@@ -196,16 +196,16 @@ def distribute_batches(
         sharding: the decision of `choose_dataset_sharding`; None to decide by the files.
 
     Returns:
-        DistributedDataset: it can be iterated over, and has an `element_spec` that is good for
-        `tf.function(input_signature=...)`; it is no tf.data.Dataset.
+        DistributedDataset: it can be iterated over, and its `element_spec` can be used in
+        `tf.function(input_signature=...)`; it is not a tf.data.Dataset.
 
     Raises:
-        ValueError: if the elements are no batches, the dataset is not made for several processes, or the
-            strategy's workers are not in step.
+        ValueError: if the elements are not batches, the dataset is not suitable for several processes, or
+            the strategy is asynchronous.
     """
     if isinstance(strategy, tf.distribute.ParameterServerStrategy):
         raise ValueError(
-            "`strategy` must have workers in step to part batches among them; got ParameterServerStrategy. Use "
+            "`strategy` must be synchronous to split batches among its workers; got ParameterServerStrategy. Use "
             "`tfx_gnn.distribution.distribute`, with a function that makes the dataset of one worker."
         )
     _check_batched(dataset)
@@ -224,10 +224,10 @@ class DatasetContents:
 
     Attributes:
         reads_files: whether it reads record, text or binary files, so that it can be sharded by file.
-        num_files: how many, if they are listed in the dataset itself; None if not, or if it reads none.
+        num_files: number of files, if the dataset itself lists them; None if not, or if it reads none.
         random_ops: stateful random operations in its functions, such as "RandomUniform", sorted.
         python_ops: operations that call back into Python, such as those of `from_generator`, sorted.
-        is_known: whether it could be looked into; if not, nothing else here says anything.
+        is_known: whether the dataset could be inspected; if not, the other attributes mean nothing.
     """
 
     reads_files: bool
@@ -238,7 +238,7 @@ class DatasetContents:
 
 
 def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
-    """Finds what a dataset is made of, in all functions that it maps; call it outside of a tf.function."""
+    """Finds out what a dataset is made of, mapped functions included; call it outside of a tf.function."""
     variant = tf.data.experimental.to_variant(dataset)
     try:
         # 1 means IGNORE state, such as variables.
@@ -258,17 +258,17 @@ def dataset_contents(dataset: tf.data.Dataset) -> DatasetContents:
 
 
 def check_dataset(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) -> DatasetContents:
-    """Refuses a dataset that tf.distribute takes, but does not treat as its author expects.
+    """Refuses a dataset that tf.distribute accepts but does not treat as its author expects.
 
-    Its functions may not draw random numbers from the state of a process, which tf.distribute neither shares between
-    workers nor keeps; nor call Python under TPUStrategy, whose hosts run no Python of the user.
+    Its functions must not draw random numbers from the state of a process, which tf.distribute neither shares between
+    workers nor saves. Under TPUStrategy they must not call Python, because TPU hosts do not run the user's Python code.
     """
     contents = dataset_contents(dataset)
     if contents.random_ops:
         raise ValueError(
             "`dataset` must draw random numbers from seeds that are part of its elements; got the stateful operations "
             f"{list(contents.random_ops)}, which differ from worker to worker and from run to run. Use "
-            "`tf.random.stateless_*` with a seed made of `Dataset.enumerate()`."
+            "`tf.random.stateless_*` with a seed made from `Dataset.enumerate()`."
         )
     if contents.python_ops and is_tpu_strategy(strategy):
         raise ValueError(
@@ -279,7 +279,7 @@ def check_dataset(dataset: tf.data.Dataset, strategy: tf.distribute.Strategy) ->
 
 
 def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
-    """A worker without data makes up an empty element, which fails for graphs of static shape."""
+    """Refuses finite datasets of static graphs: a worker without data cannot make an empty element for them."""
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
         return
     for spec in tf.nest.flatten(dataset.element_spec):
@@ -287,7 +287,7 @@ def _check_can_be_empty(dataset: tf.data.Dataset) -> None:
         if isinstance(spec, GraphTensorSpec) and all(tensor.shape.is_fully_defined() for tensor in tensors):
             raise ValueError(
                 "`dataset` must have no end where several workers read padded graphs; got one that ends, or may end. "
-                "Some workers would have no graph to take part with: go on with padding by "
+                "Some workers would have no graph left to take part with: append padding with "
                 "`tfx_gnn.distribution.endless`."
             )
 
@@ -296,14 +296,14 @@ def _check_batched(dataset: tf.data.Dataset) -> None:
     for spec in tf.nest.flatten(dataset.element_spec):
         if spec.shape.rank == 0:
             raise ValueError(
-                f"`dataset` must consist of batches, which are parted among replicas; got scalars, {spec}. Call "
+                f"`dataset` must consist of batches, which are split among replicas; got scalars, {spec}. Call "
                 "`batch` with the batch size of a whole step, or, for graphs that are merged already, use "
                 "`tfx_gnn.distribution.distribute`."
             )
 
 
 def _num_files(graph: graph_pb2.GraphDef) -> int | None:
-    """Counts the paths that a list of files in the dataset has."""
+    """Counts the paths in the list of files of a dataset; None if there is not exactly one list."""
     constants = {node.name: node for node in graph.node if node.op == "Const"}
     counts = [
         _num_strings(constants[source])

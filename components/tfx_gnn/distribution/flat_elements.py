@@ -1,4 +1,4 @@
-"""Dataset elements with graphs as flat dicts of tensors, as parameter servers' workers need them."""
+"""Dataset elements with graphs as flat dicts of tensors, as required by workers of ParameterServerStrategy."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Restore = Callable[[Mapping[str, tf.Tensor]], Any]
 
 
 def flatten_elements(dataset: tf.data.Dataset) -> tuple[tf.data.Dataset, Restore]:
-    """Takes the elements of a dataset apart into plain tensors.
+    """Converts the elements of a dataset to flat dicts of plain tensors.
 
     Args:
         dataset: elements are nests of graphs, tensors and ragged tensors. Graphs may have any shape.
 
     Returns:
-        Dataset of dicts of tensors, and the function that makes an element of such a dict again: on a
-        worker, inside of the step. Keys are the place in the nest, counted by `tf.nest`, and the key
-        of `graph_to_flat_tensors`, such as "0/nodes/paper.x", or "1" for a plain tensor. No tensor is
-        copied; dtypes and static shapes stay.
+        Dataset of dicts of tensors, and the function that converts such a dict back to an element, to be
+        called on a worker inside the step. Keys consist of the position in the nest, as counted by
+        `tf.nest`, and the key of `graph_to_flat_tensors`, such as "0/nodes/paper.x"; a plain tensor has
+        the position only, such as "1". No tensor is copied; dtypes and static shapes are preserved.
 
     Raises:
         TypeError: if the dataset has other elements, such as sparse tensors.
@@ -74,6 +74,6 @@ def _restored(place: str, flat: Mapping[str, tf.Tensor], spec: Any) -> Any:
 
 
 def _keys(place: str, spec: Any) -> list[str]:
-    """Keys of a tensor, or of a ragged one's flat values and row splits."""
+    """Returns the key of a dense tensor, or the keys of the flat values and row splits of a ragged tensor."""
     num_splits = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
     return [place, *(f"{place}.splits{dimension}" for dimension in range(1, num_splits + 1))]

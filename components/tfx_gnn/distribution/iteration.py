@@ -1,18 +1,18 @@
-"""Iterates over distributed datasets: steps until the data end, elements that pad the end, predictions in order.
+"""Iterates over distributed datasets: steps until the data ends, empty elements after the end, ordered predictions.
 
-A distributed dataset is iterated over by `for`, `next` or `get_next`, which raise at the end, or by
-`get_next_as_optional`, which does not. In a tf.function that makes several steps, an exception in one of them
-stops the others half-way; and a `for` over the dataset itself cannot be left by `break` or `return` there. So
-the loop of `make_steps` is one over numbers, and asks each time whether there is another element.
+A distributed dataset is iterated over with `for`, `next` or `get_next`, which raise at the end, or with
+`get_next_as_optional`, which does not. In a tf.function of several steps, an exception in one step aborts the others
+midway, and a `for` over the dataset itself cannot be left with `break` or `return`. So `make_steps` loops over step
+numbers, and checks at each step whether there is another element.
 
-TensorFlow lets a replica without data take part with made-up elements, in two cases: if some shape of the
-elements is not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step
-whether any of them has data. What it makes up has no rows, so static shapes are lost, and a padded graph, which must
-have its rows, cannot be made up at all. In the remaining cases, that is with static shapes on one machine, the
-iterator ends as soon as one replica has no data, and the data of the others is silently dropped.
+TensorFlow lets a replica without data take part with made-up elements in two cases: if some shape of the elements is
+not static, and under MultiWorkerMirroredStrategy, where workers then ask each other at every step whether any of them
+has data. A made-up element has no rows, so static shapes are lost, and a padded graph, which must have its rows, cannot
+be made up at all. In all other cases, that is, with static shapes on one machine, the iterator ends as soon as one
+replica has no data, and the data of the other replicas is silently dropped.
 
-With `fill_last_step` or `endless` a replica without data gets an empty element of the caller's: a batch of the usual
-shapes that is nothing but padding, and counts nowhere. A flag marks each empty element.
+With `fill_last_step` or `endless`, a replica without data gets an empty element provided by the caller: a batch of the
+usual shapes that consists of padding only and does not count in any result. A flag marks each empty element.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from tfx_gnn.distribution.sharding import DATA, num_input_pipelines
 def make_steps(
     strategy: tf.distribute.Strategy, step_fn: Callable[[Any], Any], *, steps_per_loop: int
 ) -> Callable[[Any], tf.Tensor]:
-    """Makes a function of several steps.
+    """Makes a function that runs several steps.
 
     Args:
-        strategy: a strategy whose replicas work in step.
-        step_fn: what each replica does with its element; keeps its results in variables, such as metrics.
+        strategy: a synchronous strategy.
+        step_fn: called on each replica with its element; keeps its results in variables, such as metrics.
             A replica that has no more data gets elements without rows.
         steps_per_loop: number of steps, at least 1.
 
     Returns:
-        tf.function from the iterator of a distributed dataset to the number of steps that were made, int32
-        []: fewer than `steps_per_loop`, and finally 0, at the end of the data.
+        tf.function that takes the iterator of a distributed dataset and returns the number of steps it ran,
+        int32 []: fewer than `steps_per_loop` at the end of the data, and 0 after the end.
 
     Raises:
         ValueError: if `steps_per_loop` is less than 1.
@@ -58,7 +58,7 @@ def make_steps(
 
         return tf.cond(more, one_step, lambda: num_steps), more
 
-    # Loops are written out: AutoGraph would read, and rewrite, all of `step_fn` as well.
+    # Loops are written as tf.while_loop: AutoGraph would also convert all of `step_fn`.
     @tf.function(autograph=False)
     def steps(iterator: Any) -> tf.Tensor:
         return tf.while_loop(
@@ -71,21 +71,21 @@ def make_steps(
 
 
 def fill_last_step(dataset: tf.data.Dataset, num_replicas: int, empty_element: Any) -> tf.data.Dataset:
-    """Appends empty elements up to a multiple of the replicas that one pipeline feeds.
+    """Appends empty elements until the number of elements is a multiple of the replicas that one pipeline feeds.
 
-    For the replicas of one machine: replica i gets every n-th element from i on, and all end at the same step.
+    Use it for the replicas of one machine: each of n replicas gets every n-th element, and all end at the same step.
 
     Args:
         dataset: batches for one replica, finite.
-        num_replicas: replicas that are fed by this dataset, at least 1.
-        empty_element: tensors of an element without examples; dtypes and shapes are those of the dataset.
+        num_replicas: number of replicas that are fed by this dataset, at least 1.
+        empty_element: tensors of an element without examples, with the dtypes and shapes of the dataset.
 
     Returns:
-        Dataset of (element, has_data): int32 [], 1 or, for an empty element, 0. Their number is a multiple of
-        `num_replicas`; 0 for a dataset without elements.
+        Dataset of (element, has_data), where has_data is int32 []: 1, or 0 for an empty element. The number of
+        elements is a multiple of `num_replicas`; 0 for a dataset without elements.
 
     Raises:
-        ValueError: if the empty element is of another type.
+        ValueError: if the empty element has another type than the elements of the dataset.
 
     Example:
         >>> [int(x) for x, has_data in fill_last_step(tf.data.Dataset.range(3), 2, tf.constant(-1, tf.int64))]
@@ -103,20 +103,20 @@ def fill_last_step(dataset: tf.data.Dataset, num_replicas: int, empty_element: A
 
 
 def endless(dataset: tf.data.Dataset, empty_element: Any) -> tf.data.Dataset:
-    """Appends empty elements without end, for pipelines of several workers that do not end at the same step.
+    """Appends an endless sequence of empty elements, for pipelines of several workers that end at different steps.
 
-    TensorFlow then neither makes anything up nor asks other workers, and all shapes stay static. Whether a
-    step still has data anywhere, `num_replicas_with_data` tells: stop at the first step that has none.
+    TensorFlow then neither makes up elements nor asks other workers, and all shapes stay static. Call
+    `num_replicas_with_data` at each step, and stop at the first step where it returns 0.
 
     Args:
         dataset: batches for one replica, finite.
         empty_element: as for `fill_last_step`.
 
     Returns:
-        Dataset of (element, has_data) without end: int32 [], 1 or, for an empty element, 0.
+        Infinite dataset of (element, has_data), where has_data is int32 []: 1, or 0 for an empty element.
 
     Raises:
-        ValueError: if the empty element is of another type.
+        ValueError: if the empty element has another type than the elements of the dataset.
     """
     empty = tf.data.Dataset.from_tensors(empty_element).repeat()
     wanted, got = dataset.element_spec, empty.element_spec
@@ -125,7 +125,7 @@ def endless(dataset: tf.data.Dataset, empty_element: Any) -> tf.data.Dataset:
         if not spec.is_compatible_with(empty_spec):
             raise ValueError(
                 f"`empty_element` must be of the type of the dataset's elements; got {empty_spec} for {spec}. Pad a "
-                "batch without examples as the others are padded."
+                "batch without examples in the same way as other batches."
             )
     as_written = tf.autograph.experimental.do_not_convert
     with_data = dataset.map(as_written(lambda *element: (_one(element), tf.constant(1))))
@@ -136,11 +136,11 @@ def endless(dataset: tf.data.Dataset, empty_element: Any) -> tf.data.Dataset:
 def num_replicas_with_data(strategy: tf.distribute.Strategy, has_data: Any) -> tf.Tensor:
     """Counts the replicas, on all workers, that have data at a step.
 
-    Call it in the loop, outside of `strategy.run`, on each worker at each step.
+    Call it in the training loop, outside of `strategy.run`, on each worker at each step.
 
     Args:
-        strategy: a strategy whose replicas work in step.
-        has_data: per-replica int32 [], as `fill_last_step` and `endless` give it.
+        strategy: a synchronous strategy.
+        has_data: per-replica int32 [], as returned by `fill_last_step` and `endless`.
 
     Returns:
         int32 []; the same on all workers.
@@ -151,21 +151,21 @@ def num_replicas_with_data(strategy: tf.distribute.Strategy, has_data: Any) -> t
 def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any], dataset: tf.data.Dataset) -> Any:
     """Applies a function to all rows of a dataset, on all replicas.
 
-    Neither the order in which replicas answer nor the number of rows that each of them has is certain, so every
-    row carries its position. The data is divided by record among workers: positions are counted before that.
+    Neither the order in which replicas return results nor the number of rows per replica is certain, so every row
+    carries its position. The data is sharded by record among workers, after positions have been assigned.
 
     Args:
         strategy: any but ParameterServerStrategy.
-        fn: takes what one replica has of a batch, possibly no rows, and returns a nest of tensors with
-            as many rows: numbers, not strings.
-        dataset: finite, of batches for one step of all replicas.
+        fn: takes the part of a batch that one replica has, possibly without rows, and returns a nest of
+            tensors with the same number of rows: numbers, not strings.
+        dataset: finite, with batches for one step of all replicas.
 
     Returns:
-        What `fn` returns for all rows of the dataset: NumPy arrays [number of rows, ...], the same on all
+        The results of `fn` for all rows of the dataset: NumPy arrays [number of rows, ...], the same on all
         workers.
 
     Raises:
-        ValueError: if the elements are no batches, the dataset cannot be distributed, has no rows, or `fn`
+        ValueError: if the elements are not batches, the dataset cannot be distributed or has no rows, or `fn`
             returned another number of rows.
 
     Example:
@@ -194,7 +194,7 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
 
     steps = [step(element) for element in distribute_batches(strategy, with_positions, sharding)]
     if not steps:
-        raise ValueError("`dataset` must have at least one row; got none. Look where its files are.")
+        raise ValueError("`dataset` must have at least one row; got none. Check the files it reads.")
     positions, *outputs = (
         np.concatenate([part.numpy() for parts in of_steps for part in parts]) for of_steps in zip(*steps, strict=True)
     )
@@ -203,12 +203,12 @@ def predict_in_order(strategy: tf.distribute.Strategy, fn: Callable[[Any], Any],
 
 
 def _one(element: tuple[Any, ...]) -> Any:
-    """Repacks what `map` unpacked."""
+    """Repacks an element that `map` unpacked into arguments."""
     return element[0] if len(element) == 1 else element
 
 
 def _of_all_replicas(strategy: tf.distribute.Strategy, values: Any) -> list[tf.Tensor]:
-    """The rows of each replica; other machines have to send theirs."""
+    """Returns the rows of each replica, gathered from all workers."""
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return [strategy.gather(values, axis=0)]
     return list(strategy.experimental_local_results(values))

@@ -1,8 +1,8 @@
 """Decides which part of the data each input pipeline reads.
 
-Each worker process has one input pipeline (a TPU: each of its hosts), which feeds all its replicas. By
-file, a pipeline opens its own files only; by data, each reads everything and keeps every n-th record.
-TensorFlow notices too few files only when the training is already running; here it is known before.
+Each worker process (on TPUs, each host) has one input pipeline, which feeds all its replicas. When sharding
+by file, a pipeline opens only its own files; when sharding by data, each pipeline reads everything and keeps
+every n-th record. TensorFlow detects too few files only during training; this module detects it before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sharding:
         policy: "file": each pipeline reads its own files; "data": each reads all and keeps its own
             records; "off": each reads and keeps all.
         num_pipelines: number of input pipelines, at least 1.
-        message: what was decided and why, one line for whoever starts the training.
+        message: the decision and the reason for it, in one line for the user.
     """
 
     policy: str
@@ -38,14 +38,15 @@ class Sharding:
 
 
 def num_input_pipelines(strategy: tf.distribute.Strategy) -> int:
-    """Tells how many input pipelines feed the replicas of a strategy in step.
+    """Returns the number of input pipelines that feed the replicas of a strategy.
 
     Args:
         strategy: any strategy.
 
     Returns:
-        Number of workers under MultiWorkerMirroredStrategy, of hosts under TPUStrategy, otherwise 1. Under
-        ParameterServerStrategy too: its workers are not in step, and TensorFlow tells none of them apart.
+        Number of workers under MultiWorkerMirroredStrategy, number of hosts under TPUStrategy, otherwise 1.
+        It is also 1 under ParameterServerStrategy, which is asynchronous: TensorFlow gives all its workers
+        the same input context.
     """
     if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
         return cluster_role().num_workers
@@ -59,14 +60,14 @@ def choose_sharding(*, num_files: int, num_pipelines: int, asked: str = AUTO) ->
 
     Args:
         num_files: files of the split, at least 1.
-        num_pipelines: as `num_input_pipelines` tells, at least 1.
-        asked: "auto" for files where there are enough of them and else data, or what it must be.
+        num_pipelines: result of `num_input_pipelines`, at least 1.
+        asked: "auto" (by file if there are enough files, else by data), or the required policy.
 
     Returns:
         The decision, with a message.
 
     Raises:
-        ValueError: if `asked` is none of these, or is "file" with fewer files than pipelines.
+        ValueError: if `asked` is unknown, or is "file" with fewer files than pipelines.
 
     Example:
         >>> choose_sharding(num_files=8, num_pipelines=2).policy
@@ -83,7 +84,8 @@ def choose_sharding(*, num_files: int, num_pipelines: int, asked: str = AUTO) ->
     if asked == FILE and num_files < num_pipelines:
         raise ValueError(
             f"`sharding` must be 'data' or 'auto' for fewer files than input pipelines; got 'file' with {num_files} "
-            f"files for {num_pipelines}. Or write the split in at least {num_pipelines} files, better some times more."
+            f"files for {num_pipelines}. Or write the split in at least {num_pipelines} files, preferably several "
+            "times more."
         )
     files = "1 file" if num_files == 1 else f"{num_files} files"
     if num_pipelines == 1:
@@ -105,11 +107,11 @@ def choose_sharding(*, num_files: int, num_pipelines: int, asked: str = AUTO) ->
 
 
 def shard_files(files: Sequence[_File], context: tf.distribute.InputContext, sharding: Sharding) -> list[_File]:
-    """Takes the files of one pipeline; before they are shuffled, and before anything is read.
+    """Selects the files of one pipeline; call it before files are shuffled and read.
 
     Args:
         files: all files, in the same order in each process.
-        context: what tf.distribute gives to the dataset function.
+        context: the input context that tf.distribute passes to the dataset function.
         sharding: the decision.
 
     Returns:
@@ -125,11 +127,11 @@ def shard_files(files: Sequence[_File], context: tf.distribute.InputContext, sha
 
 
 def shard_records(dataset: tf.data.Dataset, context: tf.distribute.InputContext, sharding: Sharding) -> tf.data.Dataset:
-    """Keeps the records of one pipeline; before they are shuffled and parsed.
+    """Keeps the records of one pipeline; call it before records are shuffled and parsed.
 
     Args:
         dataset: records in the same order in each process, not in batches.
-        context: what tf.distribute gives to the dataset function.
+        context: the input context that tf.distribute passes to the dataset function.
         sharding: the decision.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Makes strategies of tf.distribute from options."""
+"""Makes tf.distribute strategies from options."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from tfx_gnn.io.option_groups import grouped_option
 DEFAULT, ONE_DEVICE, MIRRORED = "default", "one_device", "mirrored"
 MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU = "multi_worker_mirrored", "parameter_server", "tpu"
 STRATEGIES_OF_ONE_PROCESS = (DEFAULT, ONE_DEVICE, MIRRORED)
-"""Strategies that set up no connections to other machines."""
+"""Strategies that do not connect to other machines."""
 STRATEGIES = (*STRATEGIES_OF_ONE_PROCESS, MULTI_WORKER_MIRRORED, PARAMETER_SERVER, TPU)
 MIN_PARTITION_ELEMENTS = 128 * 1024
-"""Parameter servers hold parts of a table with at least this many elements."""
+"""Minimum number of elements in each part of a table that is divided among parameter servers."""
 
 
-# Looked up once: a test may put another strategy in the place of the first.
+# Looked up at import time, because a test may replace the first one with another strategy.
 _TPU_STRATEGIES = (tf.distribute.TPUStrategy, tf.distribute.experimental.TPUStrategy)
 _STRATEGIES_OF_PROCESSES = (tf.distribute.MultiWorkerMirroredStrategy, tf.distribute.ParameterServerStrategy)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StrategyOptions:
-    """Where a training runs.
+    """The devices and machines that training runs on.
 
     Attributes:
-        kind: "default": whatever strategy is in scope, normally one device; "one_device"; "mirrored": some
-            devices of this machine; "multi_worker_mirrored": the workers of `TF_CONFIG`, in step, or this
-            machine's devices without it; "parameter_server": the workers and parameter servers of
-            `TF_CONFIG`, not in step; "tpu".
-        devices: devices of "one_device" (one) or "mirrored" (several), such as "GPU:0"; empty for the first
-            GPU or else CPU, or all GPUs or else the CPU.
-        tpu: name or address of a Cloud TPU, "local" for the TPU of this machine; empty to look in the
-            environment.
-        num_parameter_partitions: into how many parts large tables are divided at most under
+        kind: "default": the strategy in scope, normally one device; "one_device"; "mirrored": several devices
+            of this machine; "multi_worker_mirrored": synchronous training on the workers of `TF_CONFIG`, or on
+            this machine's devices without it; "parameter_server": asynchronous training with the workers and
+            parameter servers of `TF_CONFIG`; "tpu".
+        devices: devices of "one_device" (one) or "mirrored" (several), such as "GPU:0". If empty,
+            "one_device" uses the first GPU and "mirrored" all GPUs; without GPUs, both use the CPU.
+        tpu: name or address of a Cloud TPU, or "local" for the TPU of this machine; if empty, it is taken
+            from the environment.
+        num_parameter_partitions: maximum number of parts that large tables are divided into under
             "parameter_server"; 0: one for each parameter server.
     """
 
@@ -77,19 +77,19 @@ class StrategyOptions:
 def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
     """Makes a strategy.
 
-    Call it before any operation of TensorFlow runs: the strategies of several machines, and TPUs, are set up
-    when TensorFlow starts.
+    Call it before any TensorFlow operation runs: strategies for several machines, and TPUs, are set up when
+    TensorFlow starts.
 
     Args:
-        options: which one.
+        options: kind and settings of the strategy.
 
     Returns:
-        The strategy; under "multi_worker_mirrored" always the same one for the same `TF_CONFIG`. Under
-        "parameter_server" this process must be the chief; workers and parameter servers call `cluster.serve` instead.
+        The strategy. For "multi_worker_mirrored", calls with the same `TF_CONFIG` return the same strategy. For
+        "parameter_server", this process must be the chief; workers and parameter servers call `cluster.serve` instead.
 
     Raises:
         ValueError: if a device, `TF_CONFIG`, or a task in it is missing, `TF_CONFIG` names processes that the
-            strategy would leave alone, or TensorFlow has already started.
+            strategy would not use, or TensorFlow has already started.
     """
     if options.kind in STRATEGIES_OF_ONE_PROCESS:
         _check_alone(options.kind)
@@ -108,10 +108,10 @@ def make_strategy(options: StrategyOptions) -> tf.distribute.Strategy:
 
 @dataclasses.dataclass(frozen=True)
 class LargeTablePartitioner:
-    """Divides large variables among parameter servers by rows; small ones stay whole.
+    """Divides large variables among parameter servers by rows; small variables stay whole.
 
     Attributes:
-        max_partitions: parts of one variable at most.
+        max_partitions: maximum number of parts of one variable.
 
     Example:
         >>> LargeTablePartitioner(2)(tf.TensorShape([1024, 256]), tf.float32)
@@ -123,7 +123,7 @@ class LargeTablePartitioner:
     max_partitions: int
 
     def __call__(self, shape: tf.TensorShape, dtype: tf.DType, axis: int = 0) -> list[int]:
-        """Tells the number of parts along each dimension: ones, but for `axis`."""
+        """Returns the number of parts along each dimension: 1 for all dimensions except `axis`."""
         num_partitions = [1] * len(shape)
         if len(shape):
             most = int(shape.num_elements()) // MIN_PARTITION_ELEMENTS
@@ -136,7 +136,7 @@ def _first_device() -> str:
 
 
 def _known_devices(names: Sequence[str]) -> list[str]:
-    """Checks that devices exist; an unknown one would otherwise fail at the first variable."""
+    """Checks that devices exist; an unknown device would otherwise fail at the first variable."""
     there = [device.name for device in tf.config.list_logical_devices()]
     short = [name.removeprefix("/device:") for name in there]
     unknown = [name for name in names if name.removeprefix("/").removeprefix("device:").upper() not in short]
@@ -149,7 +149,7 @@ def _known_devices(names: Sequence[str]) -> list[str]:
 
 
 def _check_alone(kind: str) -> None:
-    """Refuses several unconnected processes: each would train on its own, and only one would write."""
+    """Refuses several unconnected processes: each would train on its own, and only one would write outputs."""
     role = cluster_role()
     if not role.is_alone and not isinstance(tf.distribute.get_strategy(), _STRATEGIES_OF_PROCESSES):
         sizes = {name: len(tasks) for name, tasks in role.cluster.items()}
@@ -173,8 +173,8 @@ def _multi_worker_mirrored() -> tf.distribute.Strategy:
 
 @functools.cache
 def _multi_worker_strategy(_tf_config: str) -> tf.distribute.Strategy:
-    # One for each cluster: another would reset the collectives of this process, and lose what a worker that is
-    # ahead has sent already ("Delete called on non-empty BufRendezvous").
+    # One strategy per cluster: another one would reset the collectives of this process, and lose data that a faster
+    # worker has already sent ("Delete called on non-empty BufRendezvous").
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
@@ -189,7 +189,7 @@ def _parameter_server(num_partitions: int) -> tf.distribute.Strategy:
     if role.task_type != CHIEF:
         raise ValueError(
             f"`{TF_CONFIG}` must name the chief where a strategy is made; got task {role.task_type!r} {role.task_id}. "
-            "Call `serve(cluster_role())` there."
+            "Call `serve(cluster_role())` in this process instead."
         )
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver(rpc_layer="grpc")
     partitioner = LargeTablePartitioner(num_partitions or role.num_ps)
@@ -208,7 +208,7 @@ def _tpu(name: str) -> tf.distribute.Strategy:
         raise ValueError(
             f"`tpu` must name a TPU that this process reaches, with a TensorFlow that was built for TPUs; got "
             f"{name!r}: {reason}. Run this on a TPU VM with tpu='local', or give the TPU's name; `tfx-gnn check-tpu` "
-            "needs none."
+            "needs no TPU."
         ) from error
     return tf.distribute.TPUStrategy(resolver)
 
@@ -219,11 +219,10 @@ def _before_tensorflow_starts(kind: str) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise ValueError(
-            f"`strategy` {kind!r} must be made before TensorFlow runs its first operation; got: {error} Make it first "
-            "of all."
+            f"`strategy` {kind!r} must be made before TensorFlow runs its first operation; got: {error} Make it first."
         ) from error
 
 
 def is_tpu_strategy(strategy: tf.distribute.Strategy) -> bool:
-    """Tells whether steps run on TPUs, and input on hosts that run no Python of the user."""
+    """Returns whether steps run on TPUs; input then runs on hosts that do not run the user's Python code."""
     return isinstance(strategy, _TPU_STRATEGIES)

@@ -1,6 +1,6 @@
-"""What a graph is: graph tensors, their schema, their tf.Examples, operations on them, and batches of them.
+"""Graph tensors: values and type specs, schemas, tf.Example encoding, graph operations, and batching.
 
-Names are imported when they are first used.
+Names are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Names, tags and type aliases that the whole graph core shares."""
+"""Names, tags and type aliases shared by the whole graph core."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ CONTEXT = "context"
 NODES = "nodes"
 EDGES = "edges"
 
-#: Feature names that the tf.Example layout keeps for itself.
+#: Feature names reserved by the tf.Example layout.
 SIZE_NAME = "#size"
 SOURCE_NAME = "#source"
 TARGET_NAME = "#target"
 RESERVED_FEATURES = frozenset({SIZE_NAME, SOURCE_NAME, TARGET_NAME})
-#: For `re.fullmatch` against a feature name that a user may not choose.
+#: Pattern for `re.fullmatch` that matches feature names users must not choose.
 RESERVED_FEATURE_NAME_PATTERN = r"#.*"
 
-#: The feature that convolutions read and write unless told otherwise.
+#: The feature that convolutions read and write by default.
 HIDDEN_STATE = "hidden_state"
 DEFAULT_STATE_NAME = HIDDEN_STATE
 
-#: Ends of an edge. Hyperedges may use further non-negative integers.
+#: Tags of the two endpoints of an edge. Hyperedges may use further non-negative integers.
 SOURCE = 0
 TARGET = 1
 
-#: What kinds, features and sets go by: one of the three kinds above, and names that users choose.
+#: Kind of a graph piece, one of the three above; and user-chosen names of features and sets.
 SetType = str
 FieldName = str
 NodeSetName = str
 EdgeSetName = str
 SetName = str
-#: What ends of edges go by: SOURCE, TARGET or a further integer of hyperedges; or CONTEXT.
+#: Tag identifying an edge endpoint: SOURCE, TARGET or, for hyperedges, a further integer. The second type also
+#: allows CONTEXT.
 IncidentNodeTag = int
 IncidentNodeOrContextTag = Union[int, str]
 
-#: Values of one feature, shape [*batch_shape, num_items, ...]; ragged where items differ in size, or graphs in items.
+#: Values of one feature, shape [*batch_shape, num_items, ...]; ragged if items differ in size, or if the graphs of a
+#: batch differ in their number of items.
 Field = Union[tf.Tensor, tf.RaggedTensor]
 FieldSpec = Union[tf.TensorSpec, tf.RaggedTensorSpec]
 Fields = Mapping[FieldName, Field]
@@ -49,8 +51,8 @@ FieldNameOrNames = Union[FieldName, "list[FieldName]", "tuple[FieldName, ...]"]
 FieldsNest = Any
 ShapeLike = Union[tf.TensorShape, "tuple[int | None, ...]", "list[int | None]"]
 
-#: dtype of indices and sizes of a new piece that holds no tensor to tell it. XLA on TPU has no
+#: dtype of indices and sizes of a new piece without tensors to infer it from. XLA on TPU has no
 #: int64 cumulative sum, so indices default to int32.
 DEFAULT_INDICES_DTYPE = tf.int32
-#: dtype of row splits of a new piece without ragged features; `tf.RaggedTensor`'s own default.
+#: dtype of row splits of a new piece without ragged features, the default of `tf.RaggedTensor`.
 DEFAULT_ROW_SPLITS_DTYPE = tf.int64

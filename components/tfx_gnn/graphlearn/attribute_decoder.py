@@ -1,4 +1,4 @@
-"""GraphLearn's `Decoder`: the columns of a table, its packed attributes, and the graph schema of such files."""
+"""GraphLearn's `Decoder`: the columns of a table, its packed attributes, and the graph schema of GraphLearn's files."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from tfx_gnn.tables.packed_column import PackedColumn, PackedPart, parse_packed_
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableLayout
 
 VALUE_DELIMITER = ","
-"""What parts the values of a multi-valued attribute."""
+"""Separator of the values of a multi-valued attribute."""
 
 ID, SOURCE_ID, TARGET_ID = "id", "src_id", "dst_id"
 WEIGHT, LABEL, TIMESTAMP, ATTRIBUTES = "weight", "label", "timestamp", "attributes"
 
 REVERSE_SUFFIX = "_reverse"
-"""End of the names of edge sets that hold undirected edges between two node types the other way round."""
+"""Suffix of the names of edge sets that hold the reverse of undirected edges between two node types."""
 
 MISSING_VALUES: Mapping[str, float | int] = {WEIGHT: 0.0, LABEL: -1, TIMESTAMP: -1}
-"""What a node or edge that is not in the table has in these columns."""
+"""Values of these columns for nodes and edges that are not in the table."""
 
 _TYPES = ("int", "float", "string")
 _ARROW_TYPES = {"int": pa.int64(), "float": pa.float32(), "string": pa.large_string()}
@@ -56,19 +56,19 @@ AttributeType = Union[str, Sequence[Any]]
 class EncodingError(AssertionError, ValueError):
     """An attribute cannot be encoded in the given dimension.
 
-    GraphLearn asserts this; a ValueError is what it is.
+    It is a ValueError; it is also an AssertionError because GraphLearn raises that.
     """
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Attribute:
-    """One attribute of those that a column packs.
+    """One of the attributes packed in a column.
 
     Attributes:
-        name: name of the feature that it becomes.
-        type_name: "int", "float" or "string": what its texts are.
+        name: name of the feature that the attribute becomes.
+        type_name: type of its values: "int", "float" or "string".
         bucket_size: number of buckets that its values are hashed to; None: not hashed.
-        is_multivalued: whether it holds any number of texts between commas.
+        is_multivalued: whether it holds any number of strings, separated by commas.
         dimension: width of its encoding; None: not embedded.
     """
 
@@ -80,7 +80,7 @@ class Attribute:
 
     @property
     def stored_type(self) -> str:
-        """Type in which it is stored: a single text that is hashed becomes an "int"."""
+        """Type in which it is stored: a single string that is hashed becomes an "int"."""
         is_hashed = self.type_name == "string" and self.bucket_size is not None and not self.is_multivalued
         return "int" if is_hashed else self.type_name
 
@@ -93,16 +93,16 @@ class Attribute:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Decoder:
-    """What the columns of a node table or an edge table are.
+    """Describes the columns of a node table or an edge table.
 
-    The columns stand in this order: `id` of a node, or `src_id` and `dst_id` of an
-    edge; then those of weight, label, timestamp and attributes that there are. The
-    attributes of a row are one text, such as "28:0:0.2:Hangzhou:1,5,12:1000008".
+    The columns have this order: `id` of a node, or `src_id` and `dst_id` of an edge;
+    then weight, label, timestamp and attributes, as far as they exist. The attributes
+    of a row are one string, such as "28:0:0.2:Hangzhou:1,5,12:1000008".
 
-    An attribute's type is "int", "float" or "string", or a tuple. `(type, bucket_size)`
-    hashes it; `("string", bucket_size or None, True)` is any number of texts
-    between commas. A single text with a bucket size is stored as its bucket;
-    integers and multi-valued texts are hashed where they are embedded.
+    The type of an attribute is "int", "float" or "string", or a tuple. With
+    `(type, bucket_size)` it is hashed; `("string", bucket_size or None, True)` is any
+    number of strings, separated by commas. A single string with a bucket size is stored
+    as its bucket; integers and multi-valued strings are hashed when they are embedded.
 
     | type | dimension | encoded as |
     |---|---|---|
@@ -116,14 +116,14 @@ class Decoder:
         weighted: whether there is a weight, float32.
         labeled: whether there is a label, an integer.
         timestamped: whether there is a timestamp, int64.
-        attr_types: types of the attributes, in their order; none: there are no attributes.
-        attr_delimiter: what parts one attribute from the next.
-        attr_dims: dimension of each attribute's encoding; none: no attribute is embedded.
-        attr_names: names of the features that the attributes become; none:
+        attr_types: types of the attributes, in order; if empty, there are no attributes.
+        attr_delimiter: separator between attributes.
+        attr_dims: dimension of each attribute's encoding; if empty, no attribute is embedded.
+        attr_names: names of the features that the attributes become; if empty,
             "attribute_0" and so on.
 
     Raises:
-        ValueError: if an attribute's type is none of these, or the numbers of types,
+        ValueError: if the type of an attribute is unknown, or the numbers of types,
             dimensions and names differ.
 
     Example:
@@ -158,7 +158,7 @@ class Decoder:
 
     @functools.cached_property
     def attributes(self) -> tuple[Attribute, ...]:
-        """The attributes in their order."""
+        """The attributes, in order."""
         names = self.attr_names or tuple(f"attribute_{i}" for i in range(len(self.attr_types)))
         dims = self.attr_dims or (None,) * len(self.attr_types)
         return tuple(
@@ -172,7 +172,7 @@ class Decoder:
 
     @property
     def int_attr_num(self) -> int:
-        """Number of attributes that are stored as integers, hashed texts among them."""
+        """Number of attributes that are stored as integers, hashed strings included."""
         return self._count("int")
 
     @property
@@ -182,7 +182,7 @@ class Decoder:
 
     @property
     def string_attr_num(self) -> int:
-        """Number of attributes that are stored as texts, multi-valued ones among them."""
+        """Number of attributes that are stored as strings, multi-valued attributes included."""
         return self._count("string")
 
     @property
@@ -195,7 +195,7 @@ class Decoder:
         """How the attributes are encoded.
 
         Raises:
-            EncodingError: if a text or a hashed integer has no dimension, or a float has one.
+            EncodingError: if a string or a hashed integer has no dimension, or a float has one.
         """
         spec = FeatureSpec(len(self.attributes), self.weighted, self.labeled)
         for attribute in self.attributes:
@@ -203,13 +203,13 @@ class Decoder:
         return spec
 
     def column_names(self, kind: Literal["node", "edge"]) -> tuple[str, ...]:
-        """Names the columns of a table.
+        """Returns the names of the columns of a table.
 
         Args:
             kind: "node" or "edge".
 
         Returns:
-            The names in their order.
+            The names, in the order of the columns.
         """
         optional = {
             WEIGHT: self.weighted,
@@ -221,13 +221,13 @@ class Decoder:
         return (*keys, *(name for name, is_there in optional.items() if is_there))
 
     def packed_column(self, name: str) -> PackedColumn:
-        """Says how the attributes of a row are split.
+        """Returns how the attributes of a row are split.
 
         Args:
-            name: name of the column that packs them.
+            name: name of the column that packs the attributes.
 
         Returns:
-            The column, which decodes to texts, lists of texts, and buckets.
+            The column, which decodes to strings, lists of strings, and buckets.
         """
         return PackedColumn(
             name=name,
@@ -246,7 +246,7 @@ class Decoder:
 
     @property
     def missing_values(self) -> dict[str, float | int | str]:
-        """What a node or edge that is not in the table has, by name of the column or attribute."""
+        """Values for nodes and edges that are not in the table, by name of the column or attribute."""
         columns = [name for name in self.column_names("node") if name in MISSING_VALUES]
         return {
             **{name: MISSING_VALUES[name] for name in columns},
@@ -272,8 +272,8 @@ def _attribute(name: str, attr_type: AttributeType, dimension: int | None) -> At
         )
     if bucket_size is not None and (not isinstance(bucket_size, int) or bucket_size < 1 or type_name == "float"):
         raise ValueError(
-            f"`attr_types` must have a bucket size of at least 1, and for no float; got {attr_type!r} for {name!r}. "
-            "Correct or remove it."
+            f"`attr_types` must have a bucket size of at least 1, and none for a float; got {attr_type!r} for "
+            f"{name!r}. Correct or remove it."
         )
     return Attribute(
         name=name,
@@ -309,9 +309,9 @@ class DecodedNodes:
     """A node table of GraphLearn.
 
     Attributes:
-        filename: a file, a glob or shards, relative to the tables folder; several are
-            joined by commas.
-        decoder: what the columns are.
+        filename: a file, a glob or a sharded file, relative to the tables folder; several
+            names are separated by commas.
+        decoder: description of the columns.
     """
 
     filename: str
@@ -323,13 +323,13 @@ class DecodedEdges:
     """An edge table of GraphLearn.
 
     Attributes:
-        filename: a file, a glob or shards, relative to the tables folder; several are
-            joined by commas.
+        filename: a file, a glob or a sharded file, relative to the tables folder; several
+            names are separated by commas.
         source: node set of the sources.
         target: node set of the targets.
-        decoder: what the columns are.
-        is_directed: if not, there is also an edge set `<name>_reverse` that reads the
-            same edges the other way round. (Hops can follow edges backward without it.)
+        decoder: description of the columns.
+        is_directed: if False, there is also an edge set `<name>_reverse` with the same
+            edges in reverse. (Hops can follow edges backward without it.)
     """
 
     filename: str
@@ -348,17 +348,17 @@ def decoded_schema(
 ) -> GraphSchema:
     """Describes GraphLearn's files by a graph schema, so that they are read like other tables.
 
-    Files have a header line of `name:type`, parted by tabs. The columns stand in the order of
-    the decoder, whatever their names. Weight, label and timestamp become
-    the features `weight`, `label` and `timestamp`; each attribute becomes a feature of
-    its own, any number of texts one of shape [-1]. A quote at the beginning of a cell
-    has the meaning that it has in CSV files.
+    Files have a header line of `name:type` fields, separated by tabs. The columns have the
+    order given by the decoder, regardless of their names. Weight, label and timestamp become
+    the features `weight`, `label` and `timestamp`. Each attribute becomes a separate
+    feature; a multi-valued attribute becomes a feature of shape [-1]. A quote at the
+    beginning of a cell has the same meaning as in CSV files.
 
     Args:
         tables_dir: folder that file names are relative to.
         nodes: node tables by node set.
         edges: edge tables by edge set.
-        delimiter: character between columns.
+        delimiter: separator of columns, one character.
 
     Returns:
         The schema; write it to `tables_dir` as graph_schema.pbtxt to read the tables.
@@ -438,7 +438,7 @@ def _read_header(tables_dir: str, filename: str, names: tuple[str, ...], delimit
         raise ValueError(f"`filename` must name a file that exists; got {path!r}. Correct the name.")
     layout = TableLayout(kind="node", name="", files=files, format="csv", columns={}, delimiter=delimiter)
     header = list(CsvFormat(layout).column_names(files[0]))
-    # What has neither an expected name nor a type may be no table at all, and is not shown.
+    # A file without any expected name or type may not be a table, so its content is not shown.
     parts = [column.rpartition(":") for column in header]
     is_table = any(start in names or end in names or end in _TYPE_NAMES for start, _, end in parts)
     if len(header) != len(names):

@@ -1,7 +1,7 @@
 """GraphLearn's losses of embeddings against sampled negatives.
 
-They are for training steps of one's own, where pairs are no `_readout` nodes; `LinkPrediction` is the task for those.
-All are means over the rows given, so padding must be left out before.
+They are for custom training steps whose pairs are not `_readout` nodes; for `_readout` nodes, use `LinkPrediction`.
+All losses are means over the given rows, so remove padding first.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import tensorflow as tf
 
 
 def sigmoid_cross_entropy_loss(pos_logit: tf.Tensor, neg_logit: tf.Tensor) -> tf.Tensor:
-    """Asks true pairs for 1 and drawn ones for 0: the mean over the former plus the mean over the latter.
+    """Sigmoid cross entropy with label 1 for true pairs and 0 for sampled pairs.
+
+    It is the mean over true pairs plus the mean over sampled pairs.
 
     Args:
         pos_logit: float, any shape: scores of true pairs.
-        neg_logit: float, any shape: scores of drawn pairs.
+        neg_logit: float, any shape: scores of sampled pairs.
 
     Returns:
         Scalar.
@@ -29,13 +31,13 @@ def sigmoid_cross_entropy_loss(pos_logit: tf.Tensor, neg_logit: tf.Tensor) -> tf
 def unsupervised_softmax_cross_entropy_loss(
     src_emb: tf.Tensor, pos_emb: tf.Tensor, neg_emb: tf.Tensor, temperature: float = 1.0
 ) -> tf.Tensor:
-    """Asks each source for its target among that target and the negatives of the whole batch.
+    """Softmax cross entropy of each source's target against the negatives of the whole batch.
 
     Args:
         src_emb: float [n, units].
         pos_emb: float [n, units], the target of each source.
-        neg_emb: float [m, units], drawn nodes; each source is set against all of them.
-        temperature: what inner products are divided by, above 0.
+        neg_emb: float [m, units], sampled nodes; each source is compared with all of them.
+        temperature: divisor of the inner products, above 0.
 
     Returns:
         Scalar, mean over sources of the cross entropy.
@@ -62,24 +64,24 @@ def triplet_margin_loss(  # noqa: PLR0917 - the arguments are GraphLearn's.
     neg_num: int,
     L: int = 1,  # noqa: N803 - GraphLearn's name.
 ) -> tf.Tensor:
-    """Asks drawn triplets to be farther than the true one by a margin (TransE, Bordes et al. 2013).
+    """Margin loss: sampled triplets must have a larger distance than true ones (TransE, Bordes et al. 2013).
 
-    The distance of a triplet is that of source + edge from target.
+    The distance of a triplet is the distance between source + edge and target.
 
     Args:
         pos_src_emb: float [n, units], sources of true triplets.
         pos_edge_emb: float [n, units], their relations.
         pos_dst_emb: float [n, units], their targets.
-        neg_src_emb: float [n * neg_num, units], sources of drawn triplets: `neg_num` for the first true
-            triplet, then for the second, and so on.
+        neg_src_emb: float [n * neg_num, units], sources of sampled triplets: `neg_num` for the first
+            true triplet, then for the second, and so on.
         neg_edge_emb: float [n * neg_num, units], their relations.
         neg_dst_emb: float [n * neg_num, units], their targets.
-        margin: how much farther.
-        neg_num: drawn triplets for each true one, at least 1.
-        L: 1 for the sum of absolute differences, 2 for that of squared ones.
+        margin: required difference of distances.
+        neg_num: number of sampled triplets for each true triplet, at least 1.
+        L: 1 for the sum of absolute differences, 2 for the sum of squared differences.
 
     Returns:
-        Scalar, mean over drawn triplets.
+        Scalar, mean over sampled triplets.
 
     Raises:
         ValueError: if `L` is neither 1 nor 2, or `neg_num` is below 1.
@@ -102,20 +104,20 @@ def triplet_softplus_loss(  # noqa: PLR0917 - the arguments are GraphLearn's.
     neg_edge_emb: tf.Tensor,
     neg_dst_emb: tf.Tensor,
 ) -> tf.Tensor:
-    """Asks true triplets for high and drawn ones for low scores (DistMult, arXiv:1412.6575).
+    """Softplus loss: true triplets must have high scores, sampled triplets low scores (DistMult, arXiv:1412.6575).
 
-    The score of a triplet is the sum of the product of source, edge and target.
+    The score of a triplet is the sum of the elementwise product of source, edge and target.
 
     Args:
         pos_src_emb: float [n, units], sources of true triplets.
         pos_edge_emb: float [n, units], their relations.
         pos_dst_emb: float [n, units], their targets.
-        neg_src_emb: float [m, units], sources of drawn triplets.
+        neg_src_emb: float [m, units], sources of sampled triplets.
         neg_edge_emb: float [m, units], their relations.
         neg_dst_emb: float [m, units], their targets.
 
     Returns:
-        Scalar: half of the mean over true triplets plus the mean over drawn ones.
+        Scalar: half of (the mean over true triplets plus the mean over sampled triplets).
     """
     true = tf.reduce_sum(pos_src_emb * pos_edge_emb * pos_dst_emb, axis=-1)
     drawn = tf.reduce_sum(neg_src_emb * neg_edge_emb * neg_dst_emb, axis=-1)

@@ -8,7 +8,7 @@ from typing import Union
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DenseSpec:
-    """A number that is used as it is: one dimension."""
+    """A number that is used directly: one dimension."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,10 +16,10 @@ class SparseSpec:
     """A category that is looked up in a table of embeddings.
 
     Attributes:
-        bucket_size: rows of the table.
+        bucket_size: number of rows of the table.
         dimension: width of an embedding.
-        need_hash: whether values are still to be hashed to buckets; if not, they are
-            buckets already.
+        need_hash: whether values have yet to be hashed to buckets; if not, they are
+            already buckets.
     """
 
     bucket_size: int
@@ -33,7 +33,7 @@ class DynamicSparseSpec:
 
     Attributes:
         dimension: width of an embedding.
-        need_hash: whether the values are integers rather than texts.
+        need_hash: whether the values are integers rather than strings.
     """
 
     dimension: int
@@ -42,12 +42,12 @@ class DynamicSparseSpec:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MultivalSpec:
-    """Several categories, whose embeddings are combined to one.
+    """Several categories, whose embeddings are combined into one.
 
     Attributes:
-        bucket_size: rows of the table of embeddings, to which texts are hashed.
+        bucket_size: number of rows of the table of embeddings, to which strings are hashed.
         dimension: width of an embedding.
-        delimiter: what parts the categories in a text.
+        delimiter: separator of the categories in a string.
     """
 
     bucket_size: int
@@ -61,7 +61,7 @@ class DynamicMultivalSpec:
 
     Attributes:
         dimension: width of an embedding.
-        delimiter: what parts the categories in a text.
+        delimiter: separator of the categories in a string.
     """
 
     dimension: int
@@ -75,9 +75,8 @@ StringSpec = Union[DynamicSparseSpec, MultivalSpec, DynamicMultivalSpec]
 class FeatureSpec:
     """Encodings of attributes, by the type in which the attributes are stored.
 
-    Attributes are appended in their order; `int_specs`, `float_specs` and
-    `string_specs` then belong to the columns of integer, float and string
-    attributes, in the order of the columns.
+    Attributes are appended in order; `int_specs`, `float_specs` and `string_specs` then
+    describe the integer, float and string attributes, each in the order of the columns.
     """
 
     def __init__(self, feature_num: int, weighted: bool = False, labeled: bool = False) -> None:  # noqa: FBT001, FBT002 - GraphLearn's signature.
@@ -98,7 +97,7 @@ class FeatureSpec:
 
     @property
     def int_specs(self) -> tuple[IntSpec, ...]:
-        """Encodings of integer attributes; texts that were hashed to buckets are among these."""
+        """Encodings of integer attributes, including strings that were hashed to buckets."""
         return tuple(self._int_specs)
 
     @property
@@ -117,7 +116,7 @@ class FeatureSpec:
         return self._dimension
 
     def append_dense(self, is_float: bool = True) -> None:  # noqa: FBT001, FBT002 - GraphLearn's signature.
-        """Adds a number that is used as it is.
+        """Adds a number that is used directly.
 
         Args:
             is_float: whether it is stored as a float, not as an integer.
@@ -129,9 +128,9 @@ class FeatureSpec:
         """Adds a category.
 
         Args:
-            bucket_size: number of buckets; None if there is no known number of values.
+            bucket_size: number of buckets; None if the number of values is unknown.
             dimension: width of its embedding, at least 1.
-            need_hash: whether the values are integers that are still to be hashed.
+            need_hash: whether the values are integers that have yet to be hashed.
         """
         self._count(dimension)
         if bucket_size is not None:
@@ -144,12 +143,12 @@ class FeatureSpec:
                 self._string_specs.append(spec)
 
     def append_multival(self, bucket_size: int | None, dimension: int, delimiter: str = ",") -> None:
-        """Adds several categories in one text.
+        """Adds several categories in one string.
 
         Args:
-            bucket_size: number of buckets; None if there is no known number of values.
+            bucket_size: number of buckets; None if the number of values is unknown.
             dimension: width of the combined embedding, at least 1.
-            delimiter: what parts the categories.
+            delimiter: separator of the categories.
         """
         self._count(dimension)
         if bucket_size is None:

@@ -1,4 +1,4 @@
-"""GraphLearn's `Graph`: node and edge sources, masks of nodes, and the tables they become."""
+"""GraphLearn's `Graph`: node and edge sources, node masks, and the resulting tables."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from tfx_gnn.tables.table_format import table_format
 from tfx_gnn.tables.table_layout import ID_FEATURE, TableLayout
 
 MASK_COLUMN = "mask"
-"""Extra column of nodes that masks make, for `SplitPlan(column=MASK_COLUMN, unused_values=(UNMASKED,))`."""
+"""Extra node column with the masks, for `SplitPlan(column=MASK_COLUMN, unused_values=(UNMASKED,))`."""
 
 UNMASKED = "none"
-"""What this column has for nodes that no mask names."""
+"""Value of the mask column for nodes that are not in any mask."""
 
 _ANYWHERE = TableAccess(allow_outside_files=True)  # the caller names the files, not a schema from elsewhere
 
@@ -43,15 +43,15 @@ _Integers = npt.NDArray[np.int64]
 
 
 def add_reverse_edges(sources: _Integers, targets: _Integers) -> tuple[_Integers, _Integers, _Integers]:
-    """Adds the reverse of each edge between nodes of one set, and keeps one edge a pair.
+    """Adds the reverse of each edge between nodes of one set, and keeps one edge per (source, target) pair.
 
     Args:
         sources: int64 array, shape [num_edges].
         targets: int64 array, shape [num_edges].
 
     Returns:
-        Sources and targets of the edges, each pair once, in ascending order; and the
-        row of the first given edge of each pair, in either direction, preferring its own.
+        Sources and targets of the edges, each pair once, in ascending order; and, for each
+        pair, the row of the first given edge in its direction, or else in the other direction.
 
     Example:
         >>> import numpy as np
@@ -66,7 +66,7 @@ def add_reverse_edges(sources: _Integers, targets: _Integers) -> tuple[_Integers
 
 
 class Mask(enum.Enum):
-    """What the nodes of a source are for; the values are what the column of masks holds."""
+    """The use of the nodes of a source; the enum values are those of the mask column."""
 
     NONE = UNMASKED
     TRAIN = "train"
@@ -77,19 +77,20 @@ class Mask(enum.Enum):
 class Graph:
     r"""A graph that is read from GraphLearn's files.
 
-    Each call says what one source is; `init` reads all of them. A source is a path,
-    relative to the working folder: a file, a glob or shards; several are joined by commas. A
-    file has a header line of `name:type`, and the columns that its decoder tells.
+    Each call of `node` or `edge` adds one source; `init` reads all sources. A source is a
+    path relative to the working directory: a file, a glob or a sharded file; several paths are
+    separated by commas. A file has a header line of `name:type` fields, and the columns
+    described by its decoder.
 
-    An undirected edge between nodes of one type is there in both directions, and each
-    pair once: the first edge in the order of the files is kept, and a direction that the files
-    lack has the features of the other. Between two types, an undirected edge type
-    `e` comes with `e_reverse`, which has the same edges the other way round.
+    An undirected edge between nodes of one type is stored in both directions, and each
+    (source, target) pair once: the first edge in the order of the files is kept, and a direction
+    that the files lack gets the features of the other direction. An undirected edge type `e`
+    between two node types comes with `e_reverse`, which has the same edges in reverse.
 
-    A node type may have further sources under a mask, which tell which nodes are for
-    training, validation and test. Beside a source without a mask they may have another
-    decoder, and nothing but their ids is read. A type that only has sources under masks
-    has the nodes of all of them, and one decoder.
+    A node type may have further sources with masks, which list the nodes for training,
+    validation and test. If the type also has a source without a mask, the sources with masks
+    may have another decoder, and only their ids are read. If all sources of a type have masks,
+    the type consists of the nodes of all of them, and they must have the same decoder.
 
     Example:
         >>> import pathlib, tempfile
@@ -112,10 +113,10 @@ class Graph:
     """
 
     def __init__(self, *, delimiter: str = "\t") -> None:
-        """Begins a graph without sources.
+        """Makes a graph without sources.
 
         Args:
-            delimiter: character between the columns of all files.
+            delimiter: separator of columns in all files, one character.
         """
         self._delimiter = delimiter
         self._nodes: dict[str, dict[Mask, DecodedNodes]] = {}
@@ -125,17 +126,17 @@ class Graph:
         """Adds a source of nodes.
 
         Args:
-            source: path, or paths between commas.
+            source: path, or several paths separated by commas.
             node_type: name of the node set.
-            decoder: what the columns are.
-            mask: what these nodes are for; NONE for a source of all nodes of the type.
+            decoder: description of the columns.
+            mask: use of these nodes; NONE for a source of all nodes of the type.
 
         Returns:
             The graph itself.
 
         Raises:
-            TypeError: if an argument is of another type.
-            ValueError: if the source is empty, or the type has one under this mask.
+            TypeError: if an argument has a wrong type.
+            ValueError: if the source is empty, or the node type already has a source with this mask.
         """
         _check_source(source, decoder)
         _check_name("node_type", node_type)
@@ -156,18 +157,18 @@ class Graph:
         """Adds a source of edges.
 
         Args:
-            source: path, or paths between commas.
+            source: path, or several paths separated by commas.
             edge_type: node type of the sources, node type of the targets, and name of
                 the edge set. The node types may be added later.
-            decoder: what the columns are; None for `src_id` and `dst_id` alone.
-            directed: whether the edges lead one way only.
+            decoder: description of the columns; None for `src_id` and `dst_id` alone.
+            directed: whether the edges have one direction only.
 
         Returns:
             The graph itself.
 
         Raises:
-            TypeError: if an argument is of another type.
-            ValueError: if the source is empty, or the edge type or its reverse is there already.
+            TypeError: if an argument has a wrong type.
+            ValueError: if the source is empty, or the edge type or its reverse already exists.
         """
         decoder = Decoder() if decoder is None else decoder
         _check_source(source, decoder)
@@ -196,23 +197,23 @@ class Graph:
         """Reads all sources.
 
         Args:
-            rules: what to do with rows that break a rule; by default every one is
-                refused. `dangling_edges` is also about ids under a mask that are of no
-                node. Of undirected edges between nodes of one type, those that come again
-                are passed over and counted, unless they are refused.
+            rules: how to handle rows that break a rule; by default, each of them is
+                refused. `dangling_edges` also applies to ids in a mask that are not ids of
+                nodes. Repeated undirected edges between nodes of one type are skipped and
+                counted, unless they are refused.
 
         Returns:
-            The graph; nodes in ascending order of their ids, edges numbered from 0. Node
-            sets with masks have the extra column `mask`, for
-            `SplitPlan(column="mask", unused_values=("none",))`. Reports of
-            masks are under "nodes/<type>/<mask>"; reports of edges are about the rows of the files.
+            The graph, with nodes in ascending order of their ids and edges numbered from 0.
+            Node sets with masks have the extra column `mask`, for
+            `SplitPlan(column="mask", unused_values=("none",))`. Reports of masks have keys
+            "nodes/<type>/<mask>"; reports of edges count rows of the files.
 
         Raises:
             ValueError: if there are no nodes, a file is missing or does not fit its
                 decoder, an edge joins unknown node types, or a row breaks a rule.
         """
         if not self._nodes:
-            raise ValueError("`node` must be called before `init`; got no source of nodes. Add one a node type.")
+            raise ValueError("`node` must be called before `init`; got no source of nodes. Add one per node type.")
         rules = rules or RowRules()
         both_ways = [name for name, edges in self._edges.items() if _is_both_ways(edges)]
         schema = decoded_schema(
@@ -273,7 +274,7 @@ def _all_nodes(node_type: str, sources: Mapping[Mask, DecodedNodes]) -> DecodedN
 
 
 def _is_both_ways(edges: DecodedEdges) -> bool:
-    """Whether the reverses of the edges are in the same edge set."""
+    """Returns whether the reverse edges are in the same edge set."""
     return not edges.is_directed and edges.source == edges.target
 
 
@@ -310,12 +311,12 @@ def _check_name(argument: str, name: str) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskedNodes:
-    """Nodes with a column that tells which mask names them.
+    """Nodes with a column for the mask of each node.
 
     Attributes:
         nodes: the table, with `MASK_COLUMN` among its extra columns.
-        reports: what became of the rows of the masks' tables, by their labels.
-        problems: rows of these tables that were dropped.
+        reports: reports on the rows of the mask tables, by the labels of the tables.
+        problems: rows of the mask tables that were dropped.
     """
 
     nodes: NodeTable
@@ -326,19 +327,20 @@ class MaskedNodes:
 def mask_nodes(
     nodes: NodeTable, layouts: Mapping[str, TableLayout], *, node_set: str, rules: RowRules | None = None
 ) -> MaskedNodes:
-    """Reads the ids that masks name, and adds a column of masks to the nodes.
+    """Reads the ids in each mask, and adds a mask column to the nodes.
 
-    Of the tables of masks nothing but the ids is read.
+    Only the ids in the mask tables are read.
 
     Args:
         nodes: all nodes of the set.
-        layouts: by mask, a table of nodes that are in it.
+        layouts: by mask, the table of the nodes in it.
         node_set: name of the set, for messages.
-        rules: what to do with rows of the masks' tables: `duplicate_nodes` with ids that
-            come again in one mask, `dangling_edges` with ids of no node. Refused by default.
+        rules: how to handle rows of the mask tables: `duplicate_nodes` applies to repeated
+            ids in one mask, `dangling_edges` to ids that are not ids of nodes. By default,
+            both are refused.
 
     Returns:
-        The nodes; those that no mask names are `UNMASKED`.
+        The nodes; those that are not in any mask are `UNMASKED`.
 
     Raises:
         ValueError: if a row is refused, or an id is in two masks.
@@ -352,7 +354,7 @@ def mask_nodes(
         if id_column.dtype != nodes.ids.type:
             raise ValueError(
                 f"`{id_column.name}` must have the type of the nodes' ids, {nodes.ids.type}; got {id_column.dtype} in "
-                f"{layout.declared_as}, mask {mask!r} of {node_set!r}. Write the ids alike."
+                f"{layout.declared_as}, mask {mask!r} of {node_set!r}. Write all ids in the same type."
             )
         table = read_table(dataclasses.replace(layout, columns={ID_FEATURE: id_column}, decoders={}), rules)
         rows, report, found = _find_rows(table, nodes, node_set, rules)
@@ -378,7 +380,7 @@ def mask_nodes(
 def _find_rows(
     table: Table, nodes: NodeTable, node_set: str, rules: RowRules
 ) -> tuple[npt.NDArray[np.int64], TableReport, tuple[RowProblem, ...]]:
-    """Returns the nodes that a mask names, and what became of its rows."""
+    """Returns the nodes in a mask, and the report on the rows of its table."""
     checked = check_nodes(table, rules)
     positions = np.sort(checked.positions)
     ids = table.columns[ID_FEATURE]

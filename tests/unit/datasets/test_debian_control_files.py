@@ -85,11 +85,11 @@ def test_a_stanza_is_there_before_the_rest_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b" Package: one\n", "got a line that continues none in line 1"),
+        (b" Package: one\n", "got a continuation line without a field in line 1"),
         (b"Package: one\nVersion: \xff\n", "must be UTF-8 text; got byte 0xff"),
-        (gzip.compress(TEXT.encode())[:-20], "must be a whole file; got damaged data"),
-        (lzma.compress(TEXT.encode())[:-20], "must be a whole file; got damaged data"),
-        (_framed(TEXT.encode() * 100)[:80], "must be a whole file; got damaged data"),
+        (gzip.compress(TEXT.encode())[:-20], "must be a complete file; got damaged data"),
+        (lzma.compress(TEXT.encode())[:-20], "must be a complete file; got damaged data"),
+        (_framed(TEXT.encode() * 100)[:80], "must be a complete file; got damaged data"),
         (TEXT.encode(), "`Version` must be given in every stanza; got none in .*, in the stanza that begins in line 9"),
     ],
     ids=["continuation", "utf-8", "gzip", "xz", "lz4", "required"],
@@ -129,7 +129,7 @@ def test_the_end_comes_before_letters_and_these_before_other_signs():
 
 
 def test_an_epoch_is_a_number():
-    with pytest.raises(ValueError, match="must begin with a number where it has a colon; got 'x:1'"):
+    with pytest.raises(ValueError, match="must begin with a number if it has a colon; got 'x:1'"):
         version_key("x:1")
 
 

@@ -65,7 +65,7 @@ def test_commas_in_names_and_line_ends_part_nobody():
 
 
 def test_no_address_is_an_error_that_tells_no_name():
-    with pytest.raises(ValueError, match="got a field of 11 signs without one") as error:
+    with pytest.raises(ValueError, match="got a field of 11 characters without an address") as error:
         number_maintainers(["Ann Example"])
 
     assert "Ann" not in str(error.value)

@@ -51,8 +51,11 @@ def test_the_graph_has_the_facts_of_training_alone(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"test.txt": "drug\tcauses\tpain\n"}, r"`test.txt` must name what train.txt names; got target 'pain'"),
-        ({"valid.txt": "drug\thelps\tdisease\n"}, r"`valid.txt` must name what train.txt names; got relation 'helps'"),
+        ({"test.txt": "drug\tcauses\tpain\n"}, r"`test.txt` must only use names in train.txt; got target 'pain'"),
+        (
+            {"valid.txt": "drug\thelps\tdisease\n"},
+            r"`valid.txt` must only use names in train.txt; got relation 'helps'",
+        ),
         (
             {"train.txt": "drug\tdisease\n"},
             r"`train.txt` must have source, relation and target .* got 2 fields in line 1",

@@ -131,7 +131,7 @@ def test_scalars_and_merged_graphs_cannot_be_parted():
     graph = tfx_gnn.GraphTensor.from_pieces(tfx_gnn.Context.from_fields(features={"x": [1.0]}))
 
     for dataset in (Dataset.range(3), Dataset.from_tensors(graph)):
-        with pytest.raises(ValueError, match="must consist of batches, which are parted among replicas"):
+        with pytest.raises(ValueError, match="must consist of batches, which are split among replicas"):
             distribute_batches(tf.distribute.get_strategy(), dataset)
 
 

@@ -44,7 +44,7 @@ def test_keras_fits_by_a_dataset_creator(told):
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("batches", "must have workers in step to part batches among them"),
+        ("batches", "must be synchronous to split batches among its workers"),
         ("made before", "must make its dataset from the start under ParameterServerStrategy"),
         ("random", r"got the stateful operations ['RandomUniform']"),
     ],

@@ -58,7 +58,7 @@ def test_devices_that_are_not_there_are_named(devices):
 
 
 def test_a_missing_tpu_is_named():
-    with pytest.raises(ValueError, match=r"got 'local': TPUs not found in the cluster.*`tfx-gnn check-tpu` needs none"):
+    with pytest.raises(ValueError, match=r"got 'local': TPUs not found in the cluster.*check-tpu` needs no TPU"):
         make_strategy(StrategyOptions(kind="tpu", tpu="local"))
 
 

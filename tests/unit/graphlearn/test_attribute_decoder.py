@@ -60,7 +60,7 @@ def test_attributes_say_how_a_cell_is_split():
         ([()], r"one of .*; got \(\)"),
         ([("string", 1, True, 4)], "one of .*; got"),
         ([("string", 0)], r"a bucket size of at least 1, .*; got \('string', 0\)"),
-        ([("float", 5)], r"for no float; got \('float', 5\)"),
+        ([("float", 5)], r"none for a float; got \('float', 5\)"),
         ("int", "must be a list; got the text 'int'"),
     ],
 )

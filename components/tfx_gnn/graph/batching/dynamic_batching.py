@@ -1,4 +1,4 @@
-"""Batches of as many consecutive graphs as fit a padding budget."""
+"""Batches as many consecutive graphs as fit given size constraints (the padding budget)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.piece_parts import map_parts
 
-# How many graphs are looked at together. The cost of a step is shared by all of them.
+# Number of graphs per step; they share the fixed cost of the step.
 _CHUNK_SIZE = 256
 
 _Plan = Callable[[GraphTensor, tf.Tensor], tf.Tensor]
@@ -26,23 +26,24 @@ _Plan = Callable[[GraphTensor, tf.Tensor], tf.Tensor]
 def dynamic_batch(dataset: tf.data.Dataset, constraints: SizeConstraints) -> tf.data.Dataset:
     """Batches as many consecutive graphs as can be padded together to given sizes.
 
-    A graph joins a batch if the batch can be padded afterwards (see `satisfies_size_constraints`);
-    otherwise it starts the next one. Nothing is skipped, and order is kept. Graphs are read in
-    chunks, so the cost of a graph does not depend on how many fit into a batch.
+    A graph joins the current batch if the batch can still be padded (see
+    `satisfies_size_constraints`); otherwise it starts the next batch. No graph is skipped, and
+    order is kept. Graphs are read in chunks, so the cost per graph does not depend on how many fit
+    into a batch.
 
     Args:
         dataset: data set of scalar graphs; may be infinite.
         constraints: the sizes; they must name each node set and edge set, and no others.
 
     Returns:
-        Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
-        `pad_to_total_sizes` make graphs of exactly these sizes. The last batch may be small.
-        It is known to be infinite if `dataset` is.
+        Data set of graphs of shape [num_graphs]. `merge_batch_to_components` and then
+        `pad_to_total_sizes` turn each of them into a graph of exactly these sizes. The last batch
+        may be small. The data set has infinite cardinality if `dataset` has.
 
     Raises:
         ValueError: if elements are not scalar graphs, or the constraints lack a set or name an
             unknown one.
-        tf.errors.InvalidArgumentError: at run time, if a graph does not fit even alone.
+        tf.errors.InvalidArgumentError: at run time, if a single graph exceeds the constraints.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -74,9 +75,9 @@ def _regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
     """Batches consecutive graphs by a plan.
 
     `plan` maps a batch of graphs, and whether they are the last ones, to the lengths of the batches to cut from the
-    front, int64 of shape [num_batches]. Graphs beyond their sum come again with the next chunk.
+    front, int64 of shape [num_batches]. Graphs beyond the sum of these lengths are carried over to the next chunk.
     """
-    # Nothing here needs AutoGraph, which takes seconds to read it all.
+    # Nothing here needs AutoGraph, which would take seconds to convert it.
     as_written = tf.autograph.experimental.do_not_convert
     chunks = dataset.batch(_CHUNK_SIZE)
     spec = chunks.element_spec
@@ -115,7 +116,7 @@ def _regroup(dataset: tf.data.Dataset, plan: _Plan) -> tf.data.Dataset:
 def _map_fields(function: Callable[..., Any], *pieces: GraphPiece) -> Any:
     """Applies a function to corresponding fields of pieces of one type, of rank 1.
 
-    Sorted edges stay sorted, graph by graph: the parts that keep their order are fields like others.
+    Sorted edges stay sorted within each graph: the order is stored in ordinary fields.
     """
 
     def map_leaf(_: str, *leaves: Any) -> Any:
@@ -142,7 +143,7 @@ def _consecutive_lengths(
     is_last: tf.Tensor,
     assert_fits: Callable[[tf.Tensor], tf.Operation],
 ) -> tf.Tensor:
-    """Cuts graphs into the longest batches that fit, from the front; `assert_fits` raises for one that never does."""
+    """Cuts the longest batches that fit, from the front; `assert_fits` raises for a graph that cannot fit at all."""
     totals = tf.pad(tf.cumsum(sizes, axis=0), [[1, 0], [0, 0]])
     num_graphs = tf.size(is_valid, tf.int64)
 
@@ -154,12 +155,12 @@ def _consecutive_lengths(
         del is_complete
         added = totals[start + 1 :] - totals[start]
         fits = rule.fits(added[:, 0], added[:, 1:]) & is_valid[start:]
-        # How many graphs fit before the first that does not, from where on the products are zero.
+        # The number of graphs before the first one that does not fit: from there on, the products are zero.
         length = tf.reduce_sum(tf.math.cumprod(tf.cast(fits, tf.int64)))
         check = tf.cond(length > 0, tf.no_op, lambda: assert_fits(start))
         with tf.control_dependencies([check]):
             length = tf.identity(length)
-        # A batch of all remaining graphs may still grow when more arrive.
+        # A batch of all remaining graphs may still grow when more graphs arrive.
         is_complete = (start + length < num_graphs) | is_last
         lengths = tf.concat([lengths, tf.repeat(length, tf.cast(is_complete, tf.int64))], axis=0)
         return start + length, lengths, is_complete

@@ -1,4 +1,4 @@
-"""Data sets of graphs: made from generators, filtered with a summary, and checked."""
+"""Makes data sets of graphs from generators, filters them with a summary, and checks their elements."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from tfx_gnn.graph.tensor.piece_specs import EdgeSetSpec, NodeSetSpec
 
 
 def dataset_from_generator(generator: Callable[[], Iterable[Any]]) -> tf.data.Dataset:
-    """Makes a data set of what a generator yields; the first element tells the type of all.
+    """Makes a data set of the elements of a generator; the first element determines the type of all.
 
     Args:
         generator: called without arguments for each iteration, and once by this function; returns
-            an iterable of nests of tensors and scalar graph pieces. In later elements, numbers of
-            nodes and edges may differ; features, sets and numbers of components may not.
+            an iterable of nests of tensors and scalar graph pieces. Later elements may differ from
+            the first in numbers of nodes and edges, but not in features, sets and numbers of
+            components.
 
     Returns:
         Data set of unknown cardinality.
@@ -45,7 +46,7 @@ def dataset_from_generator(generator: Callable[[], Iterable[Any]]) -> tf.data.Da
         )
     first = next(iter(generator()), None)
     if first is None:
-        raise ValueError("The generator must produce at least one value, to tell the type of all; got none.")
+        raise ValueError("The generator must produce at least one value, to determine the type of all; got none.")
     spec = tf.nest.map_structure(_spec_of, _as_nest(first))
 
     def checked() -> Iterator[Any]:
@@ -100,16 +101,16 @@ def dataset_filter_with_summary(
     """Filters like `tf.data.Dataset.filter`, and writes the removed fraction as a summary.
 
     The fraction is an exponential moving average over input elements. Element t (from 1) counts
-    with weight max(1 / t, 1 - summary_decay), so the average starts as the plain mean. It goes to
-    the default summary writer at the time the data set is made.
+    with weight max(1 / t, 1 - summary_decay), so the average starts as the plain mean. It is
+    written to the summary writer that is the default when the data set is made.
 
     Args:
         dataset: any data set.
-        predicate: maps an element to a scalar bool; False removes it. Elements that are tuples
-            are passed as several arguments.
+        predicate: maps an element to a scalar bool; False removes it. Tuples are unpacked into
+            several arguments.
         summary_name: name of the scalar summary.
-        summary_steps: how many input elements lie between two reports, at least 1. The step of a
-            report is the index of the last element that was kept.
+        summary_steps: number of input elements from one report to the next, at least 1. The step
+            of a report is the index of the last element that was kept.
         summary_decay: weight of the past, between 0 and 1, both excluded; by default exp(-1 / summary_steps).
 
     Returns:
@@ -148,7 +149,7 @@ def dataset_filter_with_summary(
 
 
 def check_graph_dataset(dataset: tf.data.Dataset) -> GraphTensorSpec:
-    """Returns the spec of a data set's graphs; refuses other elements."""
+    """Returns the spec of the graphs in a data set; refuses other elements."""
     spec = dataset.element_spec
     if not isinstance(spec, GraphTensorSpec):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Chooses which graphs go into a batch together."""
+"""Chooses which graphs go into the same batch."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import tensorflow as tf
 
 from tfx_gnn.graph.batching.size_constraints import SetKey, SizeRule
 
-#: How much a large graph is preferred at the beginning of a batch.
+#: How strongly large graphs are preferred at the beginning of a batch.
 _LARGE_FIRST = 2.0
 
 
 class Plan(NamedTuple):
-    """Which graphs go where.
+    """Which graphs go into which batch.
 
     Attributes:
-        num_taken: how many graphs are in batches.
-        order: their positions by batch, valid for the first `num_taken`.
-        batch: the number of the batch of each of these; 0 is the one that was begun before.
-        is_waiting: which graphs are not in batches, of shape [num_positions].
+        num_taken: number of graphs that were put into batches.
+        order: positions of these graphs, batch by batch; only the first `num_taken` are valid.
+        batch: batch number of each graph in `order`; 0 is the batch left open by the previous step.
+        is_waiting: whether each graph is not in a batch yet, of shape [num_positions].
         used: sizes of the last batch.
         current: number of the last batch.
     """
@@ -39,7 +39,7 @@ class _State(NamedTuple):
     num_taken: tf.Tensor
     order: tf.Tensor
     batch: tf.Tensor
-    # Positions of the graphs in the window, and of the next one to enter it; -1 if there is none.
+    # Positions of the graphs in the window; -1 for an empty place. `next` is the next position to enter it.
     window: tf.Tensor
     # One row for components and one per set: XLA reads each as a contiguous vector.
     window_sizes: tf.Tensor
@@ -52,13 +52,17 @@ class _State(NamedTuple):
 def planner(
     window: int, sets: tuple[SetKey, ...], edge_positions: tuple[int, ...], end_positions: tuple[int, ...]
 ) -> Callable[..., Plan]:
-    """Compiles the choice of graphs, once for all budgets of a kind of graphs; see `SizeRule` for the arguments.
+    """Compiles the function that chooses graphs, once for all budgets of one type of graphs.
 
-    The result takes the limits (target components, targets and demands of a `SizeRule`, and what real graphs may fill,
-    float32 of shape [1 + num_sets]); the sizes of waiting graphs in the order of arrival, int64 of shape
-    [num_positions, 1 + num_sets], where num_positions is static and at least `window`; how many of them there are; the
-    sizes of the batch that was begun before; and whether no more graphs will arrive. If more will, fewer than `window`
-    graphs are left waiting.
+    The arguments other than `window` are those of `SizeRule`. The returned function takes:
+
+    - the limits: target components, targets and demands of a `SizeRule`, and the part of the budget that is available
+      to real graphs, float32 of shape [1 + num_sets];
+    - the sizes of waiting graphs in order of arrival, int64 of shape [num_positions, 1 + num_sets], where
+      num_positions is static and at least `window`;
+    - the number of waiting graphs;
+    - the sizes of the batch left open by the previous step;
+    - whether these are the last graphs. If not, fewer than `window` graphs are left waiting.
     """
 
     @tf.function(jit_compile=True, autograph=False)
@@ -82,7 +86,7 @@ def planner(
         positions = tf.range(num_positions)
         places = tf.range(window)
         columns = tf.transpose(sizes)
-        # One vector a set, and no matrix in the formulas below: XLA then makes one loop of them.
+        # Without matrices, with one vector per set, XLA fuses the formulas below into one loop.
         parts = tf.unstack(1.0 / capacity)
         work_capacity = tf.reduce_sum(capacity[1:])
 
@@ -98,20 +102,20 @@ def planner(
             left = [1.0 - tf.cast(size, tf.float32) * part for size, part in zip(added, parts, strict=True)]
             least = functools.reduce(tf.minimum, left)
             work = tf.add_n([tf.cast(size, tf.float32) for size in in_window[1:]]) / work_capacity
-            # The work that is in the batch in the end, if the rest goes on until the scarcest size is used up.
-            # Large graphs are preferred while there is room: small ones fill the last gaps.
+            # Estimates the final work in the batch, assuming it is filled until the scarcest size is used up.
+            # Large graphs are preferred while there is room; small graphs fill the last gaps.
             score = tf.where(fits, work * (1.0 + _LARGE_FIRST * least) + least, -np.inf)
             is_complete = tf.logical_not(tf.reduce_any(fits))
-            # A new batch starts with the graph that has waited longest: alone, it fits.
+            # A new batch starts with the graph that has waited longest, which always fits alone.
             starts = is_complete | tf.reduce_all(state.used == 0)
             longest = tf.argmin(tf.where(is_there, state.window, num_positions), output_type=tf.int32)
             chosen = tf.where(starts, longest, tf.argmax(score, output_type=tf.int32))
             current = state.current + tf.cast(is_complete, tf.int32)
-            # XLA must know the position of a slice when it compiles, and with it the limits that the choice
-            # depends on: it would recompile for each budget. A gather has no such restriction.
+            # XLA needs static positions of slices. They depend on the limits, so it would recompile for each
+            # budget. A gather has no such restriction.
             taken_sizes = tf.gather(state.window_sizes, chosen, axis=1)
             follows = tf.where(state.next < num_graphs, state.next, -1)
-            # XLA writes single elements by loops of their own; to write all is faster.
+            # XLA writes single elements in separate loops; writing all elements is faster.
             is_here, is_left = positions == state.num_taken, places == chosen
             follow_sizes = tf.gather(columns, tf.maximum(follows, 0), axis=1)[:, tf.newaxis]
             return (
@@ -139,7 +143,7 @@ def planner(
             current=zero,
         )
         end = tf.while_loop(may_go_on, take_one, (start,))[0]
-        # What is taken is counted, so that a position is waiting if it occurs no more.
+        # A position is still waiting if it does not occur among those taken.
         taken = tf.where(positions < end.num_taken, end.order, num_positions)
         is_taken = tf.scatter_nd(taken[:, tf.newaxis], tf.ones_like(taken), [num_positions + 1])[:-1] > 0
         is_waiting = tf.logical_not(is_taken) & (positions < num_graphs)

@@ -1,4 +1,4 @@
-"""Pads a graph to fixed total sizes, with masks of what is real."""
+"""Pads a graph to fixed total sizes, and makes masks of its real components, nodes and edges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FeatureDefaults = Mapping[const.FieldName, Any]
 
 
 class FeatureDefaultValues(NamedTuple):
-    """Scalars by feature, for the context, node sets and edge sets.
+    """Scalar padding values by feature, for the context, node sets and edge sets.
 
     Attributes:
         context: scalar by feature name.
@@ -52,30 +52,31 @@ def pad_to_total_sizes(
 ) -> tuple[GraphTensor, tf.Tensor]:
     """Adds components of padding nodes and edges until the total sizes are met exactly.
 
-    Real components come first and do not change. All items that are missing go to the first
-    padding component, except that each further one has the demanded smallest number of nodes.
-    Padding edges connect padding nodes only, spread evenly over them. A graph that has the target
-    number of components already is returned as it is.
+    Real components come first and do not change. All padding items go to the first padding
+    component, except that each further padding component gets its minimum number of nodes.
+    Padding edges connect padding nodes only, spread evenly over them. A graph that already has
+    the target number of components is returned unchanged.
 
     Args:
         graph_tensor: a scalar graph.
-        size_constraints: the sizes of the result; they must name each node set and edge set.
-        padding_values: scalars for features of padding items. Others are filled with zero, False
-            or "". Ragged dimensions of padding items are empty.
+        size_constraints: the sizes of the result (the padding budget); they must name each node
+            set and edge set.
+        padding_values: scalars for features of padding items. Other features are filled with zero,
+            False or "". Ragged dimensions of padding items are empty.
         validate: whether to check at run time that the graph fits. False saves time for graphs
             that are known to fit, such as those that passed `satisfies_size_constraints`; the
             result is undefined for others.
 
     Returns:
-        The padded graph, whose shapes are static as far as the constraints are ints, and a bool
+        The padded graph, whose shapes are static where the constraints are ints, and a bool
         tensor of shape [total_num_components] that is True for real components; `padding_mask`
-        makes masks of nodes, edges and labels of it.
+        derives masks of nodes, edges and labels from it.
 
     Raises:
         ValueError: if the graph is not scalar, the constraints lack one of its sets, or a padding
             value is not scalar or names an unknown feature.
-        tf.errors.InvalidArgumentError: if the graph does not fit; at run time if its sizes are
-            not static.
+        tf.errors.InvalidArgumentError: if the graph does not fit; raised at run time if its sizes
+            are not static.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -144,7 +145,7 @@ def _pad(
 
 @dataclasses.dataclass(frozen=True)
 class _Extent:
-    """How many items there are, and shall be."""
+    """The current and the target number of items."""
 
     size: Size
     target: Size
@@ -155,7 +156,7 @@ class _Extent:
 
 
 def _pad_sizes(sizes: list[tf.Tensor], missing: list[Size], minima: list[Size], components: _Extent) -> list[tf.Tensor]:
-    """Pads the sizes of all sets at once, for fewer operations."""
+    """Pads the sizes of all sets together, to save operations."""
     if not sizes:
         return []
     dtype = sizes[0].dtype
@@ -167,7 +168,7 @@ def _pad_sizes(sizes: list[tf.Tensor], missing: list[Size], minima: list[Size], 
     surplus = column(missing) - demand * tf.cast(components.missing, dtype)
     position = tf.range(tf.cast(components.target, dtype))
     num_real = tf.cast(components.size, dtype)
-    # All that is missing beyond the demands goes to the first padding component.
+    # All padding items beyond the demands go to the first padding component.
     fake = tf.where(position > num_real, demand, demand + surplus)
     table = tf.stack(sizes)
     if isinstance(components.missing, int):
@@ -226,7 +227,7 @@ def append_items(value: const.Field, num_items: Size, fill_value: tf.Tensor) -> 
 
 
 def _static(tensor: tf.Tensor) -> Any:
-    # XLA pads by constants only.
+    # XLA pads only by static amounts.
     value = tf.get_static_value(tensor)
     return tensor if value is None else value
 
@@ -290,28 +291,29 @@ def padding_mask(
     node_set_name: const.NodeSetName | None = None,
     edge_set_name: const.EdgeSetName | None = None,
 ) -> tf.Tensor:
-    """Tells which nodes or edges of a padded graph are real.
+    """Returns which nodes or edges of a padded graph are real.
 
-    `pad_to_total_sizes` returns a mask of components, right as sample weights of a model with one
-    output per component. This makes the mask for a model with one output per node or edge. With
-    the node set "_readout" it is the mask of what `structured_readout` reads, labels included.
+    `pad_to_total_sizes` returns a mask of components, to be used as sample weights of a model with
+    one output per component. This function makes the mask for a model with one output per node or
+    edge. For the node set "_readout", it is the mask of the values that `structured_readout` reads,
+    including labels.
 
     Args:
         graph_tensor: scalar graph, padded.
         component_mask: bool tensor of shape [num_components], True for real components: the second
             result of `pad_to_total_sizes`.
-        node_set_name: the nodes to tell apart. Either this or `edge_set_name`.
-        edge_set_name: the edges to tell apart.
+        node_set_name: the nodes to make a mask for. Either this or `edge_set_name`.
+        edge_set_name: the edges to make a mask for.
 
     Returns:
         Bool tensor of shape [num_nodes] or [num_edges], True for items of real components. Its
-        shape is static and it is legal for XLA if the set's size is static, as it is after padding
-        to ints, except for node sets without features.
+        shape is static and it is XLA-compatible if the size of the set is static, as it is after
+        padding to ints, except for node sets without features.
 
     Raises:
         ValueError: if the graph is not scalar, not exactly one set is named, or the mask is not a
             bool vector with one value per component.
-        KeyError: if there is no set of this name.
+        KeyError: if there is no such set.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(

@@ -1,4 +1,4 @@
-"""Checks that a graph fits size constraints, with messages that say which it breaks."""
+"""Checks that a graph fits size constraints; the messages name the constraint that it breaks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.pieces import EdgeSet, NodeSet
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer, refuses_keras_tensors
 
-# A size or condition that is known while a function is traced stays a Python value.
+# Sizes and conditions that are known at tracing time stay Python values.
 _Condition = Union[bool, tf.Tensor]
 
 
 @becomes_keras_layer
 def satisfies_size_constraints(graph_tensor: GraphTensor, total_sizes: SizeConstraints) -> tf.Tensor:
-    """Tells whether a graph can be padded to the given sizes.
+    """Returns whether a graph can be padded to the given sizes.
 
-    That is so if the components fit; each component has the smallest number of nodes that is
-    demanded; nodes and edges fit, together with the nodes that padding components must have; and
-    where something is to be filled up there is a component to be added, and for edges a node at
-    each end.
+    The rules are: the components fit; each component has the minimum number of nodes; nodes and
+    edges fit, together with the minimum number of nodes of padding components; if any set is
+    smaller than its target, at least one component can be added; and if an edge set is smaller
+    than its target, at least one node can be added at each end.
 
     Args:
-        graph_tensor: a graph of any rank; the sums of a batch count, as if it were merged.
+        graph_tensor: a graph of any rank; a batch is checked as if it were merged.
         total_sizes: the constraints; they must name each node set and edge set of the graph.
 
     Returns:
@@ -52,19 +52,20 @@ def satisfies_size_constraints(graph_tensor: GraphTensor, total_sizes: SizeConst
 def assert_satisfies_size_constraints(
     graph_tensor: GraphTensor, size_constraints: SizeConstraints
 ) -> list[tf.Operation]:
-    """Raises unless a graph can be padded to the given sizes, and says which rule it breaks.
+    """Raises an error that names the broken rule unless a graph can be padded to the given sizes.
 
     Args:
         graph_tensor: as for `satisfies_size_constraints`.
         size_constraints: as for `satisfies_size_constraints`.
 
     Returns:
-        Assertion ops for `tf.control_dependencies`; empty in eager mode, and for sizes that are
-        static, as these are checked at once.
+        Assertion ops for `tf.control_dependencies`; empty in eager mode and for static sizes, which
+        are checked immediately.
 
     Raises:
         ValueError: if the constraints lack a set of the graph.
-        tf.errors.InvalidArgumentError: if a rule is broken; at run time if sizes are not static.
+        tf.errors.InvalidArgumentError: if a rule is broken; raised at run time if sizes are not
+            static.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -77,7 +78,7 @@ def assert_satisfies_size_constraints(
         return []
     if holds is False:
         _raise_for_broken_rule(graph_tensor, size_constraints)
-    # One condition decides; what the rules are in detail is looked into only if it fails.
+    # A single condition decides; the individual rules are evaluated only if it fails.
     operation = tf.cond(holds, tf.no_op, lambda: tf.group(*_rule_assertions(graph_tensor, size_constraints)))
     return [operation.op if isinstance(operation, tf.Tensor) else operation]
 
@@ -102,7 +103,7 @@ def num_items_of(piece: NodeSet | EdgeSet) -> Size:
 def sizes_by_graph(graphs: GraphTensor, demands: Mapping[const.NodeSetName, Size]) -> tuple[tf.Tensor, tf.Tensor]:
     """Counts components, nodes and edges of each graph of a batch, int64 of shape [num_graphs, 1 + num_sets].
 
-    Also returns, for each graph, whether all its components have as many nodes as is demanded.
+    Also returns, for each graph, whether all its components have the minimum numbers of nodes in `demands`.
     """
     pieces = [*graphs.node_sets.values(), *graphs.edge_sets.values()]
     counts = [tf.reduce_sum(tf.cast(piece.sizes, tf.int64), axis=-1) for piece in pieces]
@@ -115,7 +116,7 @@ def sizes_by_graph(graphs: GraphTensor, demands: Mapping[const.NodeSetName, Size
 
 
 def _all_hold(graph: GraphTensor, constraints: SizeConstraints) -> _Condition:
-    """Evaluates all rules of `_checks` at once, with few operations."""
+    """Evaluates all rules of `_checks` together, with few operations."""
     rule = SizeRule.from_constraints(graph.spec, constraints)
     pieces = [*graph.node_sets.values(), *graph.edge_sets.values()]
     num_components = stack_sizes([num_components_of(graph)])[0]
@@ -160,7 +161,7 @@ class _Check:
     got: tuple[Any, ...]
 
 
-# "then it is allowed" is how TF-GNN spells it; code that looks for the message finds it here, too.
+# "then it is allowed" is TF-GNN's spelling, kept for code that matches TF-GNN's messages.
 def _checks(graph: GraphTensor, constraints: SizeConstraints) -> Iterator[_Check]:
     minima = dict(constraints.min_nodes_per_component)
     num_components = num_components_of(graph)
@@ -263,4 +264,4 @@ def _plain(value: Any) -> Any:
 
 
 def _text(size: Size) -> str:
-    return str(size) if isinstance(size, int) else "the demanded number of"
+    return str(size) if isinstance(size, int) else "the required number of"

@@ -1,4 +1,4 @@
-"""Size constraints, the padding budget of a batch of graphs, and the rule by which sizes fit them."""
+"""Size constraints (the padding budget of a batch of graphs), and the rule that decides which sizes fit them."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tfx_gnn.graph import graph_constants as const
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 Size = Union[int, tf.Tensor]
-#: NumPy arrays, or tensors if a size is not known yet.
+#: NumPy arrays, or tensors if a size is not yet known.
 Array = Any
 SetKey = tuple[const.SetType, const.SetName]
 
 
 class SizeConstraints(NamedTuple):
-    """How many components, nodes and edges a graph holds, or is padded to.
+    """The numbers of components, nodes and edges that a batch of graphs is padded to: its padding budget.
 
     Attributes:
         total_num_components: number of graph components, padding included.
         total_num_nodes: number of nodes by node set, over all components, padding included.
         total_num_edges: number of edges by edge set, over all components, padding included.
-        min_nodes_per_component: smallest number of nodes by node set that each component has,
-            those made by padding included. Node sets that are not named may be empty. Empty, as
-            mapping or tuple, if there is no such demand.
+        min_nodes_per_component: minimum number of nodes by node set in each component, padding
+            components included. Node sets that are not named may be empty. An empty mapping or
+            tuple means that there is no minimum.
 
     Example:
         >>> budget = tfx_gnn.SizeConstraints(total_num_components=2, total_num_nodes={"docs": 8}, total_num_edges={})
@@ -48,10 +48,11 @@ def with_room_for_padding(
 ) -> SizeConstraints:
     """Enlarges the sizes of the largest batch to constraints that every smaller batch can be padded to.
 
-    Padding goes into components of its own, so there must be room for one; that component has the
-    smallest number of nodes that is demanded; and a padding edge needs a padding node at each end,
-    in `padded_incident_node_sets`. With a demand, graphs must all have the same number of components:
-    a graph with fewer needs more padding components, and each of them takes its share of nodes.
+    Padding goes into separate components, so there must be room for one. That component must have
+    the minimum number of nodes, and a padding edge needs a padding node at each end, in
+    `padded_incident_node_sets`. If there is a minimum, all graphs must have the same number of
+    components: a graph with fewer components needs more padding components, and each of them must
+    have the minimum number of nodes.
     """
     demand = dict(sizes.min_nodes_per_component)
     room = {
@@ -68,10 +69,10 @@ class SizeRule:
     """Size constraints in the form of arrays over all node sets, then all edge sets.
 
     Attributes:
-        sets: what the arrays are about, in order: ("nodes", name), ..., ("edges", name), ...
+        sets: the sets that the arrays describe, in order: ("nodes", name), ..., ("edges", name), ...
         target_components: number of components, padding included.
         targets: number of items of each set, padding included; shape [num_sets].
-        demands: smallest number of items of each set in a padding component; shape [num_sets].
+        demands: minimum number of items of each set in a padding component; shape [num_sets].
         edge_positions: positions in `sets` of the edge set of each edge end; shape [num_ends].
         end_positions: positions in `sets` of the node set of each edge end; shape [num_ends].
     """
@@ -107,9 +108,9 @@ class SizeRule:
         )
 
     def fits(self, num_components: Array, sizes: Array) -> Array:
-        """Tells whether total sizes, int64 of shape [..., num_sets], can be padded to the targets.
+        """Returns whether total sizes, int64 of shape [..., num_sets], can be padded to the targets.
 
-        The result, of shape [...], is a NumPy array if everything is known, else a tensor.
+        The result, of shape [...], is a NumPy array if all sizes are known, else a tensor.
         """
         num_fake = self.target_components - num_components
         num_fake_per_set = num_fake[..., np.newaxis]
@@ -117,7 +118,7 @@ class SizeRule:
         conditions = [
             sizes <= self.targets,
             sizes + self.demands * num_fake_per_set <= self.targets,
-            # What is to be filled up needs a padding component, and padding edges a padding node at each end.
+            # A set below its target needs a padding component, and padding edges need a padding node at each end.
             is_full | (num_fake_per_set > 0),
             _take(is_full, self.edge_positions) | _take(sizes < self.targets, self.end_positions),
         ]
@@ -126,9 +127,9 @@ class SizeRule:
         return tf.reduce_all(tf.concat(conditions, axis=-1), axis=-1) & tf.greater_equal(num_fake, 0)
 
     def fits_each(self, num_components: Array, sizes: Sequence[Array]) -> Array:
-        """Tells the same as `fits` of many graphs, from one vector a set instead of a matrix.
+        """Does the same as `fits` for many graphs, given one vector per set instead of a matrix.
 
-        XLA makes one loop of this, which matrices with a short last dimension prevent.
+        XLA fuses these formulas into one loop, which matrices with a short last dimension prevent.
         """
         num_fake = self.target_components - num_components
         is_full = [size == self.targets[row] for row, size in enumerate(sizes)]
@@ -140,9 +141,9 @@ class SizeRule:
         return fits
 
     def is_exceeded(self, num_components: Size, sizes: list[Size]) -> bool:
-        """Tells whether a size exceeds its target, among those that are known already.
+        """Returns whether any size that is known now exceeds its target.
 
-        False means that nothing is known to exceed; `fits` may still say no at run time.
+        If False, `fits` may still be False at run time.
         """
         targets = [self.target_components, *(self.targets.tolist() if isinstance(self.targets, np.ndarray) else [])]
         known = zip([num_components, *sizes], targets, strict=False)
@@ -161,7 +162,7 @@ def target_size(sizes: Any, name: str, kind: str) -> Size:
 
 
 def as_size(size: Size) -> Size:
-    """Makes a size comparable with others: an int if its value is known, else an int64 scalar tensor."""
+    """Returns a size as an int if its value is known, else as an int64 scalar tensor."""
     if isinstance(size, (tf.Tensor, tf.Variable)):
         value = tf.get_static_value(size)
         return tf.cast(size, tf.int64) if value is None else int(value)
@@ -169,7 +170,7 @@ def as_size(size: Size) -> Size:
 
 
 def stack_sizes(sizes: list[Size]) -> Array:
-    """Makes an int64 vector of sizes: a NumPy array if all are ints, else a tensor."""
+    """Stacks sizes to an int64 vector: a NumPy array if all are ints, else a tensor."""
     if all(isinstance(size, int) for size in sizes):
         return np.array(sizes, dtype=np.int64)
     return tf.stack([tf.cast(size, tf.int64) for size in sizes])

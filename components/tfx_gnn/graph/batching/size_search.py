@@ -1,4 +1,4 @@
-"""Finds size constraints for a data set: tight ones for every batch, or fit-or-skip ones for almost all."""
+"""Finds size constraints for a data set, tight for all batches, or fit-or-skip for almost all batches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ConstraintsNest = Union[SizeConstraints, list[SizeConstraints], list[list[SizeCo
 _Number = TypeVar("_Number", int, float)
 _Sizes = npt.NDArray[np.int64]
 
-# Batches are drawn alike in each run, so that budgets can be reproduced.
+# Batches are drawn the same way in each run, so budgets are reproducible.
 _SEED = 0
 
 
@@ -32,20 +32,20 @@ def find_tight_size_constraints(
     """Finds the smallest constraints that every batch of a data set can be padded to.
 
     Reads the whole data set. The constraints are the largest sizes of any element, times the
-    batch size, and room for padding: one component, its smallest number of nodes, and one node
-    at each end of edge sets. There is no room if all sizes are static, for then nothing is
-    padded.
+    batch size, plus room for padding: one component, its minimum number of nodes, and one node
+    at each end of edge sets. If all sizes are static, there is no room for padding, because none
+    is needed.
 
     Args:
         dataset: finite data set of graphs of any rank: single graphs, with `target_batch_size`,
-            or batches that come the same way again.
-        min_nodes_per_component: smallest number of nodes by node set that each component has,
-            and that padding components shall have. Default 0.
-        target_batch_size: how many elements a batch has; default 1.
+            or batches that are the same in every pass.
+        min_nodes_per_component: minimum number of nodes by node set in each component, padding
+            components included. Default 0.
+        target_batch_size: number of elements in a batch; default 1.
 
     Returns:
-        Constraints of Python ints; of tensors inside a tf.function. An empty data set gives the
-        smallest int64.
+        Constraints of Python ints; of tensors inside a tf.function. For an empty data set, they are
+        the smallest int64.
 
     Raises:
         ValueError: if the data set is infinite or holds anything but graphs, or the batch size is
@@ -80,24 +80,24 @@ def learn_fit_or_skip_size_constraints(
 ) -> ConstraintsNest:
     """Learns tight constraints that a random batch fits with a given probability.
 
-    Draws batches from a sample of the data set, and lowers the sizes of all sets together, those
-    that vary most the furthest, as long as enough of the drawn batches fit all of them. To be
-    used with `satisfies_size_constraints` as a filter of batches of shuffled, repeated training
-    data; never for evaluation, where each graph counts.
+    Draws batches from a sample of the data set, and lowers the sizes of all sets together as long
+    as enough of the drawn batches fit; the sizes that vary most are lowered most. Use
+    `satisfies_size_constraints` with the result to filter batches of shuffled, repeated training
+    data; never filter evaluation data, where each graph counts.
 
     Args:
         dataset: data set of graphs, not batched, in random order. May be infinite.
-        batch_size: number of graphs in a batch, or several to learn for.
+        batch_size: number of graphs in a batch, or several such numbers to learn for.
         min_nodes_per_component: as for `find_tight_size_constraints`.
-        success_ratio: share of batches that shall fit, in [0, 1], or several to learn for. 1 means
-            all batches that were drawn, not all possible ones.
-        sample_size: how many graphs to take from the front of the data set, and how many batches
+        success_ratio: fraction of batches that must fit, in [0, 1], or several such fractions to
+            learn for. 1 means all batches that were drawn, not all possible batches.
+        sample_size: number of graphs to take from the front of the data set, and number of batches
             to draw.
         num_thresholds: number of steps in which sizes are lowered.
 
     Returns:
-        Constraints; a list, or list of lists `[batch_size][success_ratio]`, if several of one, or
-        of both, were asked for.
+        Constraints; a list if several batch sizes or several success ratios were given, or a list
+        of lists `[batch_size][success_ratio]` if several of both were given.
 
     Raises:
         ValueError: if the data set is empty or holds anything but graphs, or an argument is out of
@@ -137,7 +137,7 @@ def learn_fit_or_skip_size_constraints(
 
 
 def size_names(spec: GraphTensorSpec) -> list[tuple[const.SetType, const.SetName]]:
-    """Names what a size vector counts: ("context", ""), then ("nodes", name), then ("edges", name)."""
+    """Names the elements of a size vector: ("context", ""), then ("nodes", name), then ("edges", name)."""
     return [
         (const.CONTEXT, ""),
         *((const.NODES, name) for name in spec.node_sets_spec),
@@ -158,7 +158,7 @@ def size_vector(graph: GraphTensor) -> tf.Tensor:
 def constraints_from_vector(
     spec: GraphTensorSpec, sizes: Any, min_nodes_per_component: Mapping[const.NodeSetName, int] | None
 ) -> SizeConstraints:
-    """Makes constraints of the largest sizes, in the order of `size_names`, with room for padding."""
+    """Makes constraints from the largest sizes, in the order of `size_names`, with room for padding."""
     values: list[Size]
     if isinstance(sizes, tf.Tensor) and not tf.executing_eagerly():
         values = tf.unstack(sizes)
@@ -194,7 +194,7 @@ def _draw_batches(graph_sizes: _Sizes, batch_sizes: list[int], num_batches: int)
     repeated = np.arange(num_batches) % len(graph_sizes)
     drawn = {}
     for size in range(1, max(batch_sizes) + 1):
-        # Each graph comes equally often, as in a data set that is repeated and shuffled.
+        # Each graph is drawn equally often, as from a data set that is repeated and shuffled.
         sums += graph_sizes[random.permutation(repeated)]
         if size in batch_sizes:
             drawn[size] = sums.copy()
@@ -205,7 +205,7 @@ def _tightest_fit(batches: _Sizes, success_ratio: float, num_thresholds: int) ->
     num_batches = len(batches)
     descending = -np.sort(-batches, axis=0)
     deviations = batches.std(axis=0)
-    # How far down its own distribution each size goes; those that do not vary keep their maximum.
+    # How far each size moves down its own distribution; sizes that do not vary keep their maximum.
     importance = deviations / max(float(deviations.max()), np.finfo(np.float64).tiny)
 
     def candidate(threshold: int) -> _Sizes:
@@ -216,7 +216,7 @@ def _tightest_fit(batches: _Sizes, success_ratio: float, num_thresholds: int) ->
     def succeeds(threshold: int) -> bool:
         return bool((batches <= candidate(threshold)).all(axis=1).mean() >= success_ratio)
 
-    # Threshold 0 always succeeds, and success never grows with the threshold.
+    # Threshold 0 always succeeds, and the success ratio never grows with the threshold.
     low, high = 0, num_thresholds
     while high - low > 1:
         middle = (low + high) // 2
@@ -237,7 +237,7 @@ def _check(batch_sizes: list[int], success_ratios: list[float], sample_size: int
 
 
 def _as_list(values: Any, kind: type[_Number], name: str) -> list[_Number]:
-    """Returns several numbers as a list, from anything that holds them."""
+    """Converts an iterable of numbers to a list."""
     expected = f"Expected `{name}` of type {kind.__name__} or List[{kind.__name__}]; got {values!r}."
     try:
         numbers = [kind(value) for value in values]

@@ -1,1 +1,1 @@
-"""Graph tensors from and to serialized tf.Examples, and from and to flat tensors."""
+"""Converts graph tensors to and from serialized tf.Examples and flat tensors; packs both into batches."""

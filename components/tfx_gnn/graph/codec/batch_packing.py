@@ -1,4 +1,4 @@
-"""Packs graphs into batches that fill a padding budget, with a look-ahead."""
+"""Packs graphs into batches that fill size constraints (the padding budget), with a look-ahead."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 _Fields = tuple[tf.Tensor, ...]
 
-#: Graphs in a step, at least; the cost of a step is shared by all of them. Many are at hand at once.
+#: Minimum number of graphs per step; they share the fixed cost of the step, and are in memory together.
 _MIN_GRAPHS = 64
-#: Likewise of serialized graphs, which are small.
+#: The same for serialized graphs, which are small.
 _MIN_EXAMPLES = 512
 
 
@@ -35,34 +35,35 @@ def pack_batches(
     spec: GraphTensorSpec | None = None,
     prefix: str | None = None,
 ) -> tf.data.Dataset:
-    """Batches graphs so that each batch fills a padding budget as well as it can.
+    """Batches graphs so that each batch fills a padding budget as well as possible.
 
-    Graphs may be packed before they are parsed: with their `spec`, the data set is one of
-    serialized tf.Examples, of which only the sizes are read. Moving strings is many times faster
-    than moving all the fields of graphs, so this is the way to feed a training:
+    Graphs can be packed before they are parsed: if `spec` is given, the data set holds serialized
+    tf.Examples, of which only the sizes are read. Moving strings is many times faster than moving
+    all the fields of graphs, so this is the recommended training input:
     `pack_batches(records, budget, spec=spec).map(lambda batch: parse_merge_and_pad(spec, batch, budget))`.
 
-    A batch starts with the graph that has waited longest. It grows by the graph, among the next
-    `window` ones, that fits and promises the most nodes and edges in the end: it brings many itself
-    and leaves much of what is scarcest, be it components, a node set or an edge set; the emptier
-    the batch, the more large graphs are preferred. When none fits, the batch is complete. No graph
-    is skipped and none waits forever; the order is the same in each pass if that of `dataset` is.
+    A batch starts with the graph that has waited longest. From the next `window` graphs, it then
+    repeatedly takes the one that fits and promises the most nodes and edges in the complete batch:
+    a graph that is large itself but leaves much of the scarcest size (components, a node set or an
+    edge set). The emptier the batch, the more large graphs are preferred. When no graph fits, the
+    batch is complete. No graph is skipped and no graph waits forever. The order is the same in each
+    pass if the order of `dataset` is.
 
     Args:
         dataset: data set of scalar graphs; with `spec`, of serialized tf.Examples, strings of
             shape []. May be infinite.
-        size_constraints: the budget; it must name each node set and edge set of the graphs.
-        window: how many graphs are looked at for the next place in a batch, at least 1. More of
-            them fill batches better and take longer.
+        size_constraints: the padding budget; it must name each node set and edge set of the graphs.
+        window: number of graphs to choose the next one from, at least 1. A larger window fills
+            batches better and takes longer.
         on_oversized: TensorFlow function called with each element whose graph does not fit even
-            alone, which is then left out. By default such a graph is an error.
-        spec: spec of the scalar graph in each tf.Example, if the data set holds these.
-        prefix: put before the keys in tf.Examples, as for `parse_example`.
+            alone; the element is then dropped. By default such a graph is an error.
+        spec: spec of the scalar graph in each tf.Example, if the data set holds tf.Examples.
+        prefix: prefix of the keys in tf.Examples, as for `parse_example`.
 
     Returns:
-        Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and
-        `pad_to_total_sizes` make graphs of exactly the sizes of the budget; or of strings of shape
-        [num_graphs] for `parse_merge_and_pad`.
+        Data set of graphs of shape [num_graphs], which `merge_batch_to_components` and then
+        `pad_to_total_sizes` turn into graphs of exactly the sizes of the budget; or of strings of
+        shape [num_graphs] for `parse_merge_and_pad`.
 
     Raises:
         ValueError: if elements are not scalar graphs, or not scalar strings although `spec` is
@@ -94,11 +95,11 @@ def pack_batches(
             dataset = dataset.filter(lambda graph: _fits_or_is_reported(graph, size_constraints, report))
         batch_spec = graph_spec._batch(None)
         items = _GraphItems(batch_spec, demands)
-        # The boxed fields of the graphs are what the data set really holds: it is only named otherwise.
+        # Internally, the data set holds the boxed fields of the graphs; only its element spec says otherwise.
         boxed_spec = tuple(tf_hooks.flat_tensor_specs(graph_spec))
     elements = tf.data.experimental.from_variant(tf.data.experimental.to_variant(dataset), boxed_spec)
     packer = _Packer(rule, items, window, on_oversized)
-    # Chunks are measured while those before are planned.
+    # Each chunk is measured while the chunks before it are planned.
     chunks = elements.batch(packer.chunk_size).map(packer.measure, num_parallel_calls=1, deterministic=True)
     chunks = chunks.concatenate(tf.data.Dataset.from_tensors(packer.end()))
     packed = chunks.scan(packer.start(), packer.step).flat_map(packer.cut)
@@ -142,7 +143,7 @@ def _fits_or_is_reported(
 
 
 class _Items(Protocol):
-    """What is packed, as tensors with one row for each graph."""
+    """The items to pack, as tensors with one row per graph."""
 
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
         """Counts components, nodes and edges."""
@@ -153,7 +154,7 @@ class _Items(Protocol):
         ...
 
     def box(self, fields: _Fields) -> _Fields:
-        """Makes tensors whose elements are moved without copying what they stand for."""
+        """Wraps the fields in tensors whose elements are moved without copying their contents."""
         ...
 
     def unbox(self, fields: _Fields) -> _Fields:
@@ -162,14 +163,14 @@ class _Items(Protocol):
 
 
 class _GraphItems:
-    """Graphs that travel boxed, one variant tensor a field, and are not copied."""
+    """Graphs that are passed on as boxed fields, one variant tensor per field, without copying."""
 
     def __init__(self, batch_spec: Any, demands: dict[str, Any]) -> None:
         self._batch_spec = batch_spec
         self._demands = demands
 
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
-        # Only the sizes are really decoded: what is not used costs nothing in a function.
+        # Only the sizes are actually decoded: in a function, unused results cost nothing.
         graphs = tf_hooks.from_flat_tensors(self._batch_spec, list(fields))
         return sizes_by_graph(graphs, self._demands)
 
@@ -184,13 +185,13 @@ class _GraphItems:
 
 
 class ExampleItems:
-    """Serialized tf.Examples, as items to be packed."""
+    """Serialized tf.Examples, as items to pack."""
 
     def __init__(self, spec: GraphTensorSpec, prefix: str | None, demands: dict[str, Any]) -> None:
         """Looks up where sizes are stored."""
         self._layouts = list(example_layout.set_layouts(spec, prefix))[1:]
         num_components = [example_layout.piece_spec(spec, layout).sizes_spec.shape[0] for layout in self._layouts]
-        # What a set without `#size` has: zeros for components that there must be.
+        # A set without `#size` has size 0 in each component, if their number is static.
         self._features = {
             layout.size_key: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64, validate=False)
             if count is None
@@ -203,7 +204,7 @@ class ExampleItems:
     def sizes(self, fields: _Fields) -> tuple[tf.Tensor, tf.Tensor]:
         """Counts components, nodes and edges.
 
-        Whether other features agree with the counts is checked when the examples are parsed.
+        Parsing the examples later checks whether other features agree with these counts.
         """
         parsed = tf.io.parse_example(fields[0], self._features)
         sizes = [parsed[layout.size_key] for layout in self._layouts]
@@ -243,7 +244,7 @@ class ExampleItems:
 
 
 class _Packer:
-    """The steps of packing."""
+    """Packs graphs step by step: functions for the stages of the input pipeline."""
 
     def __init__(
         self, rule: SizeRule, items: _Items, window: int, on_oversized: Callable[[tf.Tensor], Any] | None
@@ -253,16 +254,16 @@ class _Packer:
         self._window = window
         self._on_oversized = on_oversized
         targets = np.asarray([rule.target_components, *rule.targets])
-        # A padding component takes its part of a budget.
+        # Part of the budget is reserved for a padding component.
         reserve = np.asarray([1, *rule.demands])
         self._capacity = np.maximum(targets - reserve, 1).astype(np.float32)
         self._limits = (np.int64(rule.target_components), rule.targets, rule.demands, self._capacity)
         self._planner = planner(window, rule.sets, tuple(rule.edge_positions), tuple(rule.end_positions))
-        #: How many graphs come in a step.
+        #: Number of new graphs per step.
         self.chunk_size = max(window, _MIN_EXAMPLES if isinstance(items, ExampleItems) else _MIN_GRAPHS)
 
     def measure(self, *fields: tf.Tensor) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
-        """Returns the sizes of the graphs, the boxed fields, and that more may follow."""
+        """Returns the sizes of the graphs, the boxed fields, and False: this is not the last chunk."""
         sizes, is_enough = self._items.sizes(fields)
         fits = is_enough & self._rule.fits(sizes[:, 0], sizes[:, 1:])
         if self._on_oversized is not None:
@@ -272,7 +273,7 @@ class _Packer:
         limits = [self._rule.target_components, *self._rule.targets]
         wrong = tf.where(tf.logical_not(fits))[:1, 0]
         message = (
-            "`size_constraints` must have room for each graph and what pads it; got a graph that does not fit even "
+            "`size_constraints` must have room for each graph and its padding; got a graph that does not fit even "
             f"alone. Numbers of {names}:"
         )
         check = tf.debugging.Assert(
@@ -305,15 +306,15 @@ class _Packer:
         return sizes, self._items.nothing()
 
     def start(self) -> tuple[Any, ...]:
-        """Returns what is carried to the first step: no waiting graphs, and an empty batch."""
+        """Returns the initial state: no waiting graphs, and an empty open batch."""
         return *self.nothing(), self.nothing()[1], tf.zeros([len(self._capacity)], tf.int64)
 
     def end(self) -> tuple[tf.Tensor, _Fields, tf.Tensor]:
-        """Returns a chunk of no graphs that says that no more will follow."""
+        """Returns an empty chunk that is marked as the last one."""
         return *self.nothing(), tf.ones([], tf.bool)
 
     def step(self, carried: Any, chunk: Any) -> tuple[Any, Any]:
-        """Completes batches from waiting and new graphs; carries waiting ones and the open batch on."""
+        """Completes batches from waiting and new graphs; carries over the remaining graphs and the open batch."""
         sizes = tf.concat([carried[0], chunk[0]], axis=0)
         fields = [_join(*parts) for parts in zip(carried[1], chunk[1], strict=True)]
         open_fields, used, is_last = carried[2], carried[3], chunk[2]
@@ -323,7 +324,7 @@ class _Packer:
         plan = self._planner(self._limits, padded, num_graphs, used, is_last)
         order = plan.order[: plan.num_taken]
         batched = [_join(first, tf.gather(field, order)) for first, field in zip(open_fields, fields, strict=True)]
-        # The open batch is the first; the last one stays open until no more graphs fit.
+        # Batch 0 continues the open batch; the last batch stays open until no more graphs fit.
         lengths = tf.math.bincount(plan.batch[: plan.num_taken], minlength=plan.current + 1, dtype=tf.int64)
         num_open = tf.shape(open_fields[0], tf.int64)[0]
         lengths = tf.concat([lengths[:1] + num_open, lengths[1:]], axis=0)
@@ -340,14 +341,14 @@ class _Packer:
         return state, (tuple(field[:total] for field in batched), lengths)
 
     def cut(self, fields: _Fields, lengths: tf.Tensor) -> tf.data.Dataset:
-        """Makes batches of graphs that lie one after another."""
+        """Cuts consecutive graphs into batches of the given lengths."""
         ends = tf.cumsum(lengths)
         pieces = tf.data.Dataset.from_tensor_slices((ends - lengths, ends))
         return pieces.map(lambda start, end: self._items.unbox(tuple(field[start:end] for field in fields)))
 
 
 def _join(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Concatenates, also variant tensors, for which TensorFlow has no kernel."""
+    """Concatenates tensors, including variant tensors, for which `tf.concat` has no kernel."""
     if first.dtype != tf.variant:
         return tf.concat([first, second], axis=0)
     num_first = tf.shape(first)[0]

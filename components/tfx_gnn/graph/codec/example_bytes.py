@@ -1,8 +1,8 @@
 """Rewrites serialized tf.Examples into the one encoding that TensorFlow's parser reads correctly.
 
-`tf.io.parse_example` has a protobuf reader of its own. Of the encodings that protobuf allows it
-silently drops what follows the first piece of a list. With a wrong length, or with
-unpacked floats that are more than a fixed-size feature takes, it writes outside of its buffers.
+`tf.io.parse_example` has its own protobuf reader. Protobuf allows a list to be encoded in several
+pieces, but this reader silently drops all pieces after the first. Given a wrong length, or more
+unpacked floats than a fixed-size feature takes, it writes outside of its buffers.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ from typing import Any
 import tensorflow as tf
 
 _MESSAGE = "tensorflow.Example"
-#: No example needs to have it: looking for any key makes the parser walk all features.
+#: Need not exist in any example: looking for any key makes the parser walk all features.
 _ANY_KEY = "#any"
 
 
 def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
-    """Decodes and encodes tf.Examples, so that any parser reads them alike.
+    """Decodes and re-encodes tf.Examples, so that all parsers read them the same way.
 
-    What comes out holds the same values, each list packed and in one piece. Only operations of
-    TensorFlow itself are used, so it can be part of an exported model.
+    The result holds the same values, with each list packed and in one piece. Only TensorFlow's own
+    operations are used, so this function can be part of an exported model.
 
-    Two things that no encoder is known to write are not read as protobuf reads them, as that would take half as
-    long again. Entries of the map of features that lack the key or the value, or hold unknown fields, which
-    protobuf's own libraries treat differently, are refused. Of a key with several entries the last one with a list
-    counts, even if one without a list follows.
+    Two cases, which no known encoder writes, are not read as protobuf defines, because that would take 50% longer:
 
-    What is refused raises InvalidArgumentError; in a tf.function also DataLossError, if only values are damaged, or
-    UnicodeDecodeError, if TensorFlow quotes bytes that are no text.
+    - Entries of the map of features that lack the key or the value, or hold unknown fields, are refused. Protobuf's
+      own libraries differ in how they treat them.
+    - If a key has several entries, the last entry with a list counts, even if an entry without a list follows.
+
+    Refused bytes raise InvalidArgumentError. In a tf.function, they may also raise DataLossError, if only values are
+    damaged, or UnicodeDecodeError, if TensorFlow quotes bytes that are not text.
 
     Example:
         >>> twice = tf.train.Example().SerializeToString() * 2
@@ -38,9 +39,9 @@ def canonical_examples(serialized: tf.Tensor) -> tf.Tensor:
     try:
         return _canonical(serialized)
     except (UnicodeDecodeError, tf.errors.DataLossError) as error:
-        # TensorFlow quotes the bytes in its message, which then may be no text for Python.
+        # TensorFlow's message quotes the bytes, which Python may be unable to decode as text.
         raise tf.errors.InvalidArgumentError(
-            None, None, "`serialized` must hold tf.Example protos; got bytes that are none."
+            None, None, "`serialized` must hold tf.Example protos; got other bytes."
         ) from error
 
 
@@ -51,9 +52,9 @@ def _canonical(serialized: tf.Tensor) -> tf.Tensor:
         )
         return tf.io.encode_proto(sizes, [features], ["features"], _MESSAGE)
 
-    # First, as it refuses most bytes that are no tf.Example, with the right error. Integers are read safely.
+    # Runs first: it refuses most bytes that are not tf.Examples, with the right error, and reads integers safely.
     walked = tf.io.parse_example(serialized, {_ANY_KEY: tf.io.FixedLenFeature([], tf.int64, 0)})[_ANY_KEY]
-    # True unless there are no examples, which the decoder does not take. A mere control dependency on the walk would be
-    # optimized away.
+    # True unless there are no examples, which the decoder does not accept. A mere control dependency on the walk would
+    # be optimized away.
     is_any = tf.reduce_any(walked >= tf.int64.min)
     return tf.ensure_shape(tf.cond(is_any, encode_anew, lambda: serialized), serialized.shape)

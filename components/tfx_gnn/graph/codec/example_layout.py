@@ -1,4 +1,4 @@
-"""Where the fields of a graph live in a tf.Example.
+"""Where the fields of a graph are stored in a tf.Example.
 
 A scalar graph is stored with one feature per field: `context/<feature>`,
 `nodes/<set>.<feature>`, `edges/<set>.<feature>`, and for the sets `#size`, `#source` and
@@ -39,7 +39,7 @@ class SetLayout:
     Attributes:
         set_type: CONTEXT, NODES or EDGES.
         set_name: name of the set; empty for the context.
-        size_key: key of the sizes; empty for the context, which stores none.
+        size_key: key of the sizes; empty for the context, whose sizes are not stored.
         features: feature names to keys.
         index_keys: SOURCE and TARGET to keys, for edge sets.
     """
@@ -52,7 +52,7 @@ class SetLayout:
 
 
 def set_layouts(graph: Any, prefix: str | None) -> Iterator[SetLayout]:
-    """Lays out the context, each node set and each edge set of a graph, or of the spec of one."""
+    """Yields the layouts of the context, each node set and each edge set of a graph or its spec."""
     start = prefix or ""
     is_spec = isinstance(graph, GraphTensorSpec)
     context = graph.context_spec if is_spec else graph.context
@@ -121,9 +121,9 @@ def from_stored(values: Any, dtype: tf.DType) -> Any:
 
 
 def is_narrow(dtype: tf.DType) -> bool:
-    """Tells whether a dtype lacks some of the values that tf.Examples store for it.
+    """Returns whether a tf.Example can store values for a dtype that do not fit it.
 
-    Any integer is a bool, and the bits of any are those of a uint64.
+    A bool can be read from any integer, and a uint64 from the bits of any integer.
     """
     wide = (tf.int64, tf.uint64) if dtype.is_integer else (tf.float32, tf.float64)
     return dtype != tf.string and not dtype.is_bool and dtype not in wide
@@ -135,7 +135,7 @@ def row_lengths_key(key: str, dimension: int) -> str:
 
 
 def ragged_dimensions(spec: FieldSpec) -> list[int]:
-    """Returns the ragged dimensions of a field, counted from the items at 0."""
+    """Returns the ragged dimensions of a field; dimension 0 is the item dimension."""
     if not isinstance(spec, tf.RaggedTensorSpec):
         return []
     return [i for i in range(1, spec.ragged_rank + 1) if spec.shape[i] is None]
@@ -148,19 +148,19 @@ def get_io_spec(
 ) -> dict[str, tf.io.FixedLenFeature | tf.io.RaggedFeature]:
     """Describes the tf.Examples of a graph for `tf.io.parse_example`.
 
-    `parse_example` reads the same features faster; this is for code that wants them as
-    tensors, or reads other features in the same call.
+    `tfx_gnn.parse_example` reads the same features faster. This function is for code that needs
+    the features as tensors, or reads other features in the same call.
 
     Args:
         spec: spec of the graph in one tf.Example.
-        prefix: put before every key.
+        prefix: prefix of every key.
         validate: whether `tf.io.parse_example` checks that row lengths are consistent.
 
     Returns:
-        Keys to a `tf.io.FixedLenFeature` where the number of items is static, else to a
-        `tf.io.RaggedFeature`. Sizes and indices are int64, bools and integers int64, floating
-        point types float32. Row splits have the dtype that `spec` gives them for ragged features,
-        and that of indices for others.
+        Keys to a `tf.io.FixedLenFeature` if the number of items is static, else to a
+        `tf.io.RaggedFeature`. Sizes, indices, bools and integers are int64, floating-point types
+        float32. Row splits have the row splits dtype of `spec` for ragged features, and the dtype
+        of indices for other features.
 
     Raises:
         NotImplementedError: if an edge set has a hyper-adjacency.
@@ -198,7 +198,7 @@ def piece_spec(spec: GraphTensorSpec, layout: SetLayout) -> Any:
 
 
 def check_inner_dimensions(key: str, spec: FieldSpec) -> None:
-    """Refuses a field with an inner dimension that a tf.Example could not tell the size of."""
+    """Refuses a field with an inner dimension whose size a tf.Example does not store."""
     first = spec.ragged_rank + 1 if isinstance(spec, tf.RaggedTensorSpec) else 1
     if not spec.shape[first:].is_fully_defined():
         raise ValueError(

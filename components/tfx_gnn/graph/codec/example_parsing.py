@@ -1,4 +1,4 @@
-"""Graphs from serialized tf.Examples."""
+"""Parses graphs from serialized tf.Examples."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ def parse_example(
     """Reads a batch of graphs, one from each tf.Example.
 
     Absent sizes count as 0 for every component if the number of components is static, else as
-    no components; other features may be absent where there are no items. To go on with the
-    merged graph, `parse_and_merge` is faster than merging the result of this function.
+    no components; other features may be absent if there are no items. To get the merged graph,
+    `parse_and_merge` is faster than merging the result of this function.
 
     Args:
         spec: spec of the scalar graph in one tf.Example.
         serialized: string tensor of shape [num_examples].
-        prefix: put before the key of every feature, to tell several graphs in one tf.Example
-            apart.
-        validate: whether to check that every feature has as many values as the sizes say, that
-            node indices are in range, and that values fit the dtypes of their features.
+        prefix: prefix of the key of every feature, to distinguish several graphs in one
+            tf.Example.
+        validate: whether to check that every feature has the number of values given by the sizes,
+            that node indices are in range, and that values fit the dtypes of their features.
         default_values: values for features that an example lacks, by key without the prefix:
             {"nodes/_readout.label": b""} lets a model serve examples without labels. A value
             is a scalar or has the shape of one item, and is used for every item of the example.
-        trusted: whether `serialized` is known to be what a protobuf library writes. Reading then
-            takes about half the time. Other bytes, of clients or of encoders of one's own, are read as protobuf
-            defines them by default, but for two things named in `tfx_gnn.graph.codec.example_bytes`;
-            trusted ones may be refused although they are legal, and
-            damaged ones may end the process. Of no effect without `validate`.
+        trusted: whether `serialized` is known to come from a protobuf library. Reading then takes
+            about half the time. By default, any bytes, such as those of clients or custom encoders,
+            are read as protobuf defines them, except for two cases described in
+            `tfx_gnn.graph.codec.example_bytes`. With `trusted=True`, unusual but legal bytes may be
+            refused, and damaged bytes may crash the process. Has no effect without `validate`.
 
     Returns:
-        Graph of shape [num_examples], whose spec is `spec` batched. Where the number of items
-        is not static, fields are ragged.
+        Graph of shape [num_examples], whose spec is `spec` batched. Fields without a static number
+        of items are ragged.
 
     Raises:
         NotImplementedError: if an edge set has a hyper-adjacency.
         TypeError: if a tf.Example cannot hold a feature of the spec.
         ValueError: if an argument does not fit the others.
-        tf.errors.InvalidArgumentError: if an example is no tf.Example, lacks a required
+        tf.errors.InvalidArgumentError: if an example is not a tf.Example, lacks a required
             feature, or holds wrong counts or indices, or values that do not fit the dtype of their
             feature; the message names the key.
-        tf.errors.DataLossError: in place of it for damaged values, when a tf.function or dataset runs.
-        UnicodeDecodeError: in place of it for an example that is no tf.Example, when a
-            tf.function or dataset runs: TensorFlow quotes bytes in its message that are no text.
+        tf.errors.DataLossError: raised instead for damaged values, when a tf.function or dataset runs.
+        UnicodeDecodeError: raised instead for an example that is not a tf.Example, when a
+            tf.function or dataset runs and TensorFlow's message quotes bytes that are not text.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -172,23 +172,23 @@ def parse_merge_and_pad(
 ) -> tuple[GraphTensor, tf.Tensor]:
     """Reads a batch of tf.Examples into one scalar graph of fixed sizes.
 
-    Does what `pad_to_total_sizes(parse_and_merge(...), size_constraints)` does, in fewer
-    operations if the constraints are static and every example is one component (else by these
-    two). The number of examples may vary, as it does in packed batches. Padding edges are spread
-    over padding nodes just as evenly, but may connect others of them.
+    Does the same as `pad_to_total_sizes(parse_and_merge(...), size_constraints)`, in fewer
+    operations if the constraints are static and every example has one component; otherwise it
+    calls these two functions. The number of examples may vary, as it does in packed batches.
+    Padding edges are spread over padding nodes as evenly, but may connect different padding nodes.
 
     Args:
         spec: as for `parse_and_merge`.
         serialized: as for `parse_and_merge`, shape [num_examples].
         size_constraints: as for `pad_to_total_sizes`.
         prefix: as for `parse_example`.
-        validate: whether to check the examples, as `parse_example`, and that they fit.
+        validate: whether to check the examples, as `parse_example` does, and that they fit.
         default_values: as for `parse_example`.
         padding_values: as for `pad_to_total_sizes`.
         trusted: as for `parse_example`.
 
     Returns:
-        Graph of shape [] and the sizes of `size_constraints`, and a bool tensor of shape
+        Graph of shape [] with the sizes of `size_constraints`, and a bool tensor of shape
         [total_num_components] that is True for the components of the examples.
 
     Raises:
@@ -225,7 +225,7 @@ def _check_arguments(spec: GraphTensorSpec, serialized: tf.Tensor, rank: int) ->
             "create_graph_spec_from_schema_pb()."
         )
     if spec.rank:
-        raise ValueError(f"`spec` must be that of a scalar graph, the one in each tf.Example; got shape={spec.shape}.")
+        raise ValueError(f"`spec` must be the spec of the scalar graph in one tf.Example; got shape={spec.shape}.")
     serialized = tf.convert_to_tensor(serialized, tf.string)
     if serialized.shape.rank is None and rank == 0:
         serialized = tf.ensure_shape(serialized, [])
@@ -289,7 +289,7 @@ def _assemble(spec: GraphTensorSpec, flat: FlatGraphs, *, merged: bool) -> Graph
 
 
 class _Builder:
-    """Shapes flat fields into those of a merged graph, or of a batch of graphs."""
+    """Shapes flat fields into the fields of a merged graph, or of a batch of graphs."""
 
     def __init__(self, spec: GraphTensorSpec, flat: FlatGraphs, merged: bool) -> None:
         self._spec = spec
@@ -334,7 +334,7 @@ class _Builder:
             num_examples = tf.shape(splits, out_type=self._splits_dtype)[0] - 1
             return tf.RaggedTensor.from_uniform_row_length(values, per_graph, nrows=num_examples, validate=False)
         batch = -1 if self._num_examples is None else self._num_examples
-        # As in `FlatField.items`.
+        # `reshape` cannot infer a dimension beside a dimension of 0, as in `FlatField.items`.
         if batch == -1 and 0 in field.spec.shape.as_list():
             batch = tf.shape(splits)[0] - 1
         return tf.reshape(values, [batch, *field.spec.shape.as_list()])

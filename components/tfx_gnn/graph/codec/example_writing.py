@@ -1,4 +1,4 @@
-"""Graphs to tf.Examples."""
+"""Writes graphs to tf.Examples."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def write_example(graph: GraphTensor, prefix: str | None = None) -> tf.train.Exa
     """Writes a graph to a tf.Example that `parse_single_example` reads back.
 
     Floating-point types are stored as float32, integers and bools as int64. A batched graph is
-    written like one whose first dimension is the item dimension.
+    written as if its first dimension were the item dimension.
 
     Args:
-        graph: graph of any shape with known values, that is, in eager mode.
-        prefix: put before the key of every feature.
+        graph: eager graph of any shape.
+        prefix: prefix of the key of every feature.
 
     Returns:
         The example. Call its `SerializeToString(deterministic=True)` for the same bytes each
@@ -71,7 +71,7 @@ def _add(example: tf.train.Example, key: str, field: Field) -> None:
         feature.float_list.value.extend(tf.cast(flat, tf.float32).numpy().reshape([-1]).tolist())
     else:
         values = flat.numpy().reshape([-1])
-        # tf.Examples hold signed numbers: large unsigned ones keep their bits.
+        # tf.Examples hold signed numbers; large unsigned numbers keep their bits.
         feature.int64_list.value.extend(values.astype(np.int64).tolist())
     dimension = 1
     while isinstance(field, tf.RaggedTensor):

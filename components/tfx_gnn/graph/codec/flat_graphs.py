@@ -1,4 +1,4 @@
-"""The graphs of a batch of tf.Examples as flat values (sizes, ends of edges, features), before shapes are restored."""
+"""Flat values (sizes, ends of edges, features) of a batch of tf.Examples, before shapes are restored."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 
 class SizeTable:
-    """Numbers of items by set and example, each computed for all sets at once.
+    """Numbers of items by set and example, computed for all sets together.
 
     Attributes:
         items: int64 of shape [num_sets, num_examples].
         splits: running sums of `items`, int64 of shape [num_sets, num_examples + 1].
         component_splits: for each set, the running number of components, int64 of shape
             [num_examples + 1].
-        is_simple: whether each example has exactly one component, as the specs say.
+        is_simple: whether each example has exactly one component, according to the specs.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class SizeTable:
         """Adds up sizes.
 
         `parsed` holds, for each set, int64 of shape [num_examples, (num_components)], or [num_examples] if all sets
-        have one component. `num_components` is None for a set where it varies.
+        have one component. An entry of `num_components` is None if the number of components varies.
         """
         self._parsed = list(parsed)
         self._stacked: tf.Tensor | None = None
@@ -72,7 +72,7 @@ class SizeTable:
 
     @functools.cached_property
     def extents(self) -> tf.Tensor:
-        """Numbers of items in the upper 32 bits, those of earlier examples in the lower ones.
+        """Number of items in the upper 32 bits, number of items of all earlier examples in the lower 32 bits.
 
         int64 of shape [num_sets, num_examples]; not negative, even if sizes are wrong.
         """
@@ -102,14 +102,14 @@ def _flat(sizes: tf.Tensor | tf.RaggedTensor) -> tf.Tensor:
 class EdgeEnds:
     """Node indices at the ends of edges: one vector for all ends of all edge sets.
 
-    To each index is added a number that holds the first node of the example in its lower 32 bits,
-    and its number of nodes in the upper ones. So one addition gives both the index into all nodes
-    and the limit for the check: an index is in range exactly if, as an unsigned number, it is less
-    than the upper bits of the sum.
+    A number is added to each index that holds the first node of the example in its lower 32 bits,
+    and the number of nodes of the example in its upper 32 bits. So one addition computes both the
+    index into all nodes and the limit for the check: an index is in range exactly if, as an
+    unsigned number, it is less than the upper bits of the sum.
 
     Attributes:
-        keys: for each end the key of its feature.
-        node_rows: for each end the row of its node set in the size table.
+        keys: feature key of each end.
+        node_rows: row in the size table of the node set of each end.
         counts: number of edges of each end, int64 of shape [num_ends].
     """
 
@@ -121,7 +121,7 @@ class EdgeEnds:
         node_rows: Sequence[int],
         table: SizeTable,
     ) -> None:
-        """Joins the ends; `splits` is the running number of edges, [num_ends or more, num_examples + 1]."""
+        """Joins the ends; `splits` holds running numbers of edges, shape [num_ends or more, num_examples + 1]."""
         self.keys = list(keys)
         self.node_rows = list(node_rows)
         self._indices = tf.concat(indices, axis=0)
@@ -134,14 +134,14 @@ class EdgeEnds:
         self._sums = self._indices + added
 
     def assert_valid(self) -> list[tf.Operation]:
-        """Asserts that edges end at nodes of their own example; see `parsing_checks`."""
+        """Asserts that edges connect nodes of their own example; see `parsing_checks`."""
         limits = tf.bitwise.right_shift(tf.bitcast(self._sums, tf.uint64), tf.constant(32, tf.uint64))
         return assert_indices(self._indices, limits, self._lengths, self.keys)
 
     def joined(self, dtype: tf.DType, *, merge: bool) -> tf.Tensor:
         """Returns the indices of all ends, one end after another.
 
-        With `merge` they count from the first node of all examples.
+        With `merge`, indices are relative to the first node of the whole batch.
         """
         if not merge:
             return tf.cast(tf.identity(self._indices), dtype)
@@ -160,8 +160,8 @@ class EdgeEnds:
 
 
 def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """Repeats each value, int64 of shape [rows], as often as its length says, faster than `tf.repeat`."""
-    # Each row counts down from its value plus its position, which counts up.
+    """Repeats each value, int64 of shape [rows], `lengths` times; faster than `tf.repeat`."""
+    # Each row counts down from `value - start of the row`; adding the position, which counts up, leaves the value.
     first = values - tf.cumsum(lengths, exclusive=True)
     descending = tf.raw_ops.RaggedRange(
         starts=first, limits=first - lengths, deltas=tf.constant(-1, tf.int64), Tsplits=tf.int64
@@ -171,16 +171,16 @@ def repeat_values(values: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
 
 @dataclasses.dataclass
 class FlatField:
-    """One field of all examples, items of earlier examples first.
+    """One field of all examples, with the items of earlier examples first.
 
     Attributes:
         values: stored values, shape [total_values].
         spec: spec of the field in one graph.
         partitions: for each dimension from 1 up to the last ragged one, the row splits over all
             examples, or the row length if it is uniform.
-        num_rows: for each dimension from 0, its total number of rows, where it is needed.
-        fill: returns the values with those that examples lack filled in, if any may be; it relies
-            on their numbers, so it is called when they are checked.
+        num_rows: for each dimension from 0, its total number of rows, if needed.
+        fill: returns the values with defaults inserted for examples that lack them; None if there
+            is no default. It relies on the numbers of values, so it is called after their check.
     """
 
     values: tf.Tensor
@@ -191,16 +191,16 @@ class FlatField:
 
     @property
     def is_vector(self) -> bool:
-        """Whether the values are the items as they are."""
+        """Whether each item is a single value, so that the values need no reshaping."""
         return self.spec.shape.rank == 1
 
     def items(self, row_splits_dtype: tf.DType, total: int | None) -> Field:
-        """Returns the field with the items of all examples in dimension 0; `total` is their static number, if known."""
+        """Returns the field with the items of all examples in dimension 0; `total` is their number if it is static."""
         ragged_rank = len(self.partitions)
         inner = self.spec.shape[ragged_rank + 1 :].as_list()
         values: Any = example_layout.from_stored(self.values, self.spec.dtype)
         if inner:
-            # Beside a dimension of 0, a reshape cannot infer another one.
+            # A reshape cannot infer a dimension beside a dimension of 0.
             outer = self.num_rows[-1] if 0 in inner else -1
             values = tf.reshape(values, [outer, *inner])
         for level in reversed(range(ragged_rank)):
@@ -227,7 +227,7 @@ class FlatSet:
         spec: spec of the piece in one graph.
         component_splits: running number of components, int64 of shape [num_examples + 1].
         table: sizes of all sets.
-        row: which row of the table is about this one; None for a context.
+        row: row of this set in the table; None for a context.
         sizes: sizes of all components of all examples, of the index dtype; None for a context.
         features: feature names to fields.
         indices: SOURCE and TARGET to node indices, of the index dtype.
@@ -253,9 +253,9 @@ class FlatGraphs:
     """The graphs of all examples.
 
     Attributes:
-        static_num_examples: number of examples if it is known statically, else None.
+        static_num_examples: number of examples if it is static, else None.
         sets: the context, then node sets, then edge sets.
-        table: sizes of all sets but the context.
+        table: sizes of all sets except the context.
         ends: node indices of all edge sets; None if there are none.
     """
 
@@ -266,9 +266,9 @@ class FlatGraphs:
 
 
 def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool) -> None:
-    """Adds sizes and node indices to the sets, and completes features; called under dependencies on the checks.
+    """Adds sizes and node indices to the sets and completes features; called under dependencies on the checks.
 
-    With `merge_indices`, node indices count from the first node of all examples.
+    With `merge_indices`, node indices are relative to the first node of the whole batch.
     """
     dtype = spec.indices_dtype
     for flat_set, sizes in zip(flat.sets[1:], flat.table.flat_sizes(dtype), strict=True):
@@ -282,9 +282,9 @@ def finish_flat(spec: GraphTensorSpec, flat: FlatGraphs, *, merge_indices: bool)
 
 
 def finish_features(flat: FlatGraphs, *, keep_vectors: bool) -> None:
-    """Fills in default values, and makes values wait for the checks, under whose control dependencies it is called.
+    """Inserts default values and makes values wait for the checks; called under dependencies on the checks.
 
-    With `keep_vectors` plain vectors need not wait: nothing that is done to them can fail.
+    With `keep_vectors`, plain vectors need not wait, because no later operation on them can fail.
     """
     for flat_set in flat.sets:
         for field in flat_set.features.values():

@@ -1,4 +1,4 @@
-"""Pads graphs while they are parsed, with few operations for all sets and features."""
+"""Pads graphs during parsing, with few operations for all sets and features."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 from tfx_gnn.graph.tensor.pieces import Context, EdgeSet, NodeSet
 
-#: More items than can be missing.
+#: An upper bound of the number of missing items.
 _MANY = 2**31
 #: Node indices of padding edges are computed as float64, exactly up to this product of sizes.
 _LARGEST_PRODUCT = 2**44
 
 
 class FlatPadder:
-    """Pads batches of graphs of one component each, of a fixed or varying number, to fixed sizes."""
+    """Pads batches of a fixed or varying number of graphs, of one component each, to fixed sizes."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class FlatPadder:
         num_examples: int | None,
         padding_values: FeatureDefaultValues,
     ) -> None:
-        """Prepares everything that does not depend on the graphs; their number is None if it varies."""
+        """Prepares everything that does not depend on the graphs; `num_examples` is None if it varies."""
         self._spec = spec
         self._constraints = constraints
         self._num_examples = num_examples
@@ -48,7 +48,7 @@ class FlatPadder:
 
     @staticmethod
     def can_pad(spec: GraphTensorSpec, constraints: SizeConstraints, num_examples: int | None) -> bool:
-        """Tells whether graphs and sizes are of the usual kind, that of this class."""
+        """Returns whether this class supports the graphs and sizes, which it does in the usual case."""
         pieces = [spec.context_spec, *spec.node_sets_spec.values(), *spec.edge_sets_spec.values()]
         if len(pieces) == 1 or any(piece.sizes_spec.shape != [1] for piece in pieces):
             return False
@@ -65,7 +65,7 @@ class FlatPadder:
         rule, demands = self._rule, self._rule.demands[:, np.newaxis]
         num_fake = self._num_fake(table)
         eye = np.eye(len(rule.sets), dtype=np.int64)
-        # What is missing, times these, must be at least these times the number of padding components.
+        # Each condition is (factors, minimum): factors * missing >= minimum * number of padding components.
         conditions: list[tuple[npt.NDArray[np.int64], int]] = []
         causes = []
         if self._num_examples is None:
@@ -74,7 +74,8 @@ class FlatPadder:
                 "Could not pad graph as it already has more graph components then it is allowed by "
                 "`total_sizes.total_num_components`."
             )
-        # Each set lacks what the padding components demand; where edges lack, so do nodes at both ends.
+        # Each set must lack at least the items that padding components demand. If edges are missing, nodes must be
+        # missing at both ends.
         conditions += [(eye[row], int(demand)) for row, demand in enumerate(rule.demands)]
         causes += [
             f"Could not pad <{name}> as it already has more {kind} then it is allowed by the "
@@ -85,7 +86,7 @@ class FlatPadder:
             conditions.append((_MANY * eye[end] - eye[edge], 0))
             causes.append(f"Could not create fake incident edges for the node set {rule.sets[end][1]}.")
         if self._num_examples is None:
-            # A graph that has all components must have all items.
+            # A batch that already has all components must also have all items.
             conditions += [(-row, -_MANY) for row in eye]
             causes += [
                 f"Could not pad <{name}> {kind}. To do this, at least one graph component must be added to the input "
@@ -105,7 +106,7 @@ class FlatPadder:
         return assertions
 
     def _assert_rows(self, fits: tf.Tensor, causes: list[str], table: SizeTable) -> list[tf.Operation]:
-        """Asserts that all is True in a matrix; the causes say what is wrong where a row is not."""
+        """Asserts that a matrix is all True; `causes` has the message for each row."""
         names = ", ".join(name for _, name in self._rule.sets)
         facts = (
             f"In all there must be at most {self._num_components} graph components, and "
@@ -114,7 +115,7 @@ class FlatPadder:
         num_real, totals = table.num_examples, table.splits[:, -1:]
         if not tf.executing_eagerly():
             told = [f"Could not pad. {facts}", num_real, totals]
-            data = [*told, f"Of these the first whose row is False: {causes}", fits]
+            data = [*told, f"The cause is the first of these whose row is False: {causes}", fits]
             return [tf.raw_ops.Assert(condition=tf.reduce_all(fits), data=data, summarize=-1)]
         if not tf.reduce_all(fits):
             cause = causes[int(np.argmin(fits.numpy().all(axis=1)))]
@@ -123,7 +124,7 @@ class FlatPadder:
         return []
 
     def pad(self, flat: FlatGraphs) -> tuple[GraphTensor, tf.Tensor]:
-        """Makes one padded graph and its mask, like `pad_to_total_sizes`; called under dependencies on all checks."""
+        """Makes a padded graph and its mask, like `pad_to_total_sizes`; called under dependencies on all checks."""
         missing = tf.identity(self._missing(flat.table))
         finish_features(flat, keep_vectors=True)
         features = self._features(flat, missing)
@@ -156,18 +157,18 @@ class FlatPadder:
         return GraphTensor.from_pieces(context, node_sets, edge_sets, validate=False), tf.convert_to_tensor(is_real)
 
     def _num_fake(self, table: SizeTable) -> Any:
-        """Returns how many components are padding, as an int if it is static."""
+        """Returns the number of padding components, as an int if it is static."""
         return self._num_components - table.num_examples
 
     def _missing(self, table: SizeTable) -> tf.Tensor:
-        """Returns how many items each set lacks, int64 of shape [num_sets, 1]."""
+        """Returns the number of items that each set lacks, int64 of shape [num_sets, 1]."""
         return self._rule.targets[:, np.newaxis] - table.splits[:, -1:]
 
     def _sizes(self, table: SizeTable, missing: tf.Tensor) -> list[tf.Tensor]:
-        """Returns the sizes of each set, those of padding components behind the others."""
+        """Returns the sizes of each set, with padding components at the end."""
         demands = self._rule.demands[:, np.newaxis]
         first = missing - demands * (self._num_fake(table) - 1) if demands.any() else missing
-        # If the number of examples varies, as many as there can be: what is too much is cut off.
+        # If the number of examples varies, there are as many padding components as possible; the excess is cut off.
         others = np.repeat(demands, self._num_components - (self._num_examples or 0) - 1, axis=1)
         sizes = tf.cast(tf.concat([table.items, first, tf.constant(others)], axis=1), self._spec.indices_dtype)
         if self._num_examples is None:
@@ -177,7 +178,7 @@ class FlatPadder:
     def _features(self, flat: FlatGraphs, missing: tf.Tensor) -> dict[SetKey, dict[const.FieldName, const.Field]]:
         result: dict[SetKey, dict[const.FieldName, const.Field]] = {}
         dense: list[tuple[SetKey, const.FieldName, int, FlatField]] = []
-        # The components, which are the items of the context, come behind all sets.
+        # The items of the context, the components, come after those of all sets.
         targets = [*self._rule.targets.tolist(), self._num_components]
         if flat.sets[0].features:
             num_fake = tf.fill([1, 1], tf.cast(self._num_fake(flat.table), tf.int64))
@@ -192,11 +193,11 @@ class FlatPadder:
                     padded = append_items(items, missing[row, 0], self._padding_values[key][name])
                     result[key][name] = fields.with_item_count(padded, targets[row])
                 else:
-                    # For the order of features; the value follows.
+                    # A placeholder that fixes the order of features; its final value is set below.
                     result[key][name] = field.values
                     dense.append((key, name, row, field))
         if dense:
-            # Numbers of values to be put behind those of each feature, as tf.pad takes them.
+            # Numbers of values to append to each feature, in the form that tf.pad expects.
             factors = np.array([[[0, _num_values(field)] for *_, field in dense]])
             lacking = tf.gather(missing, [row for _, _, row, _ in dense]) * factors
             for (key, name, row, field), paddings in zip(dense, tf.unstack(lacking, len(dense), axis=1), strict=True):
@@ -210,7 +211,7 @@ class FlatPadder:
         return result
 
     def _indices(self, flat: FlatGraphs, missing: tf.Tensor) -> Iterator[tf.Tensor]:
-        """Yields the node indices of each end of each edge set, those of padding edges behind."""
+        """Yields the node indices of each end of each edge set, with padding edges at the end."""
         if flat.ends is None:
             return
         dtype = self._spec.indices_dtype
@@ -218,13 +219,13 @@ class FlatPadder:
         edges, nodes = self._rule.edge_positions, self._rule.end_positions
         real = tf.split(flat.ends.joined(dtype, merge=True), flat.ends.counts, num=num_ends)
         num_fake = tf.gather(missing[:, 0], edges)
-        # The indices of padding edges go up evenly from the first padding node to the last one.
+        # The indices of padding edges increase evenly from the first padding node to the last one.
         lacking = tf.cast(missing[:, 0], tf.float64)
         lacking_nodes = tf.gather(lacking, nodes)
-        # No step is zero, which tf.range refuses; without edges it is infinite, which yields none.
+        # A step is never zero, which tf.range refuses. Without missing edges it is infinite and yields no indices.
         step = tf.maximum(lacking_nodes, 0.5) / tf.gather(lacking, edges)
         targets = self._rule.targets[nodes].astype(np.float64)
-        # Less than a step, so that rounding neither reaches the end nor adds an edge.
+        # The offset is less than a step, so rounding neither reaches the limit nor adds an edge.
         start = targets + 0.5 / max(1, self._rule.targets[edges].max()) - lacking_nodes
         spread = tf.raw_ops.RaggedRange(starts=start, limits=targets, deltas=step, Tsplits=tf.int64).rt_dense_values
         fake = tf.split(tf.cast(spread, dtype), num_fake, num=num_ends)

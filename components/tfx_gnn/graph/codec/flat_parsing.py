@@ -1,12 +1,12 @@
 """Parses a batch of graph tf.Examples into flat values, without nested ragged tensors.
 
-`tf.io.parse_example` delivers, for each feature, the values of all examples in one vector and
-the splits between examples. All else follows from `#size`: the splits between the items of a
-set are the running sums of its sizes, so nothing is partitioned twice. One assertion compares
-the numbers of values that were read with those that follow from the sizes.
+`tf.io.parse_example` returns, for each feature, the values of all examples in one vector and
+the splits between examples. Everything else follows from `#size`: the splits between the items of
+a set are the running sums of its sizes, so nothing is partitioned twice. One assertion compares
+the numbers of values that were read with the numbers that follow from the sizes.
 
-Small ops dominate the cost at usual batch sizes, so what can be done for all sets or features
-at once is done on a matrix with a row for each.
+Small ops dominate the cost at usual batch sizes, so work that is the same for all sets or features
+is done once, on a matrix with one row per set or feature.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from tfx_gnn.graph.codec.flat_graphs import EdgeEnds, FlatField, FlatGraphs, Fla
 from tfx_gnn.graph.graph_constants import NODES, FieldSpec
 from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
-#: The largest number of items in a batch; far enough from the limits of int64 to add them up.
+#: Maximum number of items in a batch, low enough that sums do not overflow int64.
 _MAX_ITEMS = {tf.int32: 2**31 - 1, tf.int64: 2**40}
 
-#: Asserts something of the sizes; returns what must run before they are used.
+#: Makes assertions on the sizes; returns the operations that must run before the sizes are used.
 Check = Callable[["SizeTable"], "list[tf.Operation]"]
 
 
@@ -44,10 +44,10 @@ def read_flat(
     trusted: bool,
     check: Check | None = None,
 ) -> tuple[FlatGraphs, list[tf.Operation]]:
-    """Reads graphs from tf.Examples; the checks that it returns must run before `finish_flat`.
+    """Reads graphs from tf.Examples; the returned checks must run before `finish_flat`.
 
-    `trusted` says that lists are in one piece, of the length that they say; of no effect without `validate`.
-    `check` asserts more of the sizes, after these.
+    `trusted` means that each list is encoded in one piece, with the right length; it has no effect without
+    `validate`. `check` makes further assertions on the sizes, after the standard checks.
     """
     fills = _default_fills(spec, default_values)
     trusted = trusted and validate
@@ -57,7 +57,7 @@ def read_flat(
 
 
 class _Reader:
-    """Carries what the steps of reading share."""
+    """Reads one batch; holds the state shared by the steps of reading."""
 
     def __init__(
         self,
@@ -76,13 +76,13 @@ class _Reader:
         self._static_num_examples = serialized.shape[0]
         self._serialized = serialized
         self._parsed = self._parse(serialized)
-        # Running numbers of values as they are, and as rows of the size table times a factor
-        # or as vectors they must be; with keys.
+        # Entries to compare: the actual running numbers of values; the expected ones, given either as a row of
+        # the size table and a factor or as a vector; and the feature key.
         self._by_row: list[tuple[tf.Tensor, int, int, str]] = []
         self._by_vector: list[tuple[tf.Tensor, tf.Tensor, str]] = []
         # Row lengths with their running sums.
         self._row_lengths: list[tuple[tf.Tensor, tf.Tensor, str]] = []
-        # Features of dtypes that do not hold all values that tf.Examples do, with keys.
+        # Features whose dtypes cannot represent all values that tf.Examples can store, with keys.
         self._narrow: list[tuple[tf.Tensor, tf.DType, str]] = []
 
     def _parse(self, serialized: tf.Tensor) -> dict[str, Any]:
@@ -108,15 +108,15 @@ class _Reader:
         try:
             return tf.io.parse_example(serialized, features)
         except UnicodeDecodeError as error:
-            # TensorFlow quotes the bytes in its message, which then may be no text for Python.
+            # TensorFlow's message quotes the bytes, which Python may be unable to decode as text.
             raise tf.errors.InvalidArgumentError(
-                None, None, "`serialized` must hold tf.Example protos; got bytes that are none."
+                None, None, "`serialized` must hold tf.Example protos; got other bytes."
             ) from error
 
     def _io_feature(self, key: str, spec: FieldSpec, default: Any = None) -> Any:
         dtype = example_layout.stored_dtype(spec.dtype, key)
-        # Of a fixed number of floats, TensorFlow writes outside of its buffers those that are too many, if they are
-        # unpacked.
+        # If a fixed-size feature has too many floats, and they are unpacked, TensorFlow writes the excess outside of
+        # its buffers.
         is_safe = dtype != tf.float32 or not self._trusted
         if isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined() and is_safe:
             if default is not None:
@@ -135,7 +135,7 @@ class _Reader:
             FlatSet(layout=layout, spec=spec, component_splits=table.component_splits[row], table=table, row=row)
             for row, (layout, spec) in enumerate(zip(set_layouts, self._set_specs, strict=True))
         ]
-        # First, so that ends are first among what is compared with the sizes.
+        # Runs first, so that the ends are the first entries to be compared with the sizes.
         end_indices = self._read_end_indices(sets)
         context = self._context_set(sets, table)
         for flat_set in (context, *sets):
@@ -153,7 +153,7 @@ class _Reader:
         return FlatGraphs(self._static_num_examples, [context, *sets], table, ends), operations
 
     def _read_end_indices(self, sets: list[FlatSet]) -> list[tf.Tensor]:
-        """Returns the node indices of all ends of edge sets, and lets their numbers be checked."""
+        """Returns the node indices of all ends of edge sets; registers their counts for checking."""
         return [
             self._read_field(key, flat_set.spec.adjacency_spec[tag], flat_set).values
             for flat_set in sets
@@ -172,7 +172,7 @@ class _Reader:
         return EdgeEnds(indices, actual, [key for key, _ in ends], [row for _, row in ends], table)
 
     def _context_set(self, sets: list[FlatSet], table: SizeTable) -> FlatSet:
-        """Finds out the number of components of each example, and lets the sets be compared."""
+        """Determines the number of components of each example; registers those of the sets for checking."""
         layout, spec = self._layouts[0], self._spec.context_spec
         static = spec.sizes_spec.shape[0]
         if static is not None:
@@ -189,7 +189,7 @@ class _Reader:
         return FlatSet(layout=layout, spec=spec, component_splits=splits, table=table)
 
     def _component_splits_of_features(self, layout: SetLayout) -> tf.Tensor:
-        """Derives the number of components from a context feature, where there are no sets."""
+        """Derives the number of components from a context feature, for graphs without sets."""
         for name, key in layout.features.items():
             field_spec = self._spec.context_spec[name]
             per_row = math.prod(size for size in field_spec.shape[1:] if size is not None)
@@ -201,7 +201,7 @@ class _Reader:
         return self._uniform_splits(0)
 
     def _read_field(self, key: str, spec: FieldSpec, flat_set: FlatSet) -> FlatField:
-        """Reads a feature and lets its number of values be checked."""
+        """Reads a feature; registers its number of values for checking."""
         parsed = self._parsed[key]
         row = flat_set.row
         if not isinstance(parsed, tf.RaggedTensor):
@@ -258,7 +258,7 @@ class _Reader:
     def _assert_valid(
         self, table: SizeTable, size_keys: list[str], actual: tf.Tensor | None, ends: EdgeEnds | None
     ) -> list[tf.Operation]:
-        """Returns what must run before anything that was read is used."""
+        """Returns the checks that must run before any of the parsed values are used."""
         assertions = self._assert_counts(table, size_keys, ends)
         if actual is not None:
             keys = [key for *_, key in self._by_row] + [key for *_, key in self._by_vector]
@@ -271,14 +271,14 @@ class _Reader:
         return assertions + parsing_checks.assert_in_range(self._narrow)
 
     def _assert_counts(self, table: SizeTable, size_keys: list[str], ends: EdgeEnds | None) -> list[tf.Operation]:
-        """Asserts that sizes and row lengths are numbers of something.
+        """Asserts that sizes and row lengths are valid counts.
 
-        In a function, where every operation counts, sizes that agree with the values of a feature
-        need no check of their own: a number of values is neither negative nor too large.
+        In a function, where every operation counts, sizes that are compared with the actual number
+        of values of a feature are not checked again: that number is neither negative nor too large.
         """
         largest = np.full([len(size_keys)], _MAX_ITEMS[self._spec.indices_dtype])
         if ends is not None:
-            # `EdgeEnds` keeps numbers of nodes in 32 bits, whatever the dtype of indices.
+            # `EdgeEnds` stores numbers of nodes in 32 bits, regardless of the dtype of indices.
             largest[ends.node_rows] = _MAX_ITEMS[tf.int32]
         rows = list(range(len(size_keys)))
         assertions = []
@@ -325,7 +325,7 @@ def _flat_feature(key: str, dtype: tf.DType) -> tf.io.RaggedFeature:
 
 @dataclasses.dataclass(frozen=True)
 class _DefaultFill:
-    """Fills a feature where it is absent.
+    """Inserts a default value for a feature in examples that lack it.
 
     Attributes:
         value: array of the shape of one item, of the dtype that tf.Examples store.
@@ -338,12 +338,12 @@ class _DefaultFill:
         return tf.pad(tf.cumsum(_fill_lengths(parsed, expected)[1]), [[1, 0]])
 
     def values(self, parsed: tf.RaggedTensor, expected: tf.Tensor, num_values: int) -> tf.Tensor:
-        """Inserts the value for every item of the examples that have no values at all; gives all in one vector."""
+        """Returns all values in one vector, with the default for every item of examples without any values."""
         if num_values == 0:
             return parsed.flat_values
         missing, filled = _fill_lengths(parsed, expected)
         splits = self.splits(parsed, expected)
-        # Each value comes from the vector of stored values, or from the default behind it.
+        # Each value comes from the vector of stored values, or from the default appended to it.
         position = tf.range(splits[-1])
         stored = position + repeat_values(parsed.row_splits[:-1] - splits[:-1], filled)
         behind = tf.size(parsed.flat_values, out_type=tf.int64)
@@ -354,7 +354,7 @@ class _DefaultFill:
 
 
 def _fill_lengths(parsed: tf.RaggedTensor, expected: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns which examples lack values they should have, and numbers of values after filling."""
+    """Returns which examples lack values that they should have, and numbers of values after filling."""
     lengths = parsed.row_lengths()
     expected_lengths = expected[1:] - expected[:-1]
     missing = tf.logical_and(tf.equal(lengths, 0), tf.greater(expected_lengths, 0))
@@ -398,7 +398,7 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> _DefaultFill:
         return _DefaultFill(np.zeros(item_shape, dtype.as_numpy_dtype))
     if spec.dtype.is_floating:
         given = np.broadcast_to(np.asarray(value, np.float64), item_shape)
-        # A float64 may be infinite as the stored float32, and a float32 as the float16 of the feature.
+        # A float64 may become infinite as the stored float32, and a float32 as the float16 of the feature.
         with np.errstate(over="ignore"):
             held = array.astype(spec.dtype.as_numpy_dtype).astype(np.float64)
         if (np.isfinite(given) & ~np.isfinite(held)).any():
@@ -416,7 +416,7 @@ def _fill(key: str, spec: FieldSpec, value: Any) -> _DefaultFill:
 
 
 def _stored_array(value: Any, dtype: tf.DType) -> np.ndarray[Any, Any]:
-    """Converts a value to the dtype that tf.Examples store, if nothing is lost."""
+    """Converts a value to the dtype that tf.Examples store, if this is lossless."""
     if dtype == tf.string:
         strings = np.asarray(value, object)
         if not all(isinstance(string, (bytes, str)) for string in strings.flat):

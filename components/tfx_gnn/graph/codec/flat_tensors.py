@@ -1,4 +1,4 @@
-"""Graphs as flat dicts of plain tensors, for APIs that take no composite tensors.
+"""Graphs as flat dicts of plain tensors, for APIs that do not accept composite tensors.
 
 Examples are the datasets of `tf.distribute.ParameterServerStrategy`, and SavedModel signatures
 with stable names. The keys are those of graphs in tf.Examples: `context/<feature>`,
@@ -25,7 +25,7 @@ from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer
 
 @becomes_keras_layer
 def graph_to_flat_tensors(graph: GraphTensor) -> dict[str, tf.Tensor]:
-    """Takes a graph apart into plain tensors; `graph_from_flat_tensors` puts it together again.
+    """Converts a graph to plain tensors; `graph_from_flat_tensors` converts them back.
 
     Args:
         graph: graph of any shape.
@@ -35,7 +35,7 @@ def graph_to_flat_tensors(graph: GraphTensor) -> dict[str, tf.Tensor]:
         `graph_flat_tensor_specs(graph.spec)`. The tensors are shared with the graph.
 
     Raises:
-        ValueError: if two fields have the same key, such as the feature "x.splits1" beside the
+        ValueError: if two fields have the same key, such as the feature "x.splits1" next to the
             ragged feature "x".
 
     Example:
@@ -51,21 +51,22 @@ def graph_to_flat_tensors(graph: GraphTensor) -> dict[str, tf.Tensor]:
 
 @becomes_keras_layer
 def graph_from_flat_tensors(spec: GraphTensorSpec, tensors: Mapping[str, tf.Tensor]) -> GraphTensor:
-    """Puts a graph together from plain tensors.
+    """Makes a graph from plain tensors.
 
     Args:
         spec: type spec of the graph, such as the `element_spec` of the dataset before
             `graph_to_flat_tensors` was mapped over it.
-        tensors: what `graph_to_flat_tensors` returned for a graph of this spec: the keys, dtypes
-            and shapes of `graph_flat_tensor_specs(spec)`.
+        tensors: the result of `graph_to_flat_tensors` for a graph of this spec, with the keys,
+            dtypes and shapes of `graph_flat_tensor_specs(spec)`.
 
     Returns:
         Graph of the type and shape of `spec`.
 
     Raises:
-        ValueError: if a tensor is missing, not part of the graph, or of another dtype or static
-            shape than the spec says.
-        tf.errors.InvalidArgumentError: if a size that only the spec knows statically is another one.
+        ValueError: if a tensor is missing, not part of the graph, or differs from the spec in
+            dtype or static shape.
+        tf.errors.InvalidArgumentError: if a size that only the spec knows statically differs from
+            the actual size.
 
     Example:
         >>> from tfx_gnn.graph.tensor.pieces import NodeSet
@@ -97,7 +98,7 @@ def graph_flat_tensor_specs(spec: GraphTensorSpec) -> dict[str, tf.TensorSpec]:
         Keys to tensor specs, in the order in which `tf.nest` flattens a graph.
 
     Raises:
-        TypeError: if `spec` is no GraphTensorSpec.
+        TypeError: if `spec` is not a GraphTensorSpec.
         ValueError: if two fields have the same key.
     """
     if not isinstance(spec, GraphTensorSpec):
@@ -138,7 +139,7 @@ def _fields_of_piece(start: str, piece: GraphPieceSpec) -> Iterator[tuple[str, A
 
 
 def _end_name(adjacency: HyperAdjacencySpec, end: str) -> str:
-    """Names the part of an adjacency that holds one end of the edges, or what else it knows of them."""
+    """Names a part of an adjacency: one end of the edges, or other stored data such as their order."""
     if isinstance(adjacency, AdjacencySpec) and end.isdigit():
         return {SOURCE: SOURCE_NAME, TARGET: TARGET_NAME}[int(end)]
     return f"#index.{end}" if end.isdigit() else f"#{end}"

@@ -1,10 +1,11 @@
-"""Assertions on graphs that were parsed, and on the node indices of their edge sets.
+"""Assertions on parsed graphs, and on the node indices of their edge sets.
 
-Each returns what must run before the values are used; nothing in eager mode, where it has run.
-They cost a few operations, whatever the number of sets and features: what is compared is first
-put into one tensor. In a function, all operations of an assertion run every time, and even a
-branch for the case of failure costs more than the check itself; so there a message names the
-feature, and in eager mode also the example of the batch.
+Each function returns the operations that must run before the values are used; in eager mode, they
+have already run and the result is empty. The assertions cost a few operations, independent of the
+number of sets and features, because the values to compare are first put into one tensor. In a
+function, all operations of an assertion run every time, and even a branch for the failure case
+costs more than the check itself. So messages there only name the feature; in eager mode, they
+also name the example of the batch.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ _Array = Any
 
 
 def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that numbers of items, [num_keys, any], are not negative and add up to at most `limits`."""
-    # As unsigned numbers, negative counts are beyond the limit.
+    """Asserts that numbers of items, shape [num_keys, any], are not negative and add up to at most `limits`."""
+    # As unsigned numbers, negative counts exceed the limit.
     values = tf.bitcast(tf.concat([counts, running_totals], axis=1), tf.uint64)
     row_fits = tf.reduce_all(tf.less_equal(values, limits.astype(np.uint64)[:, np.newaxis]), axis=1)
-    start = "`serialized` must hold counts that are not negative and, also when they are added up, at most"
+    start = "`serialized` must hold counts that are not negative and whose sum is at most"
     if not tf.executing_eagerly():
         wrong = [tf.where(row_fits, "", keys)]
         return _assert(tf.reduce_all(row_fits), [start, _distinct(limits), "; got others in feature", *wrong])
@@ -35,7 +36,7 @@ def assert_counts(counts: tf.Tensor, running_totals: tf.Tensor, limits: _Array, 
 def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_keys: list[str]) -> list[tf.Operation]:
     """Asserts that features hold the expected running number of values, int64 of shape [num_keys, num_examples + 1].
 
-    `size_keys` names for each feature the sizes that it is compared with, or is "".
+    `size_keys` names the sizes that each feature is compared with; "" if there are none.
     """
     equal = tf.equal(actual, expected)
     start = "`serialized` must hold as many values of each feature as its `#size` and spec say; got another number in "
@@ -47,16 +48,16 @@ def assert_splits(actual: tf.Tensor, expected: tf.Tensor, keys: list[str], size_
         return _assert(tf.reduce_all(row_equal), [f"{start}feature", tf.where(row_equal, "", pairs)])
     if not tf.reduce_all(equal):
         row, end = np.argwhere(~equal.numpy())[0]
-        _fail(f"{start}feature '{keys[row]}' of this example of the batch: {end - 1}")
+        _fail(f"{start}feature '{keys[row]}' of example {end - 1} of the batch")
     return []
 
 
 def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, keys: list[str]) -> list[tf.Operation]:
-    """Asserts that edges end at nodes of their own example: `indices` are less than `limits`, both of shape [total].
+    """Asserts that edges connect nodes of their own example: `indices` are less than `limits`, both of shape [total].
 
-    `lengths`, int64 of shape [num_keys, num_examples], tells how many of the indices belong to each end and example.
+    `lengths`, int64 of shape [num_keys, num_examples], holds the number of indices of each end and example.
     """
-    # As unsigned numbers, negative indices are beyond every limit.
+    # As unsigned numbers, negative indices exceed every limit.
     fits = tf.less(tf.bitcast(indices, tf.uint64), limits)
     start = "`serialized` must hold node indices in [0, number of nodes); got "
     if not tf.executing_eagerly():
@@ -65,14 +66,14 @@ def assert_indices(indices: tf.Tensor, limits: tf.Tensor, lengths: tf.Tensor, ke
         position = np.argmin(fits.numpy())
         row = np.searchsorted(np.cumsum(lengths), position, side="right")
         end, example = divmod(row, lengths.shape[1])
-        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of this example of the batch: {example}")
+        _fail(f"{start}{indices[position].numpy()} in feature '{keys[end]}' of example {example} of the batch")
     return []
 
 
 def assert_in_range(stored: list[tuple[tf.Tensor, tf.DType, str]]) -> list[tf.Operation]:
-    """Asserts that values fit the dtypes of their features: a cast would wrap integers, and make floats infinite.
+    """Asserts that values fit the dtypes of their features: a cast would wrap integers and make floats infinite.
 
-    Takes values as they are stored, int64 or float32, with the dtype and the key.
+    Takes values as stored, int64 or float32, each with the dtype and key of its feature.
     """
     if not stored:
         return []
@@ -96,7 +97,7 @@ def _out_of_range(values: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def _assert(holds: tf.Tensor, data: list[Any]) -> list[tf.Operation]:
-    # All that is given is printed.
+    # -1 prints all elements.
     return [tf.raw_ops.Assert(condition=holds, data=data, summarize=-1)]
 
 

@@ -1,1 +1,1 @@
-"""Operations on graphs: broadcast and pool, readout, edges, structure."""
+"""Operations on graphs: broadcasting, pooling, readout, and changes to edges and structure."""

@@ -89,8 +89,8 @@ def broadcast_node_to_edges(
 
     Args:
         graph_tensor: a scalar graph.
-        edge_set_name: the edges that receive.
-        node_tag: the end that is read, such as `SOURCE` or `TARGET`.
+        edge_set_name: the edge set that receives the values.
+        node_tag: the end to read from, such as `SOURCE` or `TARGET`.
         feature_value: dense or ragged, shape [num_nodes, *feature_shape], over the node set at
             that end. Either this or `feature_name`.
         feature_name: name of a feature of that node set.
@@ -131,7 +131,7 @@ def broadcast_context_to_nodes(
 
     Args:
         graph_tensor: a scalar graph.
-        node_set_name: the nodes that receive.
+        node_set_name: the node set that receives the values.
         feature_value: dense or ragged, shape [num_components, *feature_shape]. Either this or
             `feature_name`.
         feature_name: name of a feature of the context.
@@ -170,7 +170,7 @@ def broadcast_context_to_edges(
 
     Args:
         graph_tensor: a scalar graph.
-        edge_set_name: the edges that receive.
+        edge_set_name: the edge set that receives the values.
         feature_value: dense or ragged, shape [num_components, *feature_shape]. Either this or
             `feature_name`.
         feature_name: name of a feature of the context.
@@ -212,17 +212,17 @@ def broadcast(
     Args:
         graph_tensor: a scalar graph.
         from_tag: where values come from: `CONTEXT`, or the end of the edges, such as `SOURCE`.
-        edge_set_name: the edge set, or a non-empty sequence of edge sets, that receive. Unless
+        edge_set_name: the receiving edge set, or a non-empty sequence of edge sets. Unless
             `from_tag` is `CONTEXT`, they must have the same node set at that end.
-        node_set_name: the node set, or a non-empty sequence of node sets, that receive; only with
+        node_set_name: the receiving node set, or a non-empty sequence of node sets; only with
             `CONTEXT`, and then either this or `edge_set_name`.
         feature_value: dense or ragged, shape [num_items, *feature_shape], over the nodes or
             components where values come from. Either this or `feature_name`.
         feature_name: name of a feature of that node set, or of the context.
 
     Returns:
-        Field of shape [num_receivers, *feature_shape] for one name; a list of such, in the same
-        order, for a sequence of names.
+        Field of shape [num_receivers, *feature_shape] for one name; a list of such fields, in the
+        same order, for a sequence of names.
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.

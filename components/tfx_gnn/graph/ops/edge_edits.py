@@ -1,4 +1,4 @@
-"""Edits the edges of a graph: masks some of them, adds self-loops, or sorts all by their targets."""
+"""Edits the edges of a graph: masks edges, adds self-loops, or sorts edges by their targets."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def mask_edges(
     boolean_edge_mask: tf.Tensor,
     masked_info_edge_set_name: const.EdgeSetName | None = None,
 ) -> GraphTensor:
-    """Keeps the edges for which a mask is True, and moves the others to an edge set of their own.
+    """Keeps the edges for which a mask is True, and drops the others or moves them to a new edge set.
 
-    Not for XLA, as the number of edges depends on values.
+    Not XLA-compatible: the number of edges depends on values.
 
     Args:
         graph: a scalar graph.
         edge_set_name: the edge set.
         boolean_edge_mask: bool tensor, shape [num_edges].
-        masked_info_edge_set_name: name of a new edge set for the edges that are taken away, with
-            their features; by default they are dropped.
+        masked_info_edge_set_name: name of a new edge set for the removed edges and their features;
+            by default they are dropped.
 
     Returns:
         Scalar graph with the same nodes and context.
@@ -75,7 +75,7 @@ def mask_edges(
             f"{edge_set_name}"
         ),
     )
-    # All that is made of the mask waits for the check: on wrong shapes an op would raise an obscure error first.
+    # Everything derived from the mask waits for the check; otherwise an op could raise an obscure error first.
     mask = tf.reshape(after_checks([check], mask), [-1])
     edge_sets = {**graph.edge_sets, edge_set_name: _selected(edge_set, mask)}
     if masked_info_edge_set_name is not None:
@@ -99,7 +99,7 @@ def _selected(edge_set: EdgeSet, mask: tf.Tensor) -> EdgeSet:
 
 @refuses_keras_tensors("tfx_gnn.keras.layers.AddSelfLoops")
 def add_self_loops(graph: GraphTensor, edge_set_name: const.EdgeSetName) -> GraphTensor:
-    """Adds a loop at each node, even where there is one already.
+    """Adds a self-loop at each node, even if the node already has one.
 
     Args:
         graph: a scalar graph.
@@ -107,7 +107,7 @@ def add_self_loops(graph: GraphTensor, edge_set_name: const.EdgeSetName) -> Grap
 
     Returns:
         Scalar graph in which the edges of each component are followed by loops at the nodes of
-        that component, in order. Features of loops are zero, False or "", ragged ones empty.
+        that component, in order. Features of loops are zero, False or ""; ragged features are empty.
 
     Raises:
         ValueError: if the graph is not scalar, or the edge set connects two node sets.
@@ -159,19 +159,20 @@ def add_self_loops(graph: GraphTensor, edge_set_name: const.EdgeSetName) -> Grap
 def sort_edges(graph_tensor: GraphTensor, edge_set_names: Collection[const.EdgeSetName] | None = None) -> GraphTensor:
     """Sorts edges by their target nodes and gives them a `SortedAdjacency`.
 
-    The graph stays the same graph: features move along with their edges, edges of one target
-    keep their order, and each component keeps its edges. What is pooled or broadcast along these
-    edges is the same up to rounding, but takes a fraction of the time, most of all in gradients.
-    Sort in the input pipeline, once, as its last step: padding and merging undo it.
+    The graph is the same up to the order of edges: features move with their edges, edges with the
+    same target keep their order, and each component keeps its edges. Pooling and broadcasting
+    along sorted edges return the same values up to rounding in a fraction of the time, with the
+    largest gain in gradients. Sort once, as the last step of the input pipeline: padding and
+    merging return an ordinary `Adjacency`.
 
     Args:
         graph_tensor: a scalar graph.
-        edge_set_names: the edge sets to sort; by default all that connect a source and a target,
-            except auxiliary ones, whose order may have a meaning. Those sorted already stay as
-            they are.
+        edge_set_names: the edge sets to sort; by default all with one source and one target,
+            except auxiliary ones, whose order may be significant. Edge sets that are already
+            sorted do not change.
 
     Returns:
-        Scalar graph with sorted edges. Legal for XLA.
+        Scalar graph with sorted edges. XLA-compatible.
 
     Raises:
         ValueError: if the graph is not scalar, or an edge set is unknown or holds hyperedges.
@@ -218,7 +219,7 @@ def _sorted(name: const.EdgeSetName, edge_set: EdgeSet) -> EdgeSet:
             f"`edge_set_names` must name edge sets with one source and one target; got {name!r}, whose adjacency is "
             f"a {type(adjacency).__name__}. Leave it out."
         )
-    # Targets of later components are greater, so that each component keeps its edges.
+    # Later components have greater target indices, so each component keeps its edges.
     order = stable_order(adjacency.target)
     return EdgeSet.from_fields(
         sizes=edge_set.sizes,

@@ -1,4 +1,4 @@
-"""Graphs of one node set and one edge set, from plain tensors."""
+"""Makes graphs with one node set and one edge set from plain tensors."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def homogeneous(
     """Makes a graph of one node set and one edge set.
 
     Args:
-        source: node index of the start of each edge; int32 or int64, shape [num_edges].
-        target: node index of the end of each edge, of the same dtype and shape.
-        node_features: features by name, shape [num_nodes, ...]; one tensor is the hidden state.
-        edge_features: features by name, shape [num_edges, ...]; one tensor is the hidden state.
-        context_features: features by name, shape [num_components, ...]; one tensor is the hidden
-            state.
+        source: index of the source node of each edge; int32 or int64, shape [num_edges].
+        target: index of the target node of each edge, of the same dtype and shape.
+        node_features: features by name, shape [num_nodes, ...], or a single tensor, which becomes
+            the feature "hidden_state".
+        edge_features: features by name, shape [num_edges, ...], or a single tensor, as above.
+        context_features: features by name, shape [num_components, ...], or a single tensor, as
+            above.
         node_set_name: name of the node set.
         edge_set_name: name of the edge set.
         node_set_sizes: number of nodes of each component, shape [num_components]; by default all
@@ -60,7 +61,7 @@ def homogeneous(
     if node_set_sizes is None:
         if not features:
             raise ValueError(
-                "node_set_sizes must be provided if node_features is not: edges do not tell the number of nodes."
+                "node_set_sizes must be provided if node_features is not: edges do not determine the number of nodes."
             )
         node_set_sizes = tf.cast([_num_items(next(iter(features.values())))], source.dtype)
     if edge_set_sizes is None:

@@ -1,4 +1,4 @@
-"""The line graph: its nodes are the edges of a graph, joined where they share a node."""
+"""The line graph: its nodes are the edges of a graph, connected where two edges share a node."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def convert_to_line_graph(
     connections are edge sets "<first>=><second>", ordered by the shared node.
 
     Args:
-        graph_tensor: a scalar graph of ordinary edges, without auxiliary sets but a readout
-            structure.
+        graph_tensor: a scalar graph with ordinary edges. A readout structure is the only kind of
+            auxiliary sets allowed.
         connect_from: end of the first edge, `TARGET` or `SOURCE`.
         connect_to: end of the second edge, `SOURCE` or `TARGET`.
         connect_with_original_nodes: whether to keep the nodes, in node sets "original/<name>", and
-            connect them to the new ones: "original/to/<edge set>" from the source of each edge,
+            connect them to the new nodes: "original/to/<edge set>" from the source of each edge,
             "original/from/<edge set>" to its target. A readout structure is kept, too.
         non_backtracking: whether to leave out pairs of edges whose other ends are the same node.
-        use_node_features_as_line_graph_edge_features: whether connections get the features of the
-            node that the two edges share.
+        use_node_features_as_line_graph_edge_features: whether each connection gets the features of
+            the node that its two edges share.
 
     Returns:
         Scalar graph with the same context and components. A set of n edges becomes a set of n
@@ -119,7 +119,7 @@ class _Pairs:
 
 def _pairs(graph: GraphTensor, first: EdgeSet, second: EdgeSet, ends: _Ends, *, non_backtracking: bool) -> _Pairs:
     """Joins edges on their shared nodes."""
-    # A sort-merge join: the partners at a node are `degrees[node]` consecutive edges of the second set, sorted.
+    # A sort-merge join: once the second set is sorted, the partners at a node are `degrees[node]` consecutive edges.
     dtype = graph.indices_dtype
     first_node, second_node = first.adjacency[ends.connect_from], second.adjacency[ends.connect_to]
     num_nodes = graph.node_sets[first.adjacency.node_set_name(ends.connect_from)].total_size

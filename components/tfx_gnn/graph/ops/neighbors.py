@@ -1,4 +1,4 @@
-"""Pools values of neighbor nodes: a broadcast to edges, then a pooling at their other end."""
+"""Pools values of neighbor nodes: broadcasts them to edges, then pools them at the other end."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def pool_neighbors_to_node(
         graph_tensor: a scalar graph.
         edge_set_name: the edge set, or a non-empty sequence of edge sets that connect the same
             two node sets, to pool along.
-        to_tag: the end that receives, such as `TARGET`.
+        to_tag: the receiving end, such as `TARGET`.
         reduce_type: as for `pool`.
-        from_tag: the end that is read; by default, the opposite one. Hypergraphs must give it.
+        from_tag: the end to read from; by default, the opposite end. Required for hyperedges.
         feature_value: shape [num_senders, *feature_shape]. Either this or `feature_name`.
-        feature_name: name of a feature of the node set that is read.
+        feature_name: name of a feature of the node set to read from.
 
     Returns:
         Field of shape [num_receivers, *feature_shape], see `pool`.
@@ -89,7 +89,7 @@ def _pool_sorted(
     num_nodes: tf.Tensor,
     reduce_type: str,
 ) -> const.Field:
-    """Pools without a value for each edge."""
+    """Pools without materializing a value per edge."""
     total = tf.add_n([SortedEdges(adjacency).sum_neighbors(to_tag, value, num_nodes) for adjacency in adjacencies])
     receivers = [adjacency[to_tag] for adjacency in adjacencies]
     results = sums_and_means(reduce_type.split("|"), total, receivers, num_nodes)
@@ -107,7 +107,7 @@ def pool_neighbors_to_node_feature(
     to_feature_name: const.FieldName | None = None,
     from_tag: const.IncidentNodeTag | None = None,
 ) -> GraphTensor:
-    """Pools a feature of neighbor nodes and stores it as a feature of the nodes that receive.
+    """Pools a feature of neighbor nodes and stores it as a feature of the receiving nodes.
 
     Args:
         graph_tensor: a scalar graph.
@@ -115,8 +115,8 @@ def pool_neighbors_to_node_feature(
         to_tag: as for `pool_neighbors_to_node`.
         reduce_type: as for `pool`.
         feature_name: name of the feature to read.
-        to_feature_name: name of the feature to write; by default, `feature_name`. A feature of
-            that name is replaced.
+        to_feature_name: name of the feature to write; by default, `feature_name`. An existing
+            feature of that name is replaced.
         from_tag: as for `pool_neighbors_to_node`.
 
     Returns:

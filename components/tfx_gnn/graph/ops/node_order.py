@@ -1,4 +1,4 @@
-"""Changes the order of nodes, and shuffles features and indices within their segments."""
+"""Reorders nodes; shuffles features, and indices within their segments."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer
 
 @becomes_keras_layer
 def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = None) -> tf.Tensor:
-    """Draws a random permutation of indices that moves each only within its segment.
+    """Draws a random permutation of indices that keeps each index within its segment.
 
     Args:
-        segment_ids: int32 or int64 tensor, shape [n], not decreasing: the segment of each index.
+        segment_ids: int32 or int64 tensor, shape [n], non-decreasing: the segment of each index.
         seed: seed of the random operation, as for `tf.random.shuffle`.
 
     Returns:
         Tensor `result` of the same shape and dtype: a permutation of 0, ..., n-1, uniformly drawn
-        from those with `segment_ids[result[i]] == segment_ids[i]` for all i. Legal for XLA.
+        from those with `segment_ids[result[i]] == segment_ids[i]` for all i. XLA-compatible.
 
     Raises:
         ValueError: if `segment_ids` has another rank or dtype.
@@ -48,7 +48,7 @@ def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = N
         segment_ids[1:], segment_ids[:-1], message="`segment_ids` must be sorted in ascending order."
     )
     segment_ids = after_checks([check], segment_ids)
-    # Sorting the shuffled ids, with ties in their shuffled order, undoes the shuffle between segments only.
+    # A stable sort of the shuffled ids undoes the shuffle between segments, but not within them.
     shuffled = tf.random.shuffle(tf.range(tf.size(segment_ids, segment_ids.dtype)), seed=seed)
     order = tf.argsort(tf.gather(segment_ids, shuffled), stable=True)
     return tf.ensure_shape(tf.gather(shuffled, order), segment_ids.shape)
@@ -58,20 +58,20 @@ def segment_random_index_shuffle(*, segment_ids: tf.Tensor, seed: int | None = N
 def reorder_nodes(
     graph_tensor: GraphTensor, node_indices: Mapping[const.NodeSetName, tf.Tensor], *, validate: bool = True
 ) -> GraphTensor:
-    """Puts the nodes of some node sets into another order, and edges after them.
+    """Reorders the nodes of some node sets and renumbers edges accordingly.
 
     Args:
         graph_tensor: a scalar graph.
-        node_indices: by node set, a permutation of 0, ..., num_nodes-1: element i is the present
-            index of the node that comes to position i. int32 or int64, shape [num_nodes].
-        validate: whether to check at run time that they are permutations.
+        node_indices: by node set, a permutation of 0, ..., num_nodes-1: element i is the current
+            index of the node that moves to position i. int32 or int64, shape [num_nodes].
+        validate: whether to check at run time that the indices are permutations.
 
     Returns:
         Scalar graph, with features in the new order and edges between the same nodes as before.
 
     Raises:
         ValueError: if the graph is not scalar, or a node set is unknown.
-        tf.errors.InvalidArgumentError: if indices are no integers of rank 1 (TypeError or ValueError
+        tf.errors.InvalidArgumentError: if indices are not integers of rank 1 (TypeError or ValueError
             in a tf.function); at run time, if they are not a permutation.
 
     Example:
@@ -113,12 +113,12 @@ def shuffle_nodes(
     node_sets: Collection[const.NodeSetName] | None = None,
     seed: int | None = None,
 ) -> GraphTensor:
-    """Shuffles nodes within their graph components, and edges after them.
+    """Shuffles nodes within their graph components and renumbers edges accordingly.
 
     Args:
         graph_tensor: a scalar graph.
-        node_sets: node sets to shuffle; by default all but auxiliary ones, whose order matters to
-            `structured_readout`.
+        node_sets: node sets to shuffle; by default all except auxiliary ones, because
+            `structured_readout` depends on their order.
         seed: seed of the random operation.
 
     Returns:
@@ -147,11 +147,11 @@ def shuffle_nodes(
 
 @becomes_keras_layer
 def shuffle_features_globally(graph_tensor: GraphTensor, *, seed: int | None = None) -> GraphTensor:
-    """Shuffles the values of each feature over all items of its set, and each differently.
+    """Shuffles each feature independently over all items of its set.
 
-    Edges and sizes stay as they are. This makes corrupted graphs for contrastive learning. The
-    rows of a ragged feature keep their lengths; what is shuffled is the values in all of them.
-    Gradients do not flow through.
+    Edges and sizes do not change. The results serve as corrupted graphs for contrastive learning.
+    The rows of a ragged feature keep their lengths; its values are shuffled across all rows.
+    No gradients flow through the shuffle.
 
     Args:
         graph_tensor: a scalar graph.

@@ -30,19 +30,19 @@ def softmax(
 
     Args:
         graph_tensor: a scalar graph.
-        per_tag: what shares: `CONTEXT` for all items of a component, or an end of the edges, such
-            as `TARGET`, for all edges with the same node there.
+        per_tag: which items to normalize together: `CONTEXT` for all items of a component, or an
+            end of the edges, such as `TARGET`, for all edges with the same node at that end.
         edge_set_name: the edge set, or a non-empty sequence of edge sets, to normalize over.
             Unless `per_tag` is `CONTEXT`, they must have the same node set at that end.
         node_set_name: the node set, or a non-empty sequence of node sets, to normalize over; only
             with `CONTEXT`, and then either this or `edge_set_name`.
         feature_value: float, dense or ragged, shape [num_items, *feature_shape]; a sequence of
-            such if and only if the sets are given by a sequence. Either this or `feature_name`.
-            Softmax is taken separately for each element of `feature_shape`.
+            such fields if and only if the sets are given as a sequence. Either this or
+            `feature_name`. Softmax is taken separately for each element of `feature_shape`.
         feature_name: name of a feature that each of the sets has.
 
     Returns:
-        Field of the same shape and dtype, or a list of such for a sequence of sets.
+        Field of the same shape and dtype, or a list of such fields for a sequence of sets.
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.

@@ -1,4 +1,4 @@
-"""Pools values of edges to nodes, and of nodes or edges to the context."""
+"""Pools values from edges to nodes, and from nodes or edges to the context."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tfx_gnn.graph.tensor.graph_tensor import GraphTensor
 from tfx_gnn.graph.tensor.run_time_checks import wrong_dtype, wrong_shape
 from tfx_gnn.graph.tensor.symbolic_calls import becomes_keras_layer
 
-#: Takes values, the receiver of each, and how many receivers there are.
+#: Takes values, the receiver index of each value, and the number of receivers.
 Reduction = Callable[[Any, tf.Tensor, Any], Any]
 
 
@@ -52,7 +52,7 @@ OPERATIONS: dict[str, Reduction] = {
 
 
 def operations(reduce_type: str, caller: str) -> list[Reduction]:
-    """Looks up reductions by their names, joined by "|"."""
+    """Looks up the reductions in a "|"-separated list of names."""
     if not reduce_type:
         raise ValueError(f"{caller} requires one or more reduce types, separated by '|', but got '{reduce_type}'.")
     names = reduce_type.split("|")
@@ -94,30 +94,30 @@ def pool(
     feature_value: Sequence[const.Field] | const.Field | None = None,
     feature_name: const.FieldName | None = None,
 ) -> const.Field:
-    """Pools values of edges to incident nodes, or of nodes or edges to the context.
+    """Pools values from edges to incident nodes, or from nodes or edges to the context.
 
     Several sets are pooled as if they were one: a "mean" over edge sets "a" and "b" divides the
-    sum over both by the number of edges in both. Reduce types, with the result for a receiver
-    without values: "sum" (0), "mean" (0), "prod" (1), "max" (lowest value of the dtype), "min"
-    (highest value), "max_no_inf" and "min_no_inf" (0).
+    sum over both by the number of edges in both. The reduce types, each with its result for a
+    receiver without values, are "sum" (0), "mean" (0), "prod" (1), "max" (lowest value of the
+    dtype), "min" (highest value), "max_no_inf" and "min_no_inf" (0).
 
     Args:
         graph_tensor: a scalar graph.
-        to_tag: what receives: `CONTEXT`, or the nodes at that end of the edges, such as `TARGET`.
+        to_tag: where to pool to: `CONTEXT`, or the nodes at one end of the edges, such as `TARGET`.
         edge_set_name: the edge set, or a non-empty sequence of edge sets, to pool from. Unless
             `to_tag` is `CONTEXT`, they must have the same node set at that end.
         node_set_name: the node set, or a non-empty sequence of node sets, to pool from; only with
             `CONTEXT`, and then either this or `edge_set_name`.
-        reduce_type: name of a reduction, or several joined by "|", such as "mean|sum", whose
+        reduce_type: name of a reduction, or several joined by "|", such as "mean|sum"; their
             results are concatenated along the last axis in this order.
         feature_value: numeric, dense or ragged, shape [num_items, *feature_shape]; a sequence of
-            such if and only if the sets are given by a sequence. Either this or `feature_name`.
-            Ragged values that meet at one receiver are aligned at their starts.
+            such fields if and only if the sets are given as a sequence. Either this or
+            `feature_name`. Ragged values with the same receiver are aligned at their starts.
         feature_name: name of a feature that each of the sets has.
 
     Returns:
-        Field of shape [num_receivers, *feature_shape]. Its dtype is that of the feature, except
-        that a mean of integers is float64. Legal for XLA if dense.
+        Field of shape [num_receivers, *feature_shape] and the dtype of the feature, except that a
+        mean of integers is float64. XLA-compatible if dense.
 
     Raises:
         ValueError: if the graph is not scalar or the arguments do not go together.
@@ -150,7 +150,7 @@ def pool_edges_to_node(
     feature_value: const.Field | None = None,
     feature_name: const.FieldName | None = None,
 ) -> const.Field:
-    """Pools values of edges to the nodes at one of their ends.
+    """Pools values from edges to the nodes at one of their ends.
 
     Args:
         graph_tensor: a scalar graph.
@@ -193,7 +193,7 @@ def pool_nodes_to_context(
     feature_value: const.Field | None = None,
     feature_name: const.FieldName | None = None,
 ) -> const.Field:
-    """Pools values of nodes to their graph components.
+    """Pools values from nodes to their graph components.
 
     Args:
         graph_tensor: a scalar graph.
@@ -228,7 +228,7 @@ def pool_edges_to_context(
     feature_value: const.Field | None = None,
     feature_name: const.FieldName | None = None,
 ) -> const.Field:
-    """Pools values of edges to their graph components.
+    """Pools values from edges to their graph components.
 
     Args:
         graph_tensor: a scalar graph.
@@ -258,7 +258,7 @@ def pool_edges_to_context(
 def node_degree(
     graph_tensor: GraphTensor, edge_set_name: const.EdgeSetName, node_tag: const.IncidentNodeTag
 ) -> tf.Tensor:
-    """Counts the edges that touch each node with one of their ends.
+    """Counts, for each node, the edges that have it at a given end.
 
     Args:
         graph_tensor: a scalar graph.
@@ -346,12 +346,12 @@ def _check_feature_shapes(
 def reduce_to_receivers(
     graph: GraphTensor, sources: ItemSets, values: Sequence[const.Field], reduce_type: str, *, caller: str
 ) -> const.Field:
-    """Reduces the values of one or several sets to what `sources.tag` names."""
+    """Reduces the values of one or several sets to the receivers given by `sources.tag`."""
     reduce_operations = operations(reduce_type, caller)
     if values[0].dtype in (tf.string, tf.bool):
         raise wrong_dtype(
             f"{caller} requires numeric values; got {values[0].dtype.name} from {list(sources.names)}. "
-            "Cast bool to a number; give strings numbers or vectors first."
+            "Cast bool to a number; convert strings to numbers or vectors first."
         )
     segment_ids, num_segments = _receivers(graph, sources, caller)
     names, tag = reduce_type.split("|"), sources.tag

@@ -29,25 +29,25 @@ def random_graph_tensor(
 ) -> GraphTensor:
     """Makes a random graph.
 
-    In a traced function, and so in `tf.data.Dataset.map`, each call at run time makes another
-    graph. `tf.random.set_seed` makes a sequence of them that comes again.
+    In a traced function, including `tf.data.Dataset.map`, each call at run time makes a new
+    graph. Call `tf.random.set_seed` for a reproducible sequence of graphs.
 
-    Auxiliary sets are filled like any others, so a readout structure of the result is not valid:
-    leave it out of the spec and add it afterwards.
+    Auxiliary sets are filled like any other sets, so a readout structure in the result is not
+    valid: leave it out of the spec and add it afterwards.
 
     Args:
-        spec: spec of a scalar graph; its numbers of components, nodes and edges do not matter.
-        sample_dict: values to choose from, for some features; others get random values of their
-            dtype: letters, floats in [0, 1), ints in [0, 100).
-        row_lengths_range: smallest and largest (excluded) number of nodes of a component in a set,
-            and of values in a ragged dimension.
-        validate: whether to check the made graph.
-        num_components_range: smallest and largest (excluded) number of components.
+        spec: spec of a scalar graph; its numbers of components, nodes and edges are ignored.
+        sample_dict: values to choose from, for some features; other features get random values of
+            their dtype: letters, floats in [0, 1), ints in [0, 100).
+        row_lengths_range: minimum and maximum (excluded) number of nodes per component of a node
+            set, and of values in a ragged dimension.
+        validate: whether to check the generated graph.
+        num_components_range: minimum and maximum (excluded) number of components.
 
     Returns:
-        Scalar graph, compatible with `spec` but for its sizes. Edges stay within components, each
-        of which has between 2/3 and 9/4 of the number of nodes at their ends; none where it lacks
-        nodes to connect.
+        Scalar graph, compatible with `spec` except for its sizes. Edges stay within components. The
+        number of edges of a component is between 2/3 and 9/4 of its number of nodes, added up over
+        the ends of the edges; it is 0 if an end has no nodes.
 
     Raises:
         ValueError: if the spec is not scalar, a range is empty or negative, or `sample_dict` names
@@ -101,20 +101,20 @@ def random_graph_tensor(
 
 
 def _edge_counts(node_sizes: list[tf.Tensor]) -> tf.Tensor:
-    """Draws the number of edges of each component, none where an end lacks nodes."""
+    """Draws the number of edges of each component; it is 0 if an end has no nodes."""
     num_nodes = tf.where(tf.reduce_all(tf.stack(node_sizes) > 0, axis=0), tf.add_n(node_sizes), 0)
     low, high = num_nodes * 2 // 3, num_nodes * 9 // 4
     return low + _scaled(tf.random.uniform(tf.shape(low), dtype=tf.float64), high - low)
 
 
 def _node_indices(node_sizes: tf.Tensor, edge_sizes: tf.Tensor) -> tf.Tensor:
-    """Draws a node of the right component for each edge."""
+    """Draws a node of the same component for each edge."""
     starts = tf.repeat(tf.cumsum(node_sizes, exclusive=True), edge_sizes)
     return starts + _scaled(tf.random.uniform(tf.shape(starts), dtype=tf.float64), tf.repeat(node_sizes, edge_sizes))
 
 
 def _scaled(uniform: tf.Tensor, limits: tf.Tensor) -> tf.Tensor:
-    """Turns random numbers in [0, 1) into ints in [0, limit), 0 for a limit of 0."""
+    """Turns random numbers in [0, 1) into ints in [0, limit), or 0 if the limit is 0."""
     return tf.cast(uniform * tf.cast(limits, uniform.dtype), limits.dtype)
 
 

@@ -1,6 +1,6 @@
-"""Reads values from a graph by its readout structure.
+"""Reads values from a graph by its readout structure, or from the first node of each component.
 
-Or from the first node of each component: the older convention for rooted subgraphs.
+The first node is the older convention, for rooted subgraphs.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def structured_readout(
     """Reads a feature from the nodes, or edges, that the readout structure selects.
 
     The readout structure (see `readout_structure.py`) has one node in `readout_node_set` per
-    value and edges "_readout/<key>" from where the value is. A node classifier reads its seeds by
-    one key; a link predictor may read both ends of a link by the keys "source" and "target".
+    value, and edges "_readout/<key>" from the node or edge that holds the value. A node classifier
+    reads its seeds with one key; a link predictor may read both ends of a link with the keys
+    "source" and "target".
 
     Args:
         graph: a scalar graph.
@@ -44,8 +45,8 @@ def structured_readout(
         feature_name: name of a feature that each set at the other end of those edges has, with
             the same dtype and shape per item.
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
-        validate: whether to check node indices at run time. False is for graphs that passed
-            `validate_graph_tensor_for_readout` before.
+        validate: whether to check node indices at run time. Use False for graphs that have
+            already passed `validate_graph_tensor_for_readout`.
 
     Returns:
         Field of shape [num_readouts, *feature_shape], in the order of the readout nodes.
@@ -100,9 +101,9 @@ def structured_readout_into_feature(
         key: which edges of the structure to follow.
         feature_name: name of the feature to read.
         new_feature_name: name of the feature to store; by default `feature_name`.
-        remove_input_feature: whether the feature is removed from where it was read. This moves
-            labels out of sight of a model.
-        overwrite: whether a feature of that name on the readout node set may be replaced.
+        remove_input_feature: whether to remove the feature from the sets it was read from, for
+            example to hide labels from the model.
+        overwrite: whether an existing feature of that name on the readout node set may be replaced.
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
         validate: whether to check node indices at run time.
 
@@ -137,7 +138,7 @@ def structured_readout_into_feature(
     )
 
 
-# The older names of the same functions.
+# Older names of the same functions.
 readout_named = structured_readout
 
 
@@ -192,7 +193,7 @@ def gather_first_node(
     Samplers put the root of a subgraph first in its node set.
 
     Args:
-        graph_tensor: a scalar graph. Each component has at least one node in the node set.
+        graph_tensor: a scalar graph. Each component must have at least one node in the node set.
         node_set_name: the node set to read.
         feature_value: dense or ragged, shape [num_nodes, *feature_shape]. Either this or
             `feature_name`.
@@ -203,7 +204,7 @@ def gather_first_node(
 
     Raises:
         ValueError: if the graph is not scalar, or not exactly one feature is given.
-        tf.errors.InvalidArgumentError: at run time, if a component has no node there.
+        tf.errors.InvalidArgumentError: at run time, if a component has no node in the node set.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -231,14 +232,15 @@ def add_readout_from_first_node(
     """Adds a readout structure that reads the first node of each graph component.
 
     Args:
-        graph: a scalar graph. If it has the readout node set, that has one node per component.
-        key: key of the new readout edges; the graph must not have it yet.
-        node_set_name: the node set to read. Each component has at least one node there.
+        graph: a scalar graph. If it already has the readout node set, that set must have one node
+            per component.
+        key: key of the new readout edges; it must not exist yet.
+        node_set_name: the node set to read. Each component must have at least one node in it.
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
 
     Returns:
-        Scalar graph with an edge set "<readout_node_set>/<key>", such that `structured_readout` by
-        that key gives what `gather_first_node` gives.
+        Scalar graph with an edge set "<readout_node_set>/<key>". `structured_readout` with that key
+        returns the same values as `gather_first_node`.
 
     Raises:
         ValueError: if the graph is not scalar, lacks the node set or has the key already.
@@ -287,12 +289,12 @@ def context_readout_into_feature(
     """Copies a context feature to the readout node set, which has one node per component.
 
     Args:
-        graph: a scalar graph. If it has the readout node set, that has one node per component;
-            otherwise it is added.
+        graph: a scalar graph. The readout node set must have one node per component; it is added
+            if missing.
         feature_name: name of the context feature.
         new_feature_name: name of the feature to store; by default `feature_name`.
-        remove_input_feature: whether the feature is removed from the context.
-        overwrite: whether a feature of that name on the readout node set may be replaced.
+        remove_input_feature: whether to remove the feature from the context.
+        overwrite: whether an existing feature of that name on the readout node set may be replaced.
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
 
     Returns:
@@ -319,7 +321,7 @@ def context_readout_into_feature(
 
 
 def with_readout_node_per_component(graph: GraphTensor, readout_node_set: const.NodeSetName) -> GraphTensor:
-    """Makes sure that a graph has one readout node per component."""
+    """Adds the readout node set if it is missing; checks that it has one node per component."""
     sizes = tf.ones_like(graph.context.sizes)
     if readout_node_set not in graph.node_sets:
         node_sets = {**graph.node_sets, readout_node_set: NodeSet.from_fields(sizes=sizes)}

@@ -1,10 +1,10 @@
 """The auxiliary node set and edge sets that say which nodes a model's outputs are for.
 
 A readout structure consists of the node set "_readout" (or "_readout:<tag>"), with one node per
-value that is read, and of edge sets "_readout/<key>" or "_readout/<key>/<anything>" that point to
-it, from the nodes whose values are read. The targets of all edge sets of one key are 0, 1, ...,
-n-1 once each, sorted within each edge set. To read from an edge set "links", the source is a node
-set "_shadow/links" without features, of the same sizes.
+value to read, and of edge sets "_readout/<key>" or "_readout/<key>/<anything>" that lead to it from
+the nodes whose values are read. The edge sets of one key together have the targets 0, 1, ..., n-1,
+each exactly once and sorted within each edge set. To read from an edge set "links", the source is
+a node set "_shadow/links" of the same sizes, without features.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def validate_graph_tensor_for_readout(
 ) -> GraphTensor:
     """Checks that a graph has a well-formed readout structure, node indices included.
 
-    Best called once, in the input pipeline: it costs time for each graph.
+    Call it once, in the input pipeline, because it takes time for each graph.
 
     Args:
         graph: a scalar graph.
@@ -72,7 +72,7 @@ def validate_graph_tensor_for_readout(
         readout_node_set: name of the readout node set, "_readout" or "_readout:<tag>".
 
     Returns:
-        The same scalar graph, whose use makes sure that the checks run first.
+        The same scalar graph; the checks run before any use of it.
 
     Raises:
         ValueError: as for `validate_graph_tensor_spec_for_readout`.
@@ -92,7 +92,7 @@ def validate_graph_tensor_for_readout(
 def readout_edge_set_names(
     graph_spec: GraphTensorSpec, key: str, readout_node_set: const.NodeSetName
 ) -> list[const.EdgeSetName]:
-    """Returns the edge sets that a key stands for, at least one."""
+    """Returns the edge sets of a key, at least one."""
     _check_readout_node_set(graph_spec, readout_node_set)
     edge_sets_by_key = _edge_sets_by_key(graph_spec, readout_node_set)
     _check_keys(edge_sets_by_key, [key], readout_node_set)
@@ -107,7 +107,7 @@ def shadowed_edge_set(source_name: const.NodeSetName) -> const.EdgeSetName | Non
 def index_checks(
     graph: GraphTensor, edge_set_names: Sequence[const.EdgeSetName], readout_node_set: const.NodeSetName
 ) -> list[tf.Operation]:
-    """Makes the assertions on the node indices of one key; None in place of an op in eager mode."""
+    """Makes the assertions on the node indices of one key; in eager mode, each is None instead of an op."""
     checks = []
     targets = []
     for name in edge_set_names:
@@ -134,10 +134,10 @@ def index_checks(
     num_targets = tf.size(merged, merged.dtype)
     num_readouts = tf.cast(graph.node_sets[readout_node_set].total_size, merged.dtype)
     message = "Target indices not equal to range(readout_size)"
-    # A single readout node would be compared with any number of targets, none included.
+    # Compare the counts first: elementwise, a single readout node would broadcast to any number of targets, even none.
     checks.append(tf.debugging.assert_equal(num_targets, num_readouts, message=message))
     with tf.control_dependencies([check for check in checks[-1:] if check is not None]):
-        # XLA needs a static end of the range. The number of targets is static where shapes are.
+        # XLA needs a static end of the range. The number of targets is static if their shapes are.
         checks.append(tf.debugging.assert_equal(merged, tf.range(num_targets), message=message))
     return checks
 

@@ -1,8 +1,8 @@
 """Segment sums and gathers over sorted edges, each the gradient of the other.
 
-TensorFlow's own gradient of a gather adds rows up in random order. Here every sum, in a gradient
-too, runs through its result in order; and a sum over neighbours and its gradient never hold
-a row for each edge.
+TensorFlow's own gradient of a gather adds up rows in random order. Here every sum, including those
+in gradients, computes the rows of its result in order; and neither a sum over neighbors nor its
+gradient ever materializes a row per edge.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tfx_gnn.graph.graph_constants import SOURCE, TARGET, IncidentNodeOrContextT
 from tfx_gnn.graph.tensor import tf_hooks
 from tfx_gnn.graph.tensor.sorted_adjacency import SortedAdjacency
 
-#: Those for which all operations here have kernels, on CPU and on GPU.
+#: dtypes for which all operations used here have CPU and GPU kernels.
 SUMMABLE_DTYPES = frozenset({tf.bfloat16, tf.float16, tf.float32, tf.float64})
-#: Names of reductions that are made of sums.
+#: Names of reductions that are computed from sums.
 REDUCE_TYPES = frozenset({"mean", "sum"})
 
 
 def applies(adjacency: object, tag: IncidentNodeOrContextTag, values: Any) -> bool:
-    """Tells whether values can be summed and copied along an adjacency by `SortedEdges`."""
+    """Returns whether `SortedEdges` can sum and copy these values along an adjacency."""
     return (
         isinstance(adjacency, SortedAdjacency)
         and tag in (SOURCE, TARGET)
@@ -45,16 +45,16 @@ class _Ends(NamedTuple):
 
 
 class SortedEdges:
-    """Linear maps along sorted edges, with gradients of every order of the same kind.
+    """Linear maps along sorted edges, whose gradients of any order are such maps, too.
 
-    XLA lacks the fastest operation, so the maps are made of others while a function with
-    `jit_compile=True`, or one that it calls, is traced. A function without `jit_compile` keeps
-    what it was traced with first: a part of a compiled function that is called on its own as well
-    should be two functions. Forward-mode differentiation is not supported.
+    XLA lacks the fastest operation, so other operations are used while a function with
+    `jit_compile=True`, or a function that it calls, is traced. A function without `jit_compile`
+    keeps the operations of its first trace: if it is called both from a compiled function and on
+    its own, split it into two functions. Forward-mode differentiation is not supported.
     """
 
     def __init__(self, adjacency: SortedAdjacency) -> None:
-        """Looks whether XLA will be the compiler."""
+        """Finds out whether XLA compiles the current function."""
         targets, sources = adjacency.in_order_of(SOURCE)
         self._ends = _Ends(adjacency.source, adjacency.target, adjacency.order_by_source, sources, targets)
         self._for_xla = tf_hooks.in_xla_context()
@@ -68,7 +68,7 @@ class SortedEdges:
         )
 
     def sum(self, to_tag: IncidentNodeTag, values: tf.Tensor, num_nodes: int | tf.Tensor) -> tf.Tensor:
-        """Adds up the values of the edges that each node has at one end; nodes without edges get zeros."""
+        """Adds up, for each node at one end, the values of its edges; nodes without edges get zeros."""
 
         def add_up(edges: SortedEdges, rows: tf.Tensor) -> tf.Tensor:
             if to_tag == TARGET:
@@ -113,7 +113,7 @@ class SortedEdges:
         return call(values)
 
     def _in_this_graph(self) -> SortedEdges:
-        """Brings tensors from outside of a function or loop into it: its gradient can only use those inside."""
+        """Copies outer tensors into the current function or loop, whose gradient can only use tensors inside it."""
         if tf.executing_eagerly():
             return self
         inside = copy.copy(self)
@@ -122,7 +122,7 @@ class SortedEdges:
 
     def _sum_rows(self, values: tf.Tensor, rows: tf.Tensor, segment_ids: tf.Tensor, num_segments: Any) -> tf.Tensor:
         """Adds up `values[rows]` by ascending segment ids."""
-        # The gradient of a compiled function is compiled, too, but may be traced out of its reach.
+        # The gradient of a compiled function is compiled, too, but may be traced outside of the XLA context.
         if self._for_xla or tf_hooks.in_xla_context():
             return tf.math.unsorted_segment_sum(tf.gather(values, rows), segment_ids, num_segments)
         sums = tf.sparse.segment_sum(values, rows, segment_ids, num_segments=num_segments)
@@ -133,9 +133,9 @@ class SortedEdges:
 def sums_and_means(
     reduce_types: Sequence[str], total: tf.Tensor, receivers: Sequence[tf.Tensor], num_receivers: int | tf.Tensor
 ) -> list[tf.Tensor]:
-    """Returns the sums, or means made of them; a mean of nothing is zero.
+    """Returns the sums, the means computed from them, or both; the mean of no values is zero.
 
-    `receivers` are vectors of indices, with one element for each value that was added.
+    `receivers` are vectors of receiver indices, one for each value that was added up.
     """
     results = {"sum": total}
     if "mean" in reduce_types:
@@ -148,7 +148,7 @@ def sums_and_means(
 
 
 def _num_rows(value: tf.Tensor) -> int | tf.Tensor:
-    """Static where possible: XLA must know the number of segments when it compiles."""
+    """Returns the number of rows, static if possible: XLA must know the number of segments at compile time."""
     return tf.shape(value)[0] if value.shape[0] is None else int(value.shape[0])
 
 

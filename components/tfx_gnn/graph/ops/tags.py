@@ -1,4 +1,4 @@
-"""Tags for the ends of an edge and the context, as sources and receivers of values."""
+"""Resolves tags, which name the ends of edges or the context as sources and receivers of values."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def reverse_tag(tag: const.IncidentNodeTag) -> const.IncidentNodeTag:
 
 @dataclasses.dataclass(frozen=True)
 class ItemSets:
-    """The edge sets, or the node sets, at the many-side of a broadcast or pooling.
+    """The edge sets or node sets that a broadcast goes to, or that a pooling starts from.
 
     Attributes:
-        tag: the one-side: an end of the edges, or `CONTEXT`.
+        tag: the other side of the operation: an end of the edges, or `CONTEXT`.
         names: set names, at least one.
-        are_edge_sets: whether they are edge sets; node sets only go with `CONTEXT`.
-        came_as_sequence: whether the caller gave a sequence and gets a list of results.
+        are_edge_sets: whether they are edge sets; node sets are only allowed with `CONTEXT`.
+        came_as_sequence: whether the caller passed a sequence and so gets a list of results.
     """
 
     tag: const.IncidentNodeOrContextTag

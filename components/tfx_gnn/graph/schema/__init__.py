@@ -1,1 +1,1 @@
-"""Graph schemas: their files, the specs that they declare, and what makes them valid."""
+"""Graph schemas: reading and writing, validation, and conversion to and from type specs."""

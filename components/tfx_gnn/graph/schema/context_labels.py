@@ -1,7 +1,7 @@
-"""Finds the labels among context features, as a graph schema marks them.
+"""Reads and writes which context features a graph schema marks as labels.
 
-Labels of nodes and pairs lie in node set `_readout`, where there is nothing else. A context holds inputs, too; which of
-its features are labels is in its `metadata.extra`, one entry of key "label_feature" for each:
+Labels of nodes and pairs are stored in node set `_readout`, which holds nothing else. A context also holds input
+features, so its `metadata.extra` has an entry with the key "label_feature" for each feature that is a label:
 
     context { metadata { extra { key: "label_feature" value: "is_toxic" } } }
 """
@@ -23,19 +23,19 @@ def mark_context_labels(schema: GraphSchema, names: Iterable[str]) -> None:
 
 
 def remove_lost_marks(schema: GraphSchema) -> None:
-    """Removes the marks of features that are no longer there."""
+    """Removes the marks of features that no longer exist."""
     for entry in list(schema.context.metadata.extra):
         if entry.key == LABEL_FEATURE_KEY and entry.value not in schema.context.features:
             schema.context.metadata.extra.remove(entry)
 
 
 def context_labels(schema: GraphSchema) -> frozenset[str]:
-    """Reads which features of the context are labels; refuses marks of other names."""
+    """Returns which context features are labels; refuses marks of unknown features."""
     marked = frozenset(entry.value for entry in schema.context.metadata.extra if entry.key == LABEL_FEATURE_KEY)
     unknown = sorted(marked - set(schema.context.features))
     if unknown:
         raise ValueError(
-            f"`metadata.extra` must mark features of the context as {LABEL_FEATURE_KEY!r}; got {unknown}, where there "
-            f"are {sorted(schema.context.features)}. Mend the graph schema."
+            f"`metadata.extra` must mark features of the context as {LABEL_FEATURE_KEY!r}; got {unknown}. Known are "
+            f"{sorted(schema.context.features)}. Fix the graph schema."
         )
     return marked

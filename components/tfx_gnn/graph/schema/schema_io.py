@@ -1,4 +1,4 @@
-"""Reads and writes graph schemas, and iterates over what they declare."""
+"""Reads and writes graph schemas, and iterates over their sets and features."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def parse_schema(schema_text: bytes | str) -> schema_pb2.GraphSchema:
         schema_text: a `GraphSchema` message in protobuf's text format, UTF-8 if bytes.
 
     Returns:
-        The message. It is well-formed, not yet valid: see `validate_schema`.
+        The message. It is well-formed but not necessarily valid: see `validate_schema`.
 
     Raises:
         TypeError: if the argument is neither str nor bytes.
-        google.protobuf.text_format.ParseError: if the text is malformed; the message tells line
+        google.protobuf.text_format.ParseError: if the text is malformed; the message names line
             and column.
 
     Example:
@@ -53,12 +53,12 @@ def read_schema(filename: str) -> schema_pb2.GraphSchema:
         filename: path, or URL of a file system that `tf.io.gfile` knows.
 
     Returns:
-        The message. It is well-formed, not yet valid: see `validate_schema`.
+        The message. It is well-formed but not necessarily valid: see `validate_schema`.
 
     Raises:
-        ValueError: if it is a named pipe or a device.
+        ValueError: if the file is a named pipe or a device.
         tf.errors.NotFoundError: if there is no such file.
-        google.protobuf.text_format.ParseError: if the text is malformed; the message tells file,
+        google.protobuf.text_format.ParseError: if the text is malformed; the message names file,
             line and column.
     """
     check_regular_file(filename)
@@ -76,7 +76,8 @@ def read_schema(filename: str) -> schema_pb2.GraphSchema:
 def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
     """Writes a schema to a file in text format, replacing the file if it exists.
 
-    A killed run or a full disk leaves the earlier file, or none; see `write_whole_file`.
+    If the process is killed or the disk is full, the existing file stays, or no file if there was
+    none; see `write_whole_file`.
 
     Args:
         schema: the message to write. Map entries are written in the order of their keys, so equal
@@ -100,18 +101,18 @@ def write_schema(schema: schema_pb2.GraphSchema, filename: str) -> None:
 
 @refuses_keras_tensors()
 def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetName, Any]]:
-    """Walks over the context, the node sets and the edge sets.
+    """Iterates over the context, the node sets and the edge sets.
 
     Args:
         schema: a `GraphSchema`, or a `GraphTensor` of any shape.
 
     Yields:
         Triples (set type, set name, set). The set type is "context", "nodes" or "edges"; the name
-        of the context is "". A schema without context yields none. Sets of a schema come sorted
-        by name.
+        of the context is "". For a schema without a context, no context is yielded. Sets of a
+        schema are sorted by name.
 
     Raises:
-        TypeError: if the argument is neither schema nor graph.
+        TypeError: if the argument is neither a schema nor a graph.
 
     Example:
         >>> schema = tfx_gnn.parse_schema(
@@ -140,7 +141,7 @@ def iter_sets(schema: SchemaOrGraph) -> Iterator[tuple[const.SetType, const.SetN
 def iter_features(
     schema: SchemaOrGraph,
 ) -> Iterator[tuple[const.SetType, const.SetName, const.FieldName, Any]]:
-    """Walks over all features of the context, the node sets and the edge sets.
+    """Iterates over all features of the context, the node sets and the edge sets.
 
     Args:
         schema: a `GraphSchema`, or a `GraphTensor` of any shape.
@@ -148,10 +149,10 @@ def iter_features(
     Yields:
         Tuples (set type, set name, feature name, feature): the `Feature` message of a schema, the
         tensor of a graph (its shape is `[*graph_shape, num_items, *feature_shape]`). Features of
-        a schema come sorted by name.
+        a schema are sorted by name.
 
     Raises:
-        TypeError: if the argument is neither schema nor graph.
+        TypeError: if the argument is neither a schema nor a graph.
 
     Example:
         >>> schema = tfx_gnn.parse_schema(

@@ -24,17 +24,17 @@ SUPPORTED_DTYPES = (
 
 
 def is_schema_dtype(dtype: tf.DType) -> bool:
-    """Tells whether a feature of this type can be declared in a schema and kept in a tf.Example."""
+    """Returns whether a feature of this dtype can be declared in a schema and stored in a tf.Example."""
     return dtype in (tf.bool, tf.string) or (
-        # A reference type has the properties of what it refers to; only `base_dtype` shows the difference.
+        # A reference dtype has the properties of the dtype it refers to; only `base_dtype` shows the difference.
         dtype == dtype.base_dtype and not dtype.is_quantized and (dtype.is_integer or dtype.is_floating)
     )
 
 
 def declared_dtype(number: int) -> tf.DType | None:
-    """Returns the type that the `dtype` field of a feature stands for.
+    """Returns the dtype that a value of the `dtype` field of a feature stands for.
 
-    None for DT_INVALID, and for a number that TensorFlow does not know: some releases of protobuf let these pass.
+    None for DT_INVALID and for numbers unknown to TensorFlow, which some releases of protobuf accept.
     """
     try:
         return tf.as_dtype(number) if number else None
@@ -43,7 +43,7 @@ def declared_dtype(number: int) -> tf.DType | None:
 
 
 def dtype_name(number: int) -> str:
-    """Returns the name of a `tensorflow.DataType`, or the number where there is none."""
+    """Returns the name of a `tensorflow.DataType`, or the number if it has no name."""
     return types_pb2.DataType.Name(number) if number in types_pb2.DataType.values() else str(number)
 
 
@@ -53,7 +53,7 @@ GraphOrSpec = Union[GraphTensor, GraphTensorSpec]
 def create_graph_spec_from_schema_pb(
     schema: schema_pb2.GraphSchema, indices_dtype: tf.DType = tf.int32
 ) -> GraphTensorSpec:
-    """Makes the type of one graph of a data set from its schema.
+    """Makes the type spec of one graph of a data set from its schema.
 
     Args:
         schema: the schema. It should pass `validate_schema`.
@@ -61,7 +61,7 @@ def create_graph_spec_from_schema_pb(
 
     Returns:
         Spec of a scalar graph with one component. Features of node and edge sets have shape
-        `[None, *feature_shape]`, of the context `[1, *feature_shape]`; they are ragged up to the
+        `[None, *feature_shape]`, context features `[1, *feature_shape]`; they are ragged up to the
         last dimension that the schema declares as -1.
 
     Raises:
@@ -122,15 +122,15 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
     """Makes the schema that describes graphs of a given type.
 
     Args:
-        graph: a scalar graph, or the spec of one, with one component.
+        graph: a scalar graph, or its spec, with one component.
 
     Returns:
-        Schema with the features' dtypes and shapes and the edge sets' endpoints; descriptions,
+        Schema with the dtypes and shapes of features and the endpoints of edge sets. Descriptions,
         metadata and origin are left to the caller. Ragged dimensions have size -1.
 
     Raises:
-        ValueError: if the graph is not scalar, does not have exactly one component, holds an
-            adjacency other than `Adjacency`, or a feature whose dtype no schema can declare.
+        ValueError: if the graph is not scalar, does not have exactly one component, or holds an
+            adjacency other than `Adjacency` or a feature whose dtype a schema cannot declare.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -160,17 +160,17 @@ def create_schema_pb_from_graph_spec(graph: GraphOrSpec) -> schema_pb2.GraphSche
 
 @refuses_keras_tensors()
 def check_compatible_with_schema_pb(graph: GraphOrSpec, schema: schema_pb2.GraphSchema) -> None:
-    """Checks that a graph is one of those that a schema describes.
+    """Checks that a graph agrees with a schema.
 
     Args:
-        graph: a scalar graph, or the spec of one, with one component. Its numbers of nodes and
-            edges may be static.
+        graph: a scalar graph, or its spec, with one component. Its numbers of nodes and edges may
+            be static.
         schema: the schema.
 
     Raises:
         ValueError: if the graph is not scalar or does not have exactly one component, or if its
-            sets, endpoints, features, dtypes or shapes differ from the schema's; the message
-            tells the first differences.
+            sets, endpoints, features, dtypes or shapes differ from those of the schema; the
+            message names the first differences.
     """
     spec = _one_component_spec(graph, "check_compatible_with_schema_pb()")
     actual = spec.relax(num_nodes=True, num_edges=True)

@@ -1,4 +1,4 @@
-"""The rules that a graph schema must follow, and checks of the features that a program needs."""
+"""Checks that a graph schema is valid, and that it declares the features that a program needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfx_gnn.graph.schema.schema_spec import (
 
 _logger = logging.getLogger(__name__)
 
-# Samplers keep the original identity of a node or edge under this name.
+# Samplers store the original ID of a node or edge under this name.
 _ID_NAME = "#id"
 
 
@@ -33,15 +33,15 @@ def validate_schema(
 ) -> list[Exception]:
     """Checks a graph schema.
 
-    Rules: every feature has a supported dtype and a shape of known rank, without names on its
-    dimensions where a description is missing; edge sets have a name and two endpoints, which are
-    node sets; context features that sets refer to exist; features do not use the names that the
-    tf.Example layout needs for itself; readout structures (see `structured_readout`) are complete.
+    Rules: every feature has a supported dtype and a shape of known rank; a feature without a
+    description has no names on its dimensions; edge sets have a name and two endpoints, which are
+    node sets; context features that sets refer to exist; features do not use names reserved by the
+    tf.Example layout; readout structures (see `structured_readout`) are complete.
 
     Args:
         schema: the schema to check.
         readout_node_sets: names of readout node sets that must be present and well-formed. By
-            default "_readout" is checked, if it is present.
+            default, "_readout" is checked if it is present.
 
     Returns:
         Warnings, as exceptions that are not raised: shapes `[1]` that should be scalar. Feature
@@ -65,10 +65,10 @@ def validate_schema(
 
 
 def check_required_features(requirements: schema_pb2.GraphSchema, actual: schema_pb2.GraphSchema) -> None:
-    """Checks that a schema declares every feature that a program is going to use.
+    """Checks that a schema declares every feature that a program needs.
 
     Args:
-        requirements: the features that are needed. A feature without dtype accepts any dtype, one
+        requirements: the required features. A feature without dtype accepts any dtype, one
             without shape any shape; a dimension of size 0 accepts any size, ragged (-1) included.
         actual: the schema of the data.
 

@@ -1,1 +1,1 @@
-"""Graph tensors: node sets, edge sets and context, and their type specs."""
+"""Graph tensors: node sets, edge sets, context, and their type specs."""

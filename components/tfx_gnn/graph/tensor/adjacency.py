@@ -1,4 +1,4 @@
-"""Adjacencies, which tell what nodes each edge connects, and their type specs."""
+"""Adjacencies, which hold the nodes that each edge connects, and their type specs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _check_has_ends(ends: Mapping[Any, Any]) -> None:
 
 
 def _check_dtype(tag: str, node_set_name: str, dtype: tf.DType) -> None:
-    """Refuses indices of a dtype that cannot count nodes."""
+    """Refuses indices that are neither int32 nor int64."""
     if dtype not in fields.INDEX_DTYPES:
         raise ValueError(
             f"Adjacency indices ({tag}, {node_set_name}) must have tf.int32 or tf.int64 dtype; got {dtype}."
@@ -69,7 +69,7 @@ class HyperAdjacencySpec(GraphPieceSpec):
                 [*batch_shape, num_edges]. The default fits a scalar graph of any size.
 
         Raises:
-            ValueError: if a tag is no integer or the index dtype is not int32 or int64.
+            ValueError: if a tag is not an integer or the index dtype is not int32 or int64.
         """
         return cls._from_named_specs({tag: (name, index_spec) for tag, name in incident_node_sets.items()})
 
@@ -149,7 +149,7 @@ class AdjacencySpec(HyperAdjacencySpec):
         target_node_set: NodeSetName,
         index_spec: FieldSpec = _ANY_INDEX,
     ) -> AdjacencySpec:
-        """Describes edges from one node set to another, or to the same.
+        """Describes edges from one node set to another, or to itself.
 
         Args:
             source_node_set: name of the node set where the edges start.
@@ -194,9 +194,9 @@ _Tag = TypeVar("_Tag", int, str)
 
 
 class HyperAdjacency(GraphPiece):
-    """Edges with any number of ends, each end in a node set of its own.
+    """Edges with any number of ends, each with its own node set.
 
-    The ends are told apart by *tags*, small integers. Index i of each end belongs to edge i.
+    Each end is identified by a *tag*, a small integer. Index i of each end belongs to edge i.
     """
 
     _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = HyperAdjacencySpec
@@ -219,12 +219,12 @@ class HyperAdjacency(GraphPiece):
             indices: tag to (node set name, node indices). The indices are int32 or int64 of
                 shape [*batch_shape, num_edges], dense or ragged, with values in
                 [0, number of nodes of the graph).
-            *args: nothing; what follows are keyword arguments.
+            *args: not supported; pass all arguments by keyword.
             validate: whether to assert at run time that the ends have equal sizes; None for the
                 process-wide setting.
 
         Raises:
-            ValueError: if a tag is no integer, the dtype is not int32 or int64, or the ends
+            ValueError: if a tag is not an integer, the dtype is not int32 or int64, or the ends
                 have different numbers of edges.
 
         Example:
@@ -336,7 +336,7 @@ class HyperAdjacency(GraphPiece):
 
 
 class Adjacency(HyperAdjacency):
-    """Edges from a source node to a target node each."""
+    """Edges that each lead from a source node to a target node."""
 
     _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = AdjacencySpec
 
@@ -356,7 +356,7 @@ class Adjacency(HyperAdjacency):
                 are int32 or int64 of shape [*batch_shape, num_edges], dense or ragged, with
                 values in [0, number of nodes of the graph).
             target: the same for the nodes where the edges end.
-            *args: nothing; what follows are keyword arguments.
+            *args: not supported; pass all arguments by keyword.
             validate: whether to assert at run time that the ends have equal sizes; None for the
                 process-wide setting.
 
@@ -403,7 +403,7 @@ class Adjacency(HyperAdjacency):
 def make_adjacency(
     indices: Mapping[IncidentNodeTag, _Index], like: HyperAdjacency | HyperAdjacencySpec
 ) -> HyperAdjacency:
-    """Makes an `Adjacency` if `like` is one, sorted or not, or the spec of one; else a `HyperAdjacency`."""
+    """Makes an `Adjacency` if `like` is an `Adjacency`, sorted or not, or its spec; else a `HyperAdjacency`."""
     if isinstance(like, (Adjacency, AdjacencySpec)):
         return Adjacency.from_indices(indices[SOURCE], indices[TARGET])
     return HyperAdjacency.from_indices(indices)
@@ -414,7 +414,7 @@ def _incompatible(names: Mapping[_Tag, str], first_tag: _Tag, tag: _Tag) -> str:
 
 
 def _check_same_kind(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Refuses indices of different dtypes, and dense ones together with ragged ones."""
+    """Refuses indices of different dtypes, and a mix of dense and ragged indices."""
     first_tag = next(iter(indices))
     first = indices[first_tag]
     for tag, index in indices.items():
@@ -437,7 +437,7 @@ def _check_same_kind(indices: Mapping[str, Any], names: Mapping[str, str]) -> No
 
 
 def _check_same_shapes(indices: Mapping[str, Any], names: Mapping[str, str]) -> None:
-    """Refuses indices whose static shapes show that they cannot belong to the same edges."""
+    """Refuses indices whose static shapes rule out that they belong to the same edges."""
     first_tag: str | None = None
     for tag, index in indices.items():
         if first_tag is None:
@@ -450,7 +450,7 @@ def _check_same_shapes(indices: Mapping[str, Any], names: Mapping[str, str]) -> 
 
 
 def _shift_and_merge(index: Field, rank: int, offsets: tf.Tensor) -> tf.Tensor:
-    """Adds the offset of its graph to each index and concatenates the graphs."""
+    """Adds to each index the node offset of its graph, and concatenates the graphs."""
     levels = rank
     while isinstance(index, tf.RaggedTensor):
         if levels == 1:

@@ -1,8 +1,8 @@
-"""Fields, the dense or ragged tensors that graph pieces are made of, and their specs.
+"""Fields, the dense or ragged tensors that graph pieces consist of, and their specs.
 
 A field of a graph piece of shape [b1, ..., br] (rank r) has shape [b1, ..., br, items, ...]:
-after the batch dimensions comes the item dimension, which counts nodes, edges or components.
-A field whose number of items differs between the graphs of a batch is ragged there.
+the batch dimensions are followed by the item dimension, for nodes, edges or components.
+If the number of items differs between the graphs of a batch, the item dimension is ragged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ INDEX_DTYPES = (tf.int32, tf.int64)
 
 
 def as_field(value: Any, name: str) -> Field:
-    """Converts `value` to a tensor, leaving tensors and ragged tensors as they are."""
+    """Converts `value` to a tensor; returns tensors and ragged tensors unchanged."""
     if isinstance(value, (tf.Tensor, tf.RaggedTensor)):
         return value
     if value is None:
@@ -35,7 +35,7 @@ def as_field(value: Any, name: str) -> Field:
 
 
 def as_field_spec(spec: Any, name: str) -> FieldSpec:
-    """Returns `spec`, as a `tf.TensorSpec` if it is ragged in name only."""
+    """Returns `spec`, converted to a `tf.TensorSpec` if it is a ragged spec without ragged dimensions."""
     if not isinstance(spec, (tf.TensorSpec, tf.RaggedTensorSpec)):
         raise TypeError(f"`{name}` must be a tf.TensorSpec or tf.RaggedTensorSpec; got {type(spec).__name__}.")
     if spec.shape.rank is None:
@@ -48,19 +48,19 @@ def as_field_spec(spec: Any, name: str) -> FieldSpec:
 
 
 def spec_of_field(field: Field) -> FieldSpec:
-    """Returns the spec with the static shape that `field` has now."""
+    """Returns the spec with the current static shape of `field`."""
     if isinstance(field, tf.RaggedTensor):
         return tf.RaggedTensorSpec(field.shape, field.dtype, field.ragged_rank, field.row_splits.dtype)
     return tf.TensorSpec(field.shape, field.dtype)
 
 
 def is_ragged(field: Any) -> bool:
-    """Tells whether a field, or the spec of one, is ragged."""
+    """Returns whether a field, or its spec, is ragged."""
     return isinstance(field, (tf.RaggedTensor, tf.RaggedTensorSpec))
 
 
 def is_dense_tensor(value: Any) -> bool:
-    """Tells whether `value` is a dense tensor, or a Keras tensor that stands for one.
+    """Returns whether `value` is a dense tensor, or a Keras tensor that stands for one.
 
     Args:
         value: anything.
@@ -73,7 +73,7 @@ def is_dense_tensor(value: Any) -> bool:
 
 
 def is_ragged_tensor(value: Any) -> bool:
-    """Tells whether `value` is a ragged tensor, or a Keras tensor that stands for one.
+    """Returns whether `value` is a ragged tensor, or a Keras tensor that stands for one.
 
     Args:
         value: anything.
@@ -86,7 +86,7 @@ def is_ragged_tensor(value: Any) -> bool:
 
 
 def row_splits_dtype_of(field: Any) -> tf.DType | None:
-    """Returns the dtype of row splits of a field or spec; None if it is dense."""
+    """Returns the dtype of the row splits of a field or spec; None if it is dense."""
     if isinstance(field, tf.RaggedTensor):
         return field.row_splits.dtype
     if isinstance(field, tf.RaggedTensorSpec):
@@ -95,7 +95,7 @@ def row_splits_dtype_of(field: Any) -> tf.DType | None:
 
 
 def with_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
-    """Casts a field, or changes the dtype in the spec of one."""
+    """Casts a field, or changes the dtype of its spec."""
     if field.dtype == dtype:
         return field
     if isinstance(field, tf.TensorSpec):
@@ -109,7 +109,7 @@ def with_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
 
 
 def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
-    """Casts the row splits of a field, or changes their dtype in the spec of one."""
+    """Casts the row splits of a field, or changes their dtype in its spec."""
     if row_splits_dtype_of(field) in (None, dtype):
         return field
     if isinstance(field, tf.RaggedTensorSpec):
@@ -118,9 +118,9 @@ def with_row_splits_dtype(field: _AnyField, dtype: tf.DType) -> _AnyField:
 
 
 def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField:
-    """Fixes the static batch dimensions of a field, or replaces those of the spec of one.
+    """Sets the static batch dimensions of a field, or replaces those of a spec.
 
-    Dimensions that a field has cannot be forgotten.
+    Known dimensions of a field cannot become unknown.
     """
     shape, rank = field.shape, batch_shape.rank
     if shape.rank is None or shape.rank <= rank:
@@ -150,7 +150,7 @@ def with_batch_shape(field: _AnyField, batch_shape: tf.TensorShape) -> _AnyField
 
 
 def batch_field_spec(spec: FieldSpec, batch_size: int | None, rank: int, row_splits_dtype: tf.DType) -> FieldSpec:
-    """Describes `batch_size` stacked fields, ragged if the number of items is not static."""
+    """Returns the spec of `batch_size` stacked fields, ragged if the number of items is not static."""
     shape = tf.TensorShape([batch_size]).concatenate(spec.shape)
     if isinstance(spec, tf.RaggedTensorSpec):
         return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank + 1, spec.row_splits_dtype)
@@ -160,14 +160,14 @@ def batch_field_spec(spec: FieldSpec, batch_size: int | None, rank: int, row_spl
 
 
 def unbatch_field_spec(spec: FieldSpec) -> FieldSpec:
-    """Describes one entry of a field of `spec` along the first dimension."""
+    """Returns the spec of one entry, along the first dimension, of a field of `spec`."""
     if isinstance(spec, tf.RaggedTensorSpec) and spec.ragged_rank > 1:
         return tf.RaggedTensorSpec(spec.shape[1:], spec.dtype, spec.ragged_rank - 1, spec.row_splits_dtype)
     return tf.TensorSpec(spec.shape[1:], spec.dtype)
 
 
 def relax_item_dimension(spec: FieldSpec) -> FieldSpec:
-    """Forgets the static number of items of a field of a scalar graph piece."""
+    """Makes the number of items unknown in the spec of a field of a scalar graph piece."""
     shape = tf.TensorShape([None]).concatenate(spec.shape[1:])
     if isinstance(spec, tf.RaggedTensorSpec):
         return tf.RaggedTensorSpec(shape, spec.dtype, spec.ragged_rank, spec.row_splits_dtype)
@@ -175,7 +175,7 @@ def relax_item_dimension(spec: FieldSpec) -> FieldSpec:
 
 
 def item_dimension(field: Any, rank: int) -> int | None:
-    """Returns the static number of items of each graph, if all have the same."""
+    """Returns the static number of items per graph, if it is the same for all graphs."""
     size = field.shape[rank]
     return None if size is None else int(size)
 
@@ -188,7 +188,7 @@ def total_items(field: Any, rank: int) -> int | None:
 
 
 def merge_outer_dimensions(field: Field, rank: int) -> Field:
-    """Merges `rank` batch dimensions of a field into its item dimension: one graph after another."""
+    """Merges `rank` batch dimensions of a field into its item dimension, one graph after another."""
     if rank == 0:
         return field
     static_total = total_items(field, rank)
@@ -211,7 +211,7 @@ def merge_outer_dimensions(field: Field, rank: int) -> Field:
 
 
 def with_item_count(field: Field, total: int) -> Field:
-    """Fixes the static first dimension of a field of a scalar graph piece."""
+    """Sets the static first dimension of a field of a scalar graph piece."""
     if field.shape[0] is not None:
         return field
     shape = tf.TensorShape([total]).concatenate(field.shape[1:])
@@ -221,7 +221,7 @@ def with_item_count(field: Field, total: int) -> Field:
 
 
 def items_per_graph(field: Field, rank: int, dtype: tf.DType) -> tf.Tensor:
-    """Counts the items of each graph in a batch of a given rank; one element for a scalar piece."""
+    """Counts the items of each graph in a batch of a given rank; the result has one element for a scalar piece."""
     levels = rank
     while levels and isinstance(field, tf.RaggedTensor):
         if levels == 1:
@@ -249,10 +249,10 @@ def describe_field(field: Any) -> str:
 
 
 def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tensor:
-    """Returns the component of each item of a set of a scalar graph, of shape [total_size], not decreasing.
+    """Returns the component index of each item in a set of a scalar graph, shape [total_size], non-decreasing.
 
-    Items of a component are contiguous, and components follow each other in order. Legal for XLA, and of static shape,
-    if `total_size` is static.
+    Items of a component are contiguous, and components follow each other in order. The result is XLA-compatible and
+    has a static shape if `total_size` is static.
 
     Example:
         >>> component_indices(tf.constant([2, 0, 3]), 5).numpy().tolist()
@@ -260,7 +260,7 @@ def component_indices(sizes: tf.Tensor, total_size: int | tf.Tensor) -> tf.Tenso
     """
     ends = tf.cumsum(sizes)
     if tf.get_static_value(total_size) is not None:
-        # XLA is slow at running sums of long vectors; a search in the short one is faster.
+        # Running sums of long vectors are slow in XLA; a search in the short vector is faster.
         positions = tf.range(tf.cast(total_size, sizes.dtype), dtype=sizes.dtype)
         return tf.searchsorted(ends, positions, side="right", out_type=sizes.dtype)
     # TensorFlow Lite has no kernel for searchsorted.
@@ -286,10 +286,10 @@ def _num_bounds_reached(bounds: tf.Tensor, length: int | tf.Tensor) -> tf.Tensor
 
 
 def empty_field(spec: FieldSpec, fill: int | None = None) -> Field:
-    """Makes the smallest field of a type: unknown dimensions are 0, ragged rows are empty.
+    """Makes the smallest field of a given spec: unknown dimensions are 0, ragged rows are empty.
 
-    `fill` stands at the places that static dimensions demand nevertheless, such as the sizes of one component; without
-    it, there must be none.
+    `fill` is the value of elements that static dimensions still require, such as the sizes of one component; without
+    it, there must be no such elements.
     """
     ragged_rank = spec.ragged_rank if isinstance(spec, tf.RaggedTensorSpec) else 0
     dimensions = spec.shape.as_list()

@@ -1,4 +1,4 @@
-"""Preconditions on graphs that several functions share."""
+"""Preconditions on graphs that are shared by several functions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tfx_gnn.graph.tensor.graph_tensor_spec import GraphTensorSpec
 
 GraphOrSpec = Union[GraphTensor, GraphTensorSpec]
 
-# The first character tells auxiliary sets from others; "_" is the one in use.
+# The first character distinguishes auxiliary sets from other sets; only "_" is in use.
 _AUX_TYPE_PREFIX = re.compile(r"[_#!%.^~][a-zA-Z0-9_]*")
 
 
 def is_graph_tensor(value: Any) -> bool:
-    """Tells whether a value is a graph, or a Keras tensor that stands for one.
+    """Returns whether a value is a graph, or a Keras tensor that stands for one.
 
     Args:
         value: anything. A spec of a graph is not a graph.
@@ -31,14 +31,14 @@ def is_graph_tensor(value: Any) -> bool:
 
 
 def check_scalar_graph_tensor(graph: GraphOrSpec, name: str = "This operation") -> None:
-    """Checks that a graph is one graph, not a batch.
+    """Checks that a graph is a single graph, not a batch.
 
     Args:
-        graph: a graph, the spec of one, or a Keras tensor that stands for one.
-        name: the operation to blame in the error.
+        graph: a graph, its spec, or a Keras tensor that stands for a graph.
+        name: name of the operation for the error message.
 
     Raises:
-        ValueError: if its rank is not 0.
+        ValueError: if the rank of the graph is not 0.
     """
     if graph.rank != 0:
         raise ValueError(
@@ -74,11 +74,11 @@ def get_homogeneous_node_and_edge_set_name(
     """Returns the names of the only node set and the only edge set; auxiliary sets do not count.
 
     Args:
-        graph: a graph of any shape, or the spec of one.
-        name: the operation to blame in the error.
+        graph: a graph of any shape, or its spec.
+        name: name of the operation for the error message.
 
     Raises:
-        ValueError: if the graph has another number of node sets or edge sets, or is no graph.
+        ValueError: if the graph has another number of node sets or edge sets, or is not a graph.
 
     Example:
         >>> graph = tfx_gnn.homogeneous(
@@ -105,10 +105,10 @@ def check_homogeneous_graph_tensor(graph: GraphOrSpec, name: str = "This operati
     """Checks that a graph has one node set and one edge set; auxiliary sets do not count.
 
     Args:
-        graph: a graph of any shape, or the spec of one.
-        name: the operation to blame in the error.
+        graph: a graph of any shape, or its spec.
+        name: name of the operation for the error message.
 
     Raises:
-        ValueError: if it has not.
+        ValueError: if the graph has another number of node sets or edge sets.
     """
     get_homogeneous_node_and_edge_set_name(graph, name)

@@ -1,8 +1,8 @@
-"""The base of graphs, contexts, node sets, edge sets and adjacencies, and of their type specs.
+"""Base classes of graphs, contexts, node sets, edge sets and adjacencies, and of their type specs.
 
-The spec of a piece lets TensorFlow take the piece apart into tensors and rebuild it anywhere:
-in tf.data, tf.function, tf.distribute and SavedModel. It also makes graphs without nodes and edges,
-which tf.distribute needs when data runs out.
+With the spec of a piece, TensorFlow can decompose the piece into tensors and rebuild it in tf.data,
+tf.function, tf.distribute and SavedModel. The spec also makes graphs without nodes and edges, which
+tf.distribute needs when data runs out.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
             shape: batch shape of the piece.
             indices_dtype: dtype of sizes and indices.
             row_splits_dtype: dtype of row splits.
-            static: what the piece holds beside tensors, such as names of node sets.
+            static: non-tensor data of the piece, such as names of node sets.
         """
         super().__init__()
         self._parts_spec = parts_spec
@@ -69,7 +69,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
         static: Mapping[str, str] | None = None,
         row_splits_dtype: tf.DType | None = None,
     ) -> _Spec:
-        """Makes a spec of parts after unifying their batch dimensions and dtypes."""
+        """Makes a spec from parts after unifying their batch dimensions and dtypes."""
         shape = merged_batch_shape(parts_spec, shape)
         parts_spec = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), parts_spec)
         parts_spec, indices, splits = cls._unify_dtypes(parts_spec, row_splits_dtype)
@@ -129,7 +129,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
         Args:
             new_shape: shape of the same rank, compatible with the current one; its unknown
-                dimensions are unknown in the result.
+                dimensions become unknown in the result.
 
         Raises:
             ValueError: if the rank differs, the shape is not compatible, or a dimension other than
@@ -197,8 +197,8 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
     def _to_legacy_output_classes(self) -> Any:
         return self
 
-    # The protocol of batchable type specs. A dense field whose number of items is not static
-    # must travel boxed as a ragged tensor, or graphs of different sizes could not be stacked.
+    # The protocol of batchable type specs. A dense field without a static number of items is
+    # encoded as a ragged tensor; otherwise graphs of different sizes could not be stacked.
 
     def _batch(self: _Spec, batch_size: int | None) -> _Spec:
         if not self._shape.is_fully_defined():
@@ -242,7 +242,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
     _EMPTY_SIZE: ClassVar[int | None] = None
 
     def _create_empty_value(self) -> Any:
-        """Makes what tf.distribute gives to a replica when the data has run out: nothing, as far as possible."""
+        """Makes the smallest possible value, which tf.distribute gives to replicas that have run out of data."""
 
         def empty_leaf(part_name: str, leaf: Any) -> Any:
             if isinstance(leaf, GraphPieceSpec):
@@ -251,7 +251,7 @@ class GraphPieceSpec(tf_hooks.BatchableTypeSpec, PieceLike):
 
         return self._from_components(map_parts(empty_leaf, self._parts_spec))
 
-    # Cached, as tf.data reads these with every element, and specs do not change.
+    # Cached, because tf.data reads these for every element and specs are immutable.
 
     @functools.cached_property
     def _boxed_leaf_specs(self) -> list[Any]:
@@ -317,12 +317,12 @@ _Piece = TypeVar("_Piece", bound="GraphPiece")
 
 
 class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
-    """A value made of fields: a graph, its context, a node set, an edge set or an adjacency."""
+    """A value that consists of fields: a graph, a context, a node set, an edge set or an adjacency."""
 
     _SPEC_TYPE: ClassVar[type[GraphPieceSpec]]
 
     def __init_subclass__(cls) -> None:
-        """Ties the class to the class of its specs."""
+        """Links the class to its spec class."""
         super().__init_subclass__()
         if "_SPEC_TYPE" in cls.__dict__:
             cls._SPEC_TYPE._VALUE_TYPE = cls
@@ -348,7 +348,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
         static: Mapping[str, str] | None = None,
         row_splits_dtype: tf.DType | None = None,
     ) -> _Piece:
-        """Makes a piece of parts after unifying their static batch dimensions and dtypes."""
+        """Makes a piece from parts after unifying their static batch dimensions and dtypes."""
         shape = merged_batch_shape(parts, shape)
         parts = map_parts(lambda _, leaf: leaf_with_batch_shape(leaf, shape), parts)
         parts, indices, splits = cls._unify_dtypes(parts, row_splits_dtype)
@@ -357,7 +357,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
 
     @property
     def spec(self) -> Any:
-        """The type spec, with all that is known of the shapes of the parts now."""
+        """The type spec, with the current static shapes of the parts."""
         if self._current_spec is None:
             self._current_spec = self._derive_spec()
         return self._current_spec
@@ -366,7 +366,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
         given = self._given_spec
         leaves = [leaf for _, leaf in leaves_of_parts(self._parts)]
         if not all(isinstance(leaf, (tf.Tensor, tf.RaggedTensor, GraphPiece)) for leaf in leaves):
-            # tf.nest rebuilds pieces around whatever it mapped the tensors to.
+            # tf.nest also rebuilds pieces whose tensors were mapped to other values.
             return given
         shape = given.shape
         for leaf in leaves:
@@ -439,7 +439,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
             new_shape: shape of the same rank, compatible with the current one.
 
         Raises:
-            ValueError: if it is not.
+            ValueError: if `new_shape` is not compatible.
         """
         spec = self.spec.with_shape(new_shape)
         if spec is self.spec:
@@ -448,7 +448,7 @@ class GraphPiece(tf_hooks.CompositeTensor, PieceLike):
         return type(self)(parts, spec)
 
     def set_shape(self: _Piece, new_shape: ShapeLike) -> _Piece:
-        """Same as `with_shape`: a piece is never changed in place.
+        """Same as `with_shape`: returns a new piece, because pieces are immutable.
 
         Args:
             new_shape: shape of the same rank, compatible with the current one.

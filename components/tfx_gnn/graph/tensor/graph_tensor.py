@@ -42,7 +42,7 @@ class GraphTensor(GraphPiece):
 
     Graphs are composite tensors: they are elements of tf.data, arguments and results of
     tf.function, and inputs of Keras models (with `tf_keras.layers.Input(type_spec=graph.spec)`).
-    They are never changed; methods return new graphs that share the tensors.
+    They are immutable; methods return new graphs that share the tensors.
 
     Example:
         >>> graph = GraphTensor.from_pieces(
@@ -66,14 +66,14 @@ class GraphTensor(GraphPiece):
         """Makes a graph.
 
         Args:
-            context: features of the components; by default none. The number of components, its
-                dtype and that of row splits are those of the first edge set by name or, without
-                edge sets, of the first node set.
+            context: features of the components; by default none. The number of components and the
+                dtypes of sizes and row splits come from the first edge set by name or, without
+                edge sets, from the first node set by name.
             node_sets: node set names to node sets.
             edge_sets: edge set names to edge sets.
-            validate: whether to assert at run time that edges join existing nodes; None for the
-                process-wide setting, which for batches looks at one end of an edge set in each node
-                set, as TF-GNN does, and at all ends when the batch is merged.
+            validate: whether to assert at run time that edges connect existing nodes; None for the
+                process-wide setting. For batches, that setting checks only one endpoint of an edge
+                set per node set, as TF-GNN does; merging the batch checks all endpoints.
 
         Raises:
             ValueError: if a piece is of the wrong kind, an edge set is incident to an unknown node set, the pieces have
@@ -144,8 +144,8 @@ class GraphTensor(GraphPiece):
         """Merges all graphs of a batch into one scalar graph.
 
         The graphs become components, in order: nodes, edges and components of later graphs
-        come after those of earlier ones, and node indices are shifted to fit. No edges are
-        added. Ragged item dimensions disappear; ragged dimensions of features behind them stay.
+        come after those of earlier ones, and node indices are shifted accordingly. No edges are
+        added. Ragged item dimensions become dense; later ragged dimensions of features stay ragged.
 
         Returns:
             Graph of shape []; the graph itself if it already has this shape.
@@ -153,7 +153,7 @@ class GraphTensor(GraphPiece):
         if self.rank == 0:
             return self
         if run_time_checks.checks_at_runtime():
-            # An index beyond its own graph would land in the next one.
+            # An out-of-range index would refer to a node of the next graph.
             run_time_checks.assert_valid(self)
         offsets = {
             name: tf.cumsum(node_set._items_per_graph(), exclusive=True) for name, node_set in self.node_sets.items()
@@ -172,15 +172,15 @@ class GraphTensor(GraphPiece):
         node_sets: Mapping[NodeSetName, Fields] | None = None,
         edge_sets: Mapping[EdgeSetName, Fields] | None = None,
     ) -> GraphTensor:
-        """Returns the graph with other features on some of its pieces.
+        """Returns the graph with the features of some pieces replaced.
 
         Args:
             context: all features of the context, shape [*batch_shape, num_components, ...]; None
-                to keep those it has.
+                to keep the current ones.
             node_sets: node set names to all features of the set, shape
-                [*batch_shape, num_nodes, ...]; other sets keep theirs.
+                [*batch_shape, num_nodes, ...]; other node sets keep their features.
             edge_sets: edge set names to all features of the set, shape
-                [*batch_shape, num_edges, ...]; other sets keep theirs.
+                [*batch_shape, num_edges, ...]; other edge sets keep their features.
 
         Raises:
             ValueError: if a set does not exist, or features do not fit their set.
@@ -232,7 +232,7 @@ class GraphTensor(GraphPiece):
         )
 
     def __str__(self) -> str:
-        """Describes all pieces, one in a line."""
+        """Describes all pieces, one per line."""
         lines = [f"  context={self.context!r},"]
         for part, sets in (("node_sets", self.node_sets), ("edge_sets", self.edge_sets)):
             entries = "".join(f"    {name!r}: {piece!r},\n" for name, piece in sets.items())
@@ -284,12 +284,12 @@ def graph_tensor_to_values(graph: GraphTensor) -> dict[str, Any]:
     """Returns the features of a graph as nested lists.
 
     Args:
-        graph: graph of any shape with known values, that is, in eager mode.
+        graph: eager graph of any shape.
 
     Returns:
         Dict with keys "context", a dict of feature names to lists, and "node_sets" and
-        "edge_sets", dicts of set names to such dicts. Strings that are UTF-8 come as `str`,
-        others as `bytes`.
+        "edge_sets", dicts of set names to such dicts. UTF-8 strings are returned as `str`,
+        other strings as `bytes`.
 
     Example:
         >>> from tfx_gnn.graph.tensor.pieces import NodeSet

@@ -134,9 +134,9 @@ def check_piece_types(
 
 
 def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]) -> Any:
-    """Returns the set, or its spec, that tells how many components a graph has.
+    """Returns the set, or its spec, that determines the number of components of a graph.
 
-    The first edge set by name, else node set; None without any set.
+    It is the first edge set by name, else the first node set by name; None if there are no sets.
     """
     for sets in (edge_sets, node_sets):
         if sets:
@@ -145,7 +145,7 @@ def first_set(node_sets: Mapping[SetName, Any], edge_sets: Mapping[SetName, Any]
 
 
 def _context_like(context: FeaturePieceSpec, piece: FeaturePieceSpec) -> ContextSpec:
-    """Returns the context spec with the number of components and the dtypes of a set."""
+    """Returns the context spec with the number of components and the dtypes of `piece`."""
     if run_time_checks.checks_sizes_statically():
         check_component_count(context.features_spec, piece.sizes_spec)
     return ContextSpec.from_field_specs(

@@ -1,8 +1,8 @@
 """Parts of graph pieces: nests of fields and pieces, or of their specs.
 
-A piece holds *parts*: fields, nested pieces, or mappings of these that cannot be changed. Its type
-spec holds the specs of the parts in the same nest. What must be done alike to both - casting indices
-and row splits, agreeing on batch dimensions - is done here, once.
+A piece holds *parts*: fields, nested pieces, or immutable mappings of these. Its type spec holds
+the specs of the parts in the same nest. This module has the operations that pieces and specs share:
+casting indices and row splits, and unifying batch dimensions.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _Value = TypeVar("_Value")
 
 
 class FrozenMapping(Mapping[str, _Value]):
-    """Names to values in the order they were given, without item assignment.
+    """A mapping of names to values in their given order, without item assignment.
 
-    `tf.nest` takes it apart and rebuilds it like a dict.
+    `tf.nest` flattens and rebuilds it like a dict.
 
     Example:
         >>> FrozenMapping({"a": 1})
@@ -47,19 +47,19 @@ class FrozenMapping(Mapping[str, _Value]):
         return len(self._items)
 
     def copy(self) -> dict[str, _Value]:
-        """Returns a dict with the same items, free to be changed."""
+        """Returns a new dict with the same items, which the caller may change."""
         return dict(self._items)
 
     def __repr__(self) -> str:
         return repr(self._items)
 
 
-#: Part names to a leaf (a field or piece, or the spec of one) or to a mapping of leaves.
+#: Part names to a leaf (a field, a piece, or the spec of either) or to a mapping of leaves.
 Parts = dict[str, Any]
 
 
 def map_parts(function: Callable[..., Any], *parts: Parts) -> Parts:
-    """Applies `function(part_name, leaf, ...)` to the leaves of one or more equal nests."""
+    """Applies `function(part_name, leaf, ...)` to the leaves of one or more nests of the same structure."""
     result: Parts = {}
     for name, part in parts[0].items():
         others = [other[name] for other in parts[1:]]
@@ -113,15 +113,15 @@ def check_batch_shape(shape: tf.TensorShape) -> None:
 
 
 def check_mapping(value: Any, name: str, content: str) -> None:
-    """Refuses what has no names, such as a list."""
+    """Refuses values that are not mappings, such as a list."""
     if value is not None and not isinstance(value, Mapping):
         raise TypeError(f"`{name}` must map names to {content}; got a {type(value).__name__}.")
 
 
 def refuse_positional_arguments(args: tuple[Any, ...]) -> None:
-    """Refuses what a caller passed without a name."""
+    """Refuses arguments that were not passed by keyword."""
     if args:
-        raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass each by its name.")
+        raise TypeError(f"Positional arguments are not supported; got {args!r}. Pass all arguments by keyword.")
 
 
 def _widest(dtypes: Iterable[tf.DType], default: tf.DType) -> tf.DType:
@@ -132,7 +132,7 @@ def _widest(dtypes: Iterable[tf.DType], default: tf.DType) -> tf.DType:
 
 
 class PieceLike(abc.ABC):
-    """Part handling that is the same for values and for specs."""
+    """Handles parts in the same way for values and specs."""
 
     #: Names of the parts whose plain fields are indices or sizes.
     _INDEX_PARTS: ClassVar[frozenset[str]] = frozenset()
@@ -143,7 +143,7 @@ class PieceLike(abc.ABC):
 
     @classmethod
     def _decides_row_splits(cls, part_name: str, leaf: Any) -> bool:
-        """Tells whether a nested piece has a say in the dtype of row splits."""
+        """Returns whether a nested piece is considered for the dtype of row splits."""
         return True
 
     @classmethod
@@ -196,7 +196,7 @@ class PieceLike(abc.ABC):
 
     @abc.abstractmethod
     def with_shape(self: Any, new_shape: Any) -> Any:
-        """Fixes static batch dimensions."""
+        """Sets static batch dimensions."""
 
     @property
     @abc.abstractmethod
@@ -218,7 +218,7 @@ class PieceLike(abc.ABC):
 
 
 def merged_batch_shape(parts: Parts, shape: tf.TensorShape) -> tf.TensorShape:
-    """Merges what the leaves, fields and pieces or specs of these, know about the batch shape into it."""
+    """Merges the static batch dimensions of all leaves into the batch shape."""
     found: list[tuple[Any, tf.TensorShape]] = []
     for _, leaf in leaves_of_parts(parts):
         if isinstance(leaf, PieceLike):
@@ -229,12 +229,12 @@ def merged_batch_shape(parts: Parts, shape: tf.TensorShape) -> tf.TensorShape:
                     "Batch or merge all of them, or none."
                 )
         elif leaf.shape.rank is None or leaf.shape.rank <= shape.rank:
-            # The words of this and the next are part of TF-GNN's tested contract.
+            # The wording of this message and the next one is part of TF-GNN's tested contract.
             raise ValueError(
                 f"Field rank must be greater than the batch rank: field shape={leaf.shape}, batch_rank={shape.rank}"
             )
         prefix = leaf.shape[: shape.rank]
-        # A scalar piece has no batch dimensions to differ in.
+        # A scalar piece has no batch dimensions to compare.
         for other, other_prefix in found if shape.rank else ():
             if not prefix.is_compatible_with(other_prefix):
                 raise ValueError(
@@ -253,7 +253,7 @@ def merged_batch_shape(parts: Parts, shape: tf.TensorShape) -> tf.TensorShape:
 
 
 def leaf_with_batch_shape(leaf: Any, shape: tf.TensorShape) -> Any:
-    """Fixes the static batch dimensions of a field or piece, or of the spec of one."""
+    """Sets the static batch dimensions of a field or piece, or of its spec."""
     if isinstance(leaf, PieceLike):
         return leaf.with_shape(shape)
     return fields.with_batch_shape(leaf, shape)

@@ -1,4 +1,4 @@
-"""Type specs of the pieces with features: contexts, node sets and edge sets."""
+"""Type specs of pieces with features: contexts, node sets and edge sets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ADJACENCY_PART = "adjacency"
 
 
 class FeaturePieceSpec(GraphPieceSpec):
-    """What the specs of contexts, node sets and edge sets share."""
+    """Base class of the specs of contexts, node sets and edge sets."""
 
     _EMPTY_SIZE: ClassVar[int | None] = 0
     _INDEX_PARTS = frozenset({SIZES_PART})
@@ -52,7 +52,7 @@ class FeaturePieceSpec(GraphPieceSpec):
         return spec
 
     def _with_fields(self: _Spec, features_spec: FieldsSpec, sizes_spec: FieldSpec) -> _Spec:
-        """Returns the spec with other features and sizes and all else kept."""
+        """Returns the spec with features and sizes replaced."""
         parts = {
             **self._parts_spec,
             SIZES_PART: sizes_spec,
@@ -83,10 +83,10 @@ class FeaturePieceSpec(GraphPieceSpec):
         """Returns the spec of a feature.
 
         Args:
-            feature_name: its name.
+            feature_name: name of the feature.
 
         Raises:
-            KeyError: if there is none of this name.
+            KeyError: if there is no feature of this name.
         """
         return self._parts_spec[FEATURES_PART][feature_name]
 
@@ -123,7 +123,7 @@ class ContextSpec(FeaturePieceSpec):
 
         Args:
             features_spec: feature names to specs of shape [*shape, num_components, ...].
-            sizes_spec: spec of the sizes, of shape [*shape, num_components]. By default made
+            sizes_spec: spec of the sizes, of shape [*shape, num_components]. By default derived
                 from the features; without features there are no components.
             shape: batch shape, used if `sizes_spec` is not given.
             indices_dtype: dtype of the sizes, used if `sizes_spec` is not given.
@@ -209,7 +209,7 @@ class EdgeSetSpec(FeaturePieceSpec):
             adjacency_spec: spec of the nodes that the edges connect.
 
         Raises:
-            TypeError: if `adjacency_spec` is no adjacency spec.
+            TypeError: if `adjacency_spec` is not an adjacency spec.
             ValueError: if features disagree on the number of edges or on the batch shape.
         """
         if not isinstance(adjacency_spec, HyperAdjacencySpec):
@@ -255,9 +255,9 @@ def check_sizes_rank(sizes: Any) -> int:
 
 
 def first_by_raggedness(features: Mapping[FieldName, Any]) -> Any:
-    """Returns the feature that tells most about the number of items, if there are features.
+    """Returns the feature that best determines the number of items, if there are features.
 
-    The first by name of those with the fewest ragged dimensions.
+    It is the first by name among the features with the fewest ragged dimensions.
     """
     return min(
         features.items(),
@@ -267,7 +267,7 @@ def first_by_raggedness(features: Mapping[FieldName, Any]) -> Any:
 
 
 def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
-    """Refuses features that statically have different numbers of items."""
+    """Refuses features whose static numbers of items differ."""
     known: tuple[FieldName, int] | None = None
     for name, feature in features.items():
         count = fields.item_dimension(feature, rank)
@@ -283,7 +283,7 @@ def check_item_counts(features: Mapping[FieldName, Any], rank: int) -> None:
 
 
 def check_component_count(features: Mapping[FieldName, Any], sizes: Any) -> None:
-    """Refuses context features that statically disagree with the number of components."""
+    """Refuses context features whose static shape contradicts the number of components."""
     rank = sizes.shape.rank - 1
     expected = fields.item_dimension(sizes, rank)
     for name, feature in features.items():

@@ -44,8 +44,8 @@ _Piece = TypeVar("_Piece", bound="FeaturePiece")
 class FeaturePiece(GraphPiece):
     """A piece with items: nodes, edges, or the components of a graph.
 
-    `sizes` holds the number of items of each component; every feature has one value per item,
-    the items of the first component first.
+    `sizes` holds the number of items of each component. Every feature has one value per item, in
+    the order of the components.
     """
 
     _INDEX_PARTS = frozenset({SIZES_PART})
@@ -76,7 +76,7 @@ class FeaturePiece(GraphPiece):
         return piece
 
     def _assert_sizes_match(self) -> list[tf.Operation]:
-        """Asserts that every feature has as many items as the sizes say."""
+        """Asserts that every feature has the number of items given by the sizes."""
         expected = self._items_per_graph()
         checks = []
         for name, feature in self._parts[FEATURES_PART].items():
@@ -106,15 +106,15 @@ class FeaturePiece(GraphPiece):
         """Returns a feature, of shape [*batch_shape, items, ...].
 
         Args:
-            feature_name: its name.
+            feature_name: name of the feature.
 
         Raises:
-            KeyError: if there is none of this name.
+            KeyError: if there is no feature of this name.
         """
         return self._parts[FEATURES_PART][feature_name]
 
     def get_features_dict(self) -> dict[FieldName, Field]:
-        """Returns a new dict of the features, free to be changed."""
+        """Returns the features as a new dict, which the caller may change."""
         return dict(self._parts[FEATURES_PART])
 
     def replace_features(self: _Piece, features: Fields) -> _Piece:
@@ -188,7 +188,7 @@ class FeaturePiece(GraphPiece):
 
 
 def _dense(field: Field) -> tf.Tensor:
-    """Returns the tensor behind a field of which no dimension is really ragged."""
+    """Converts a field to a dense tensor; its dimensions must all be uniform."""
     return field.to_tensor() if isinstance(field, tf.RaggedTensor) else field
 
 
@@ -214,12 +214,12 @@ class Context(FeaturePiece):
         """Makes a context.
 
         Args:
-            *args: nothing; what follows are keyword arguments.
+            *args: not supported; pass all arguments by keyword.
             features: feature names to values of shape [*shape, num_components, ...].
-            sizes: ones of shape [*shape, num_components]. By default made from the features;
+            sizes: ones of shape [*shape, num_components]. By default derived from the features;
                 without features there are no components.
-            shape: batch shape; by default that of `sizes`, or `[]`. Without `sizes` only its rank
-                counts where there are features.
+            shape: batch shape; by default that of `sizes`, or `[]`. If there are features but no
+                `sizes`, only its rank is used.
             indices_dtype: dtype of the sizes; by default that of `sizes`, or int32.
             validate: whether to assert at run time that sizes fit; None for the process-wide setting.
 
@@ -251,7 +251,7 @@ class Context(FeaturePiece):
         return cls._from_features_and_sizes(feature_fields, size_field, validate)
 
     def with_sizes(self, sizes: Field) -> Context:
-        """Returns the context with other sizes, unchecked against the features at run time.
+        """Returns the context with other sizes, without checking them against the features at run time.
 
         Args:
             sizes: ones of shape [*batch_shape, num_components].
@@ -271,7 +271,7 @@ class Context(FeaturePiece):
 
 
 def _check_sizes_shape(sizes: Field, shape: tf.TensorShape) -> None:
-    """Refuses sizes that do not fit the batch shape that is given beside them."""
+    """Refuses sizes that do not fit the given batch shape."""
     if sizes.shape.rank != shape.rank + 1:
         raise ValueError(
             "The `sizes` must have one dimension more than `shape`, but their `rank != shape.rank + 1`; got "
@@ -285,7 +285,7 @@ def _check_sizes_shape(sizes: Field, shape: tf.TensorShape) -> None:
 
 
 def _component_sizes(features: Mapping[FieldName, Field], shape: tf.TensorShape, dtype: tf.DType) -> Field:
-    """Returns a one for each component that the least ragged feature has a value for."""
+    """Returns a one per component; the least ragged feature determines how many there are."""
     rank = shape.rank
     feature = first_by_raggedness(features)
     if feature is None:
@@ -326,9 +326,9 @@ class NodeSet(FeaturePiece):
         """Makes a node set.
 
         Args:
-            *args: nothing; what follows are keyword arguments.
+            *args: not supported; pass all arguments by keyword.
             features: feature names to values of shape [*batch_shape, num_nodes, ...], ragged
-                where graphs of a batch have different numbers of nodes.
+                if graphs of a batch have different numbers of nodes.
             sizes: number of nodes of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
             validate: whether to assert at run time that sizes fit; None for the process-wide setting.
@@ -370,16 +370,16 @@ class EdgeSet(FeaturePiece):
         """Makes an edge set.
 
         Args:
-            *args: nothing; what follows are keyword arguments.
+            *args: not supported; pass all arguments by keyword.
             features: feature names to values of shape [*batch_shape, num_edges, ...], ragged
-                where graphs of a batch have different numbers of edges.
+                if graphs of a batch have different numbers of edges.
             sizes: number of edges of each component, int32 or int64, of shape
                 [*batch_shape, num_components].
             adjacency: the nodes that the edges connect.
             validate: whether to assert at run time that sizes fit; None for the process-wide setting.
 
         Raises:
-            TypeError: if `adjacency` is no adjacency.
+            TypeError: if `adjacency` is not an adjacency.
             ValueError: if features and adjacency disagree on the number of edges or on the
                 batch shape, or `sizes` has a wrong dtype or rank.
 
@@ -404,7 +404,7 @@ class EdgeSet(FeaturePiece):
         return edge_set
 
     def _assert_edge_counts_match(self) -> list[tf.Operation]:
-        """Asserts that the adjacency has as many edges as the sizes say."""
+        """Asserts that the adjacency has the number of edges given by the sizes."""
         expected = self._items_per_graph()
         checks = []
         for tag, (_, index) in self.adjacency.get_indices_dict().items():

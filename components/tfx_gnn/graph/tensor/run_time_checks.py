@@ -1,12 +1,12 @@
-"""Switches of the checks of graphs, assertions for run time, and the errors that checks raise.
+"""Switches graph checks on and off, makes run-time assertions, and makes the errors that checks raise.
 
-Static checks (shapes known before anything runs) are on by default. Run-time checks add
-assertion ops to every new piece and are off by default; the parsers have checks of their own.
-Both are switched for the whole process.
+Static checks (of shapes known before anything runs) are on by default. Run-time checks add
+assertion ops to every new piece and are off by default; the parsers have their own checks.
+Both switches apply to the whole process.
 
-Errors have the types that TensorFlow's own operations raise, so that code that catches those need
-not know which of the checks came first: outside of `tf.function` that is an InvalidArgumentError, and
-while a function is traced a ValueError for shapes and a TypeError for dtypes.
+Errors have the same types as those of TensorFlow's own operations, so callers need not know whether
+our check or TensorFlow's failed first: InvalidArgumentError outside of `tf.function`; while a
+function is traced, ValueError for shapes and TypeError for dtypes.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _Value = TypeVar("_Value")
 
 
 def after_checks(checks: Iterable[tf.Operation | None], value: _Value) -> _Value:
-    """Returns a value whose use makes sure that assertions run first.
+    """Returns a copy of a value; the assertions run before any use of the copy.
 
-    None stands for an assertion that has run already, in eager mode.
+    None stands for an assertion that has already run, in eager mode.
     """
     operations = [check for check in checks if check is not None]
     if not operations:
@@ -59,68 +59,68 @@ _switches = _Switches()
 
 
 def enable_graph_tensor_validation() -> None:
-    """Turns the static checks of new graph pieces on (the default)."""
+    """Turns on the static checks of new graph pieces (the default)."""
     _switches.static = True
 
 
 def disable_graph_tensor_validation() -> None:
-    """Turns all checks of new graph pieces off, static ones and those at run time."""
+    """Turns off all checks of new graph pieces, static and at run time."""
     _switches.static = False
     _switches.runtime = False
 
 
 def enable_graph_tensor_validation_at_runtime() -> None:
-    """Turns all checks on: new graph pieces also hold assertions on sizes and indices.
+    """Turns on all checks: new graph pieces also get assertions on sizes and indices.
 
-    The assertions raise `tf.errors.InvalidArgumentError` when the values are known, that is at
-    once in eager mode and when a traced function runs.
+    The assertions raise `tf.errors.InvalidArgumentError` when the values are known: immediately in
+    eager mode, or when a traced function runs.
     """
     _switches.static = True
     _switches.runtime = True
 
 
 def disable_graph_tensor_validation_at_runtime() -> None:
-    """Turns the assertions at run time off (the default); static checks stay as they are."""
+    """Turns off the run-time assertions (the default); static checks do not change."""
     _switches.runtime = False
 
 
 def checks_statically() -> bool:
-    """Tells whether static checks are wanted."""
+    """Returns whether static checks are on."""
     return _switches.static
 
 
 def checks_at_runtime(validate: bool | None = None) -> bool:
-    """Tells whether assertion ops are wanted, by the caller or, for None, by the process-wide switch.
+    """Returns whether to add assertion ops: as `validate` says or, for None, the process-wide switch.
 
-    Without static checks there are none at run time either, whatever the caller asks for.
+    If static checks are off, there are no run-time checks either, regardless of `validate`.
     """
     return _switches.static and (_switches.runtime if validate is None else validate)
 
 
 def checks_sizes_statically(validate: bool | None = None) -> bool:
-    """Tells whether static shapes should stand in for the assertions on sizes.
+    """Returns whether to check sizes by static shapes instead of by assertions.
 
-    That is, to find mistakes even if no assertions were asked for; but where there are assertions,
-    they are to raise their own error.
+    This finds mistakes even without assertions. If there are assertions, they raise their own errors.
     """
     return _switches.static and validate is not False and not checks_at_runtime(validate)
 
 
 @refuses_keras_tensors()
 def assert_constraints(graph: GraphTensor) -> tf.Operation | None:
-    """Asserts that everything in a graph fits together, whatever the process-wide setting.
+    """Asserts that all parts of a graph are consistent, regardless of the process-wide setting.
 
-    Features must have as many values as their set has items, edges must join existing nodes,
+    Features must have as many values as their set has items, edges must connect existing nodes,
     and all sets must have the same components.
 
     Args:
         graph: scalar or batched graph.
 
     Returns:
-        Operation that makes the checks; None in eager mode, where they have been made.
+        Operation that runs the checks; None in eager mode, where they have already run.
 
     Raises:
-        tf.errors.InvalidArgumentError: at once in eager mode, else when the graph function runs.
+        tf.errors.InvalidArgumentError: if a check fails; raised immediately in eager mode, else
+            when the tf.function runs.
     """
     pieces = (graph.context, *graph.node_sets.values(), *graph.edge_sets.values())
     checks = [check for piece in pieces for check in piece._assert_sizes_match()]
@@ -145,10 +145,10 @@ def _assert_same_components(graph: GraphTensor) -> list[tf.Operation]:
 
 
 def assert_valid(graph: GraphTensor, *, one_end: bool = False) -> list[tf.Operation]:
-    """Asserts that all edges join existing nodes.
+    """Asserts that all edges connect existing nodes.
 
-    Like TF-GNN, this lets pass that sets have different components, which not every function minds. With `one_end`,
-    only the first end is looked at where several ends of an edge set are in one node set.
+    Like TF-GNN, it does not check that all sets have the same components, which not every function requires. With
+    `one_end`, if several ends of an edge set are in one node set, only the first of them is checked.
     """
     checks = []
     for edge_set_name, edge_set in graph.edge_sets.items():

@@ -1,4 +1,4 @@
-"""Adjacencies whose edges are in the order of their target nodes, and their type spec."""
+"""Adjacencies whose edges are sorted by target node, and their type spec."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tfx_gnn.graph.tensor.run_time_checks import after_checks
 
 
 def stable_order(index: tf.Tensor) -> tf.Tensor:
-    """Returns the positions of indices, of shape [num_items] and from 0, in the order of their values.
+    """Returns the positions that sort indices, which have shape [num_items] and start from 0.
 
-    Equal ones keep their order. Legal for XLA.
+    Equal indices keep their order. XLA-compatible.
 
     Example:
         >>> stable_order(tf.constant([2, 0, 2, 1])).numpy().tolist()
@@ -42,7 +42,7 @@ def stable_order(index: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(tf.cast(parts.col_inds, index.dtype), index.shape)
 
 
-#: Positions of the edges in the order of their sources, and both ends in this order.
+#: Positions of the edges sorted by source, followed by both ends of the edges in this order.
 ORDER_PART = "order_by_source"
 
 
@@ -75,12 +75,12 @@ _Index = tuple[NodeSetName, Field]
 
 
 class SortedAdjacency(Adjacency):
-    """Edges from a source node to a target node each, in the order of their targets.
+    """Edges that each lead from a source node to a target node, sorted by target.
 
-    The order by sources is kept beside them, so that sums over the edges of a node run through
-    memory in order at either end, and in gradients. Pooling and broadcasting make use of it.
-    `sort_edges` brings the edges of a graph into this form. What changes edges - padding, masking,
-    merging a batch, adding loops, reordering nodes - returns an ordinary `Adjacency`: sort last.
+    It also stores the order by source, so that sums over the edges of a node access memory in order
+    at either end, and in gradients. Pooling and broadcasting use these orders. `sort_edges` converts
+    the edges of a graph to this form. Operations that change edges (padding, masking, merging a
+    batch, adding loops, reordering nodes) return an ordinary `Adjacency`, so sort last.
     """
 
     _SPEC_TYPE: ClassVar[type[GraphPieceSpec]] = SortedAdjacencySpec
@@ -94,14 +94,14 @@ class SortedAdjacency(Adjacency):
         *args: Any,
         validate: bool | None = None,
     ) -> SortedAdjacency:
-        """Makes edges from the indices of their nodes, which must be in order already.
+        """Makes edges from the indices of their nodes, which must already be sorted by target.
 
         Args:
             source: (node set name, indices of the nodes where the edges start). The indices are
                 dense, int32 or int64, of shape [num_edges].
             target: the same for the nodes where the edges end; they must not decrease.
-            *args: nothing; what follows are keyword arguments.
-            validate: False if the order is known to be right and need not be checked.
+            *args: not supported; pass all arguments by keyword.
+            validate: False to skip the check of the order, if it is known to be right.
 
         Raises:
             ValueError: if the dtype is not int32 or int64, the ends have different numbers of
@@ -147,18 +147,18 @@ class SortedAdjacency(Adjacency):
 
     @property
     def order_by_source(self) -> Field:
-        """The positions of the edges in the order of their sources, shape [*batch_shape, num_edges]."""
+        """The positions of the edges, sorted by source, shape [*batch_shape, num_edges]."""
         return self._parts[ORDER_PART]
 
     def in_order_of(self, tag: IncidentNodeTag) -> tuple[Field, Field]:
-        """Returns the nodes at both ends of the edges, in the order of the nodes at one end.
+        """Returns the nodes at both ends of the edges, sorted by the nodes at one end.
 
         Args:
             tag: `SOURCE` or `TARGET`.
 
         Returns:
-            The nodes at the other end, and those at the end `tag`, which do not decrease; indices
-            of shape [*batch_shape, num_edges].
+            The nodes at the other end, and the nodes at the end `tag`, which are non-decreasing;
+            indices of shape [*batch_shape, num_edges].
         """
         if tag == TARGET:
             return self.source, self.target

@@ -1,9 +1,10 @@
 """Lets functions of the graph core be called with symbolic Keras tensors.
 
-Keras' functional API passes placeholders around while a model is put together. Each function of
-the core either becomes one layer of that model (`becomes_keras_layer`) or says that it cannot
-(`refuses_keras_tensors`). `tfx_gnn.keras` installs the handler; it is imported as soon as a graph is made in a process
-that has loaded Keras. Without Keras there are no placeholders, and calls go straight through.
+The functional API of Keras builds models by calling functions with placeholders. Each function of
+the core then either becomes a layer of the model (`becomes_keras_layer`) or raises an error
+(`refuses_keras_tensors`). The handler is installed by `tfx_gnn.keras`, which is imported as soon as
+a graph is made in a process that has loaded Keras. Without Keras there are no placeholders, and
+functions are called directly.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ class SymbolicCallHandler(Protocol):
     """How `tfx_gnn.keras` deals with symbolic tensors."""
 
     def is_symbolic(self, value: object) -> bool:
-        """Tells whether a value is a symbolic tensor."""
+        """Returns whether a value is a symbolic tensor."""
         ...
 
     def call_as_layer(self, function_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Calls the registered function by way of a new Keras layer."""
+        """Calls the registered function through a new Keras layer."""
         ...
 
 
-# At most one; a list, so that installing does not rebind a global.
+# At most one handler; it is a list so that installing a handler does not rebind a global.
 _handlers: list[SymbolicCallHandler] = []
 _functions: dict[str, Callable[..., Any]] = {}
 
@@ -45,8 +46,8 @@ def install_handler(handler: SymbolicCallHandler) -> None:
 def load_handler() -> None:
     """Imports `tfx_gnn.keras` if Keras is loaded, as it is in any program that uses its functional API.
 
-    Keras consults its registry of symbolic tensors right after a graph or its spec was made, so this is called then.
-    The graph core alone does not load Keras, which takes seconds.
+    It is called when a graph or its spec is made, because Keras consults its registry of symbolic tensors right
+    afterwards. The graph core alone does not load Keras, which takes seconds.
     """
     if not _handlers and "tf_keras" in sys.modules:
         # The import must not add operations to a graph that is being traced.
@@ -57,7 +58,7 @@ def load_handler() -> None:
 def registered_function(function_name: str) -> Callable[..., Any]:
     """Returns a function that was decorated with `becomes_keras_layer`."""
     if function_name not in _functions:
-        # A loaded model names functions whose modules may not have been imported yet.
+        # A loaded model may name functions of modules that have not been imported yet.
         package = importlib.import_module("tfx_gnn.graph")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
@@ -88,7 +89,7 @@ def becomes_keras_layer(function: _Function) -> _Function:
 def refuses_keras_tensors(alternative: str = "") -> Callable[[_Function], _Function]:
     """Makes a function raise a helpful ValueError when it is called with symbolic tensors.
 
-    `alternative` is what to use instead, such as the name of a layer.
+    `alternative` names what to use instead, such as a layer.
     """
 
     def decorate(function: _Function) -> _Function:

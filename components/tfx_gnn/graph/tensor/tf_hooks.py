@@ -1,7 +1,7 @@
-"""Every undocumented API of TensorFlow that the graph core uses.
+"""Wraps all undocumented TensorFlow APIs that the graph core uses.
 
-Checked on TensorFlow 2.16 and 2.21. When a new release moves one of these names, this file is
-the only place to follow it.
+Checked with TensorFlow 2.16 and 2.21. If a new release moves one of these names, only this file
+needs to change.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def supports_keras_tensors(function: _Function) -> _Function:
-    """Lets a function take Keras tensors: called with one, it becomes a layer of the model.
+    """Lets a function accept Keras tensors: called with one, it becomes a layer of the model.
 
-    TensorFlow calls the function first and tries its dispatchers, Keras among them, when the
-    function raises TypeError or ValueError. So a function decorated with this must raise one
-    of them when it meets a value that is neither a tensor nor a graph piece.
+    TensorFlow first calls the function and, if it raises TypeError or ValueError, tries its
+    dispatchers, including the one of Keras. So the decorated function must raise one of these
+    errors for a value that is neither a tensor nor a graph piece.
     """
 
     @tf.autograph.experimental.do_not_convert
@@ -53,14 +53,14 @@ def supports_keras_tensors(function: _Function) -> _Function:
 
 
 def in_xla_context() -> bool:
-    """Tells whether operations made now are being traced for XLA, by `jit_compile=True` or for a TPU."""
+    """Returns whether operations are currently being traced for XLA, by `jit_compile=True` or for a TPU."""
     return bool(control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()))
 
 
 def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
     """Encodes `value` as the tensors that tf.data stores for it; a ragged tensor becomes one variant.
 
-    If `batched`, the tensors have a first dimension to be split on.
+    If `batched`, the tensors can be split along their first dimension.
     """
     if batched:
         return list(spec._to_batched_tensor_list(value))
@@ -68,7 +68,7 @@ def to_flat_tensors(spec: Any, value: Any, batched: bool) -> list[Any]:
 
 
 def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
-    """Decodes what `to_flat_tensors` made, possibly stacked or split since."""
+    """Decodes the result of `to_flat_tensors`, which may have been stacked or split since."""
     if isinstance(spec, tf.TensorSpec) and tf.executing_eagerly():
         # As below, without comparing shapes that cannot be refined.
         return tensors[0]
@@ -76,9 +76,9 @@ def from_flat_tensors(spec: Any, tensors: list[Any]) -> Any:
 
 
 def flat_tensor_specs(spec: Any) -> list[tf.TensorSpec]:
-    """Describes the tensors that tf.data stores for a value of `spec`.
+    """Returns the specs of the tensors that tf.data stores for a value of `spec`.
 
-    They can be stacked; boxed ragged tensors are scalars.
+    The tensors can be stacked; boxed ragged tensors are scalars.
     """
     return [tf.TensorSpec([], tf.variant) if flat.dtype == tf.variant else flat for flat in spec._flat_tensor_specs]
 
@@ -89,7 +89,7 @@ def num_flat_tensors(spec: Any) -> int:
 
 
 def no_flat_tensors(batch_spec: Any) -> list[tf.Tensor]:
-    """Returns what `to_flat_tensors(batch_spec, ..., batched=True)` makes of an empty batch."""
+    """Returns the result of `to_flat_tensors(batch_spec, ..., batched=True)` for an empty batch."""
     no_splits = [tf.zeros([1], tf.int64)]
     no_variants = tf.raw_ops.RaggedTensorToVariant(
         rt_nested_splits=no_splits, rt_dense_values=tf.zeros([0]), batched_input=True

@@ -257,7 +257,7 @@ REFUSED = [
     (constraints(3, 9, 9, 4, {"a": 3}), "Some graph components has fewer <a> than it is allowed"),
     (
         constraints(4, 5, 9, 4, {"a": 1}),
-        "at least (1|the demanded number of) nodes should be added to each fake component",
+        "at least (1|the required number of) nodes should be added to each fake component",
     ),
 ]
 
