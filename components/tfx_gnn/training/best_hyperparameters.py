@@ -23,7 +23,7 @@ def write_best_hyperparameters(hyperparameters: Mapping[str, Any], folder: str) 
 
 
 def with_best_hyperparameters(options: GraphTrainerOptions, folder: str) -> GraphTrainerOptions:
-    """Adds what a search found to the options of a training, which may say otherwise; an empty folder adds nothing."""
+    """Adds the hyperparameters that a search found to `options`, whose own values win; "" adds nothing."""
     if not folder:
         return options
     path = os.path.join(folder, BEST_HYPERPARAMETERS_FILE)
