@@ -267,7 +267,7 @@ def test_damaged_newest_is_passed_over(files, tmp_path, suffix, harm, defect):
 
     assert files.newest_whole() == _at(5)
     (line,) = files.said
-    assert re.search(f"step-0000000007-epoch-000000' is passed over: .*{defect}", line)
+    assert re.search(f"step-0000000007-epoch-000000' is skipped: .*{defect}", line)
 
 
 def test_what_lacks_a_manifest_was_not_finished_and_goes_with_the_next_save(files, tmp_path):
