@@ -95,7 +95,7 @@ def test_outputs_in_one_another_are_refused_before_anything_is_made(tmp_path, fi
 
     with (
         pytest.raises(
-            ValueError, match="`model_dir` and `model_run_dir` must be two folders, neither inside the other; got"
+            ValueError, match="`model_dir` and `model_run_dir` must be two folders, neither inside the other"
         ),
         atomic_folders(outputs),
     ):
