@@ -97,7 +97,7 @@ def read_json(path: str) -> Any:
     try:
         return parse_json(data)
     except ValueError as error:
-        reason = "text that is no UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        reason = "text that is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
         raise ValueError(f"`{path}` must be a JSON file; got a mistake in it: {reason}. Write it again.") from error
 
 
@@ -107,7 +107,7 @@ def describe_mistake(error: Exception, data: bytes | str, message: Message) -> s
     Quotes the text only if it has a field of such a message.
     """
     if isinstance(error, UnicodeDecodeError):
-        return f"byte {error.start} is no UTF-8"
+        return f"byte {error.start} is not UTF-8"
     if isinstance(error, RecursionError):
         return "messages are nested too deeply"
     text = data if isinstance(data, str) else data.decode(errors="replace")
@@ -116,7 +116,7 @@ def describe_mistake(error: Exception, data: bytes | str, message: Message) -> s
         place = ""
         if isinstance(error, text_format.ParseError) and error.GetLine():
             place = f" in line {error.GetLine()}, column {error.GetColumn()}"
-        return f"text that does not speak of a {message.DESCRIPTOR.name}{place}"
+        return f"text that does not describe a {message.DESCRIPTOR.name}{place}"
     shown = " ".join(str(error).split())
     half = _MAX_SHOWN // 2
     return shown if len(shown) <= _MAX_SHOWN else f"{shown[:half]} ... {shown[-half:]}"

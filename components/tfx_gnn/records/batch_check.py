@@ -211,7 +211,7 @@ class _BatchCheck:
             WRONG_SIZE,
             one_set.size_key,
             (lengths == 0) & (num_others > 0),
-            lambda row: f"no size beside {num_others[row]} values of the set",
+            lambda row: f"no size, but {num_others[row]} values of the set",
         )
         return np.where(has_size & (sizes > 0), sizes, 0)
 

@@ -257,11 +257,13 @@ def _ask_concurrently(callers: list[_Caller], num_threads: int, seconds: float, 
             try:
                 difference, wrong = caller([draw.randrange(caller.num_records) for _ in range(size)])
             except Exception as error:  # noqa: BLE001 - whatever it is, it was not there one request at a time.
-                problems.add(f"a request beside others must be answered as alone; got {type(error).__name__}: {error}")
+                problems.add(
+                    f"a concurrent request must get the same response as alone; got {type(error).__name__}: {error}"
+                )
                 break
             largest = max(largest, difference)
             if wrong:
-                problems.add(f"output '{wrong}' must be the same beside other requests as alone; got different values")
+                problems.add(f"output '{wrong}' must be the same in concurrent requests as alone; got different values")
         found.append((num_requests, largest, problems))
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(num_threads)]

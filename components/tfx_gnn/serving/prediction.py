@@ -133,7 +133,7 @@ class ServingModel:
             Tensors by output name, each of shape [n, ...].
 
         Raises:
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema; the message names the feature and the record.
         """
         try:
@@ -164,7 +164,7 @@ class ServingModel:
 
         Raises:
             ValueError: if `batch_size` is below 1, or the model is not a classifier.
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
         for batch in _batches(records, batch_size):
@@ -182,7 +182,7 @@ class ServingModel:
 
         Raises:
             ValueError: if `batch_size` is below 1, or the model's outputs are those of no known task.
-            tf.errors.InvalidArgumentError: if a record is no graph tf.Example of
+            tf.errors.InvalidArgumentError: if a record is not a graph tf.Example of
                 the model's schema.
         """
         for batch in _batches(records, batch_size):

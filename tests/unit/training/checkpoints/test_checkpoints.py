@@ -300,7 +300,7 @@ def test_checkpoints_of_another_training_are_refused_by_name(files):
     _write(files, _at(5))
     other = {"options.training_seed": "1", "transformed_examples": "8" * 64, "code": "c" * 64}
 
-    message = r"there changed: code absent -> 'cccccccccccc...', options.training_seed '0' -> '1'\. Remove the folder"
+    message = r"what differs: code absent -> 'cccccccccccc...', options.training_seed '0' -> '1'\. Remove the folder"
     with pytest.raises(ValueError, match=message):
         _Files(files.folder, other).newest_whole()
 
