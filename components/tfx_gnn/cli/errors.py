@@ -162,7 +162,7 @@ def error_line(error: Exception) -> str | None:
     tensorflow: Any = sys.modules.get("tensorflow")
     if tensorflow is not None and isinstance(error, tensorflow.errors.OpError):
         message = " ".join(str(getattr(error, "message", error)).split())
-        # This library's own messages, which start so, need nothing added.
+        # This library's own messages, which start with a backtick, need nothing added.
         return message if message.startswith("`") else _line_of_tensorflow(type(error).__name__, message)
     return _line_of_worker(str(error)) if isinstance(error, RuntimeError) else None
 

@@ -253,7 +253,8 @@ def validate(
     ] = "",
     splits: arguments.Splits = None,
     split_order: Annotated[
-        str, typer.Option(help="Splits in order, the training split first; an earlier one must not leak a later one.")
+        str,
+        typer.Option(help="Splits in order, the training split first; a split must not reveal what a later one tests."),
     ] = "train,val,test",
     label_features: Annotated[
         list[str] | None,

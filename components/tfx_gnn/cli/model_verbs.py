@@ -169,7 +169,7 @@ def skew(
         float, typer.Option(help="Largest difference to allow between floating-point features.")
     ] = 1e-6,
     max_rounding_difference: Annotated[
-        float, typer.Option(help="Largest difference to allow between floating-point features of different batches.")
+        float, typer.Option(help="Largest difference to allow in floating-point features between ways of batching.")
     ] = 1e-4,
     max_output_difference: Annotated[
         float, typer.Option(help="Largest difference to allow between the model's responses.")

@@ -63,7 +63,7 @@ def tune(
     num_trials: Annotated[
         int, typer.Option(help="Number of trials; a grid search ends earlier if every combination has been tried.")
     ] = 20,
-    objective: Annotated[str, typer.Option(help="Loss or metric to optimize, such as 'val_accuracy'.")] = ("val_loss"),
+    objective: Annotated[str, typer.Option(help="Loss or metric to optimize, such as 'val_accuracy'.")] = "val_loss",
     direction: Annotated[
         str, typer.Option(help="Direction of the objective: 'minimize', 'maximize' or 'auto'.")
     ] = "auto",

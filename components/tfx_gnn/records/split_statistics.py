@@ -245,7 +245,7 @@ class SplitSummary:
         features: summaries by tf.Example key.
         degrees: degrees of all nodes at an end of an edge set, by the key of that end.
         num_nodes: nodes by prefix of the node set.
-        num_isolated: nodes without edges, except those of the readout, by prefix of the node set.
+        num_isolated: nodes without edges, not counting edges of the readout, by prefix of the node set.
         num_self_loops: edges from a node to itself, by prefix of the edge set.
     """
 
