@@ -52,7 +52,7 @@ def _unstructure_by_kind(value: Any) -> dict[str, Any]:
     kinds = kinds_of(type(value))
     names = [name for name, kind in kinds.items() if kind is type(value)]
     if not names:
-        raise TypeError(f"`options` must be of {sorted(kinds)}; got {type(value)}. Others do not travel.")
+        raise TypeError(f"`options` must be of {sorted(kinds)}; got {type(value)}. Others cannot be written to JSON.")
     return {KIND: names[0], **make_dict_unstructure_fn(type(value), _CONVERTER)(value)}
 
 
@@ -167,10 +167,10 @@ class _JsonCheck:
 
     def _list(self, plain: Any, kinds: tuple[Any, ...], path: tuple[str, ...]) -> None:
         if not isinstance(plain, list):
-            raise self._refusal(path, "be a list", plain, "Write [...], for a single value, too.")
+            raise self._refusal(path, "be a list", plain, "Write [...], even for a single value.")
         is_alike = len(kinds) == 1 or kinds[1:] == (...,)
         if not is_alike and len(kinds) != len(plain):
-            raise self._refusal(path, f"be a list of {len(kinds)}", plain, "Write as many.")
+            raise self._refusal(path, f"be a list of {len(kinds)}", plain, "Write that many.")
         for number, value in enumerate(plain):
             self(value, kinds[0] if is_alike else kinds[number], (*path, str(number)))
 

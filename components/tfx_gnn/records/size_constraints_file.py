@@ -129,7 +129,7 @@ class SetSizes:
         quantiles: "p50", "p90", "p99" and "p999": the smallest size that this fraction of graphs does not
             exceed; from a sample if the split has very many different graphs.
         histogram_bounds: 0, 1, 2, 4, 8, ...
-        histogram_counts: one fewer; the i-th is the number of graphs with a size of at least the i-th
+        histogram_counts: one fewer than bounds; the i-th is the number of graphs with a size of at least the i-th
             bound and below the next.
     """
 

@@ -61,10 +61,10 @@ NUM_CANDIDATES_OUTPUT = "num_candidates"
 """Number of candidate pairs of each example, int64, shape [n]."""
 
 SOURCE_ID_OUTPUT = "source_id"
-"""Original ids of the sources of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+"""Original ids of the sources of candidate pairs, in the shape of the scores; "" or -1 pads rows."""
 
 TARGET_ID_OUTPUT = "target_id"
-"""Original ids of the targets of candidate pairs, shaped as the scores; "" or -1 pads rows."""
+"""Original ids of the targets of candidate pairs, in the shape of the scores; "" or -1 pads rows."""
 
 EMBEDDING_OUTPUT = "embedding"
 """Embedding of each example's seed node, or of its graph, float32, shape [n, units]."""
@@ -73,7 +73,7 @@ SOURCE_EMBEDDING_OUTPUT = "source_embedding"
 """Embeddings of the sources of pairs, float32, shape [n, largest number of candidates, units]; 0 pads rows."""
 
 TARGET_EMBEDDING_OUTPUT = "target_embedding"
-"""Embeddings of the targets of candidate pairs, shaped as those of the sources."""
+"""Embeddings of the targets of candidate pairs, in the shape of those of the sources."""
 
 SAVED_MODEL_FILE = "saved_model.pb"
 """The file that makes a folder a SavedModel."""

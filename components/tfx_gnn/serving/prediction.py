@@ -55,7 +55,7 @@ def _of_task(outputs: _Outputs, prefix: str) -> list[dict[str, Any]]:
     if prefix + model_interface.SCORES_OUTPUT in outputs:
         return _candidates(outputs, prefix)
     raise ValueError(
-        f"The model must answer a class, numbers or scores of candidates; got {sorted(outputs)}. Choose a model "
+        f"The model must return a class, numbers or scores of candidates; got {sorted(outputs)}. Choose a model "
         "that GraphTrainer made."
     )
 

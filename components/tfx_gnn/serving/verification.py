@@ -124,7 +124,7 @@ def verify_saved_model(
         report = json.loads(Path(report_file).read_text(encoding="utf-8"))
     problems = list(report["problems"])
     if report["forbidden_modules"]:
-        problems.append(f"TensorFlow alone must do; these modules were imported: {report['forbidden_modules']}")
+        problems.append(f"only TensorFlow may be needed; these modules were imported: {report['forbidden_modules']}")
     if problems:
         raise ServingVerificationError(
             f"`saved_model_dir` must answer real requests with TensorFlow alone; got {len(problems)} problem(s) in "
@@ -172,7 +172,7 @@ def _run(command: list[str], saved_model_dir: str, report_file: str, timeout_sec
             f"`saved_model_dir` must answer within {timeout_seconds} s; got no answer while {_action(report_file)}, "
             f"from {saved_model_dir!r}. Try again on an idle machine, or make the model smaller."
         ) from error
-    last_words = f"Its last words: {done.stderr.strip()[-2000:]!r}."
+    last_words = f"Its last output: {done.stderr.strip()[-2000:]!r}."
     if done.returncode < 0:
         raise ServingVerificationError(
             f"`saved_model_dir` must not kill the process that serves it; got {_signal_name(-done.returncode)} while "

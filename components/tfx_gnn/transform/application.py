@@ -83,7 +83,7 @@ class SavedGraphTransform(tf.Module):
         record = read_transform_record(transform_graph_dir)
         self.nonfinite_features = frozenset(record.nonfinite_features if record else ())
         self._loaded: Any = tf.saved_model.load(os.path.join(transform_graph_dir, TRANSFORM_FN_DIR))
-        # Older versions of tf.Transform saved a tf.function with one concrete function; newer ones save that.
+        # Older versions of tf.Transform saved a tf.function with one concrete function; newer ones save only this one.
         saved_fn = self._loaded.transform_fn
         self._transform_fn: Any = (
             saved_fn.concrete_functions[0] if hasattr(saved_fn, "concrete_functions") else saved_fn

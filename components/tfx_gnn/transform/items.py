@@ -216,7 +216,7 @@ def check_ids(batch: ExampleBatch, one_set: SetLayout, id_column: FeatureColumn)
     sizes, lengths = set_sizes(batch, one_set), batch.column(id_column.key).lengths
     for row in np.flatnonzero(sizes != lengths)[:1]:
         raise BrokenRecordError(
-            f"{id_column.key!r} tells every item's identity",
+            f"{id_column.key!r} identifies every item",
             f"{lengths[row]} for {sizes[row]} items",
             "Write all ids.",
             int(batch.numbers[row]),

@@ -121,7 +121,7 @@ def _check_needs_no_python(outputs: Mapping[str, tf.RaggedTensor]) -> None:
     found = sorted({node.name for node in nodes if node.op in _PYTHON_OPS})
     if found:
         raise ValueError(
-            "`preprocessing_fn` must consist of TensorFlow operations; got calls of Python, as by tf.py_function, "
+            "`preprocessing_fn` must consist of TensorFlow operations; got calls to Python, such as tf.py_function, "
             f"tf.numpy_function or tft.apply_pyfunc, in {found}. Use only TensorFlow operations: the transform is "
             "served without Python."
         )

@@ -238,7 +238,7 @@ def test_a_vocabulary_that_no_model_could_be_exported_with_is_refused(transform_
 
 
 def test_a_call_of_python_is_refused_before_anything_is_read():
-    with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls of Python"):
+    with pytest.raises(ValueError, match="must consist of TensorFlow operations; got calls to Python"):
         _analyzed(calls_python)
 
 

@@ -331,8 +331,8 @@ def read_nonfinite_batch(folder: str) -> NonfiniteBatch:
     path = os.path.join(folder, _CAUSE_FILE)
     if not tf.io.gfile.exists(path):
         raise ValueError(
-            f"`folder` must hold a batch that a training ended at; got no {_CAUSE_FILE!r} in {folder!r}. Take the "
-            "folder that the error of that training named."
+            f"`folder` must hold a batch that ended a training; got no {_CAUSE_FILE!r} in {folder!r}. Give the folder "
+            "named in the error of that training."
         )
     with tf.io.gfile.GFile(path) as file:
         cause = options_json.from_json(file.read(), NonfiniteCause)

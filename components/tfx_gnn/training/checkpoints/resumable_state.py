@@ -31,7 +31,7 @@ class ResumableState(Protocol):
 class PackedStates(tf.train.experimental.PythonState):
     """Saves the states of named objects as one string of a `tf.train.Checkpoint`.
 
-    A checkpoint is restored into objects of the same names.
+    A checkpoint is restored into objects with the same names.
     """
 
     def __init__(self, states: Mapping[str, ResumableState]) -> None:

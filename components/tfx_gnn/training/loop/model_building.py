@@ -73,7 +73,7 @@ class ModelBuilder:
             rate = self.hyperparameters.get(LEARNING_RATE, DEFAULT_LEARNING_RATE)
             if not isinstance(rate, (int, float)) or not rate > 0:
                 raise ValueError(
-                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. Usual is "
+                    f"`hyperparameters` must have a positive number as {LEARNING_RATE!r}; got {rate!r}. The default is "
                     f"{DEFAULT_LEARNING_RATE}."
                 )
             model.compile(optimizer=tf_keras.optimizers.Adam(rate), **self.objective.compile_arguments())
