@@ -22,9 +22,9 @@ FORMAT_VERSION = 2
 SIZE_CONSTRAINTS_FILE = "size_constraints.json"
 
 TIGHT = "tight"
-"""Kind of budget that fits every batch of the data: for evaluation, which must not skip a graph."""
+"""Kind of budget that every batch of the data fits: for evaluation, which must not skip a graph."""
 FIT_OR_SKIP = "fit_or_skip"
-"""Kind of budget that fits a stated fraction of random batches; other batches are skipped."""
+"""Kind of budget that a stated fraction of random batches fits; other batches are skipped."""
 PACKING = "packing"
 """Kind of budget that `pack_batches` fills; nothing is skipped."""
 KINDS = (TIGHT, FIT_OR_SKIP, PACKING)

@@ -237,7 +237,7 @@ def first_nonfinite_weight(model: tf_keras.Model) -> str | None:
 def first_nonfinite_tensor(
     model: tf_keras.Model, strategy: tf.distribute.Strategy, replica: tuple[GraphTensor, Any, Any]
 ) -> str:
-    """Repeats a step up to its gradients, and names the first tensor that is not finite; "" if all are.
+    """Repeats a step up to its gradients, and names the first tensor that is not finite; "" if all are finite.
 
     Names look like "feature nodes/item.x", "labels", "sample weights", "weight dense/kernel", "output", "loss" and
     "gradient of dense/kernel". `replica` holds graph, labels and weights of the step on one replica, and the model has
