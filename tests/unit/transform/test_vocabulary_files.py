@@ -226,7 +226,7 @@ def test_a_vocabulary_that_changes_its_type_in_one_process_is_refused():
     changed.__qualname__ = "vocabulary_of_numbers"
 
     _analyzed(vocabulary_of_numbers)
-    with pytest.raises(ValueError, match=r"must keep the types of its vocabularies .* Start Python"):
+    with pytest.raises(ValueError, match=r"must keep the types of its vocabularies .* Restart Python"):
         _analyzed(changed)
 
 
